@@ -1,4 +1,4 @@
-"""Where a text gives no reason: the likeliest causes by its facts, its situation and its words.
+"""Which cause is the likeliest in a text, by its signs, its facts, its situation and its words.
 
 What comes second and third changes with the reports that the words are learnt from; the first must stand.
 """
@@ -6,15 +6,17 @@ What comes second and third changes with the reports that the words are learnt f
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tests.healthy import MATRIX, healthy, spoil
 from tests.test_cases import every_outcome
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.commonness import BECAUSE, COMMON, MOST, ONLY_ON, SAID
+from tfgpu_doctor.findings.commonness import BECAUSE, COMMON, MOST, ONLY_ON, SAID, SYMPTOMS
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, Known, Message, lists_gpu, value_or
+from tfgpu_doctor.records.report import Severity
 
 _SMI = """
 | NVIDIA-SMI 535.54       Driver Version: 535.54       CUDA Version: 12.2     |
@@ -30,7 +32,7 @@ OF_A_SITUATION = {
     ),
     ("no GPU", "wsl2"): (
         "Under WSL2 TensorFlow does not see my GPU",
-        "cuda.missing",
+        "wsl.setup",
     ),
     ("no GPU", "macos"): ("On macOS TensorFlow does not use the GPU", None),  # certain: tf.cpu-build
     ("no GPU", "container"): (
@@ -177,8 +179,66 @@ def test_no_guess_of_a_report_is_impossible() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("values", [{}, {"cause": "cuda.missing"}, {"cause": "no.such", "share": "much"}])
-def test_a_saved_report_can_hold_any_share(values: dict[str, str]) -> None:
+# an error that a sign sees, and the cause whose reports have the same words
+_SIGN, _WORDS = "Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open", "tf.cpu-build"
+
+
+def like(facts: Facts, words: int, **likeness: float) -> Facts:
+    """Facts of a text that is so much like reports of these causes."""
+    told = [one for one in value_or(facts.messages, ()) if one.kind != "resembles"]
+    told += [
+        Message("resembles", 1, "words", {"cause": cause, "likeness": str(much), "words": str(words)})
+        for cause, much in likeness.items()
+    ]
+    return structs.replace(facts, messages=Known(tuple(told), "the text"))
+
+
+@pytest.mark.parametrize(
+    ("words", "likeness", "certain"),
+    [
+        (100, {_WORDS: 1.0}, False),
+        (100, {_WORDS: -0.9, "driver.missing": -0.5}, True),
+        (100, {_WORDS: 1.0, "driver.missing": 1.0}, True),
+        (100, {"ok": 1.0}, False),
+        (5, {_WORDS: 1.0}, True),  # a few words raise no doubt
+        (100, {}, True),
+    ],
+)
+def test_an_error_is_doubted_where_another_cause_is_likelier(
+    words: int, likeness: dict[str, float], certain: bool
+) -> None:
+    found = diagnose(like(facts_of(_SIGN), words, **likeness), MATRIX).findings
+    (error,) = (one for one in found if one.id == "driver.missing")
+    assert (error.possible, error.severity) == (not certain, Severity.ERROR if certain else Severity.WARNING)
+    likeliest = next(one for one in found if one.severity is not Severity.NOTE and one.id not in SYMPTOMS)
+    assert (likeliest.id == "driver.missing") is (certain or "ok" in likeness)
+
+
+def test_of_two_problems_the_likelier_comes_first() -> None:
+    facts = facts_of("failed call to cuInit: CUDA_ERROR_NO_DEVICE\nCUDA_VISIBLE_DEVICES=-1\nlibdevice not found at ./x")
+    both = ("gpu.hidden", "xla.libdevice-missing")
+    orders = [
+        [one.id for one in diagnose(like(facts, 100, **{first: 3.0, other: 2.0}), MATRIX).findings if one.id in both]
+        for first, other in (both, both[::-1])
+    ]
+    assert orders == [[*both], [*both[::-1]]]
+
+
+def test_beside_an_error_only_what_is_about_as_likely_is_guessed() -> None:
+    facts = facts_of(_SIGN)
+    guessed = [common(like(facts, 100, **{"driver.missing": 0.0, _WORDS: much})) for much in (-0.9, 0.2)]
+    assert guessed == [[], [_WORDS]]
+
+
+def test_a_text_that_is_like_healthy_ones_gets_no_guess() -> None:
+    facts = facts_of("a line about a gpu")
+    assert [common(like(facts, 100, ok=1.0, **{_WORDS: much})) for much in (0.0, 1.0)] == [[], [_WORDS]]
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"cause": "cuda.missing"}, {"cause": "no.such", "likeness": "much", "words": "nan"}]
+)
+def test_a_saved_report_can_hold_any_likeness(values: dict[str, str]) -> None:
     messages = Known(
         (Message("trouble-said", 1, "a problem with a GPU"), Message("resembles", 1, "", values)), "a report"
     )

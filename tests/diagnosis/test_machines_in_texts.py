@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
@@ -17,7 +18,8 @@ _FAILED = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA
 
 
 def errors(text: str) -> list[str]:
-    report = make_report(text_to_facts.read(lines.read([text.encode()]), MATRIX), MATRIX, source="text", timings={})
+    facts = signs_alone(text_to_facts.read(lines.read([text.encode()]), MATRIX))
+    report = make_report(facts, MATRIX, source="text", timings={})
     symptoms = ("gpu.not-visible",)
     return [one.id for one in report.findings if one.severity is Severity.ERROR and one.id not in symptoms]
 

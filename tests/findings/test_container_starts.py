@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
@@ -12,7 +13,7 @@ from tfgpu_doctor.parsers.text import lines
 
 def _first(text: str) -> tuple[str, bool] | None:
     facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
-    found = make_report(facts, MATRIX, source="text", timings={}).findings
+    found = make_report(signs_alone(facts), MATRIX, source="text", timings={}).findings
     named = [(one.id, one.possible) for one in found if one.id not in ("gpu.not-visible", "tf.which-release")]
     return named[0] if named else None
 

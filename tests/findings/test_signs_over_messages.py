@@ -31,7 +31,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.records.facts import Facts, Known, Unknown
+from tfgpu_doctor.records.facts import Facts, Known, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Severity
 
 _TABLES = (rows_machine, rows_cuda, rows_import, rows_runtime, rows_questions)
@@ -64,8 +64,14 @@ def facts_of(text: str) -> Facts:
     return text_to_facts.read(lines.read([text.encode()]))
 
 
+def signs_alone(facts: Facts) -> Facts:
+    """Without what a text is like, which may doubt what signs show (tests/diagnosis/test_likeliest.py)."""
+    shown = tuple(one for one in value_or(facts.messages, ()) if one.kind != "resembles")
+    return msgspec.structs.replace(facts, messages=Known(shown, "the text"))
+
+
 def findings(text: str) -> list[Finding]:
-    return list(diagnose(facts_of(text), MATRIX).findings)
+    return list(diagnose(signs_alone(facts_of(text)), MATRIX).findings)
 
 
 def fires(finding: str, facts: Facts) -> bool:

@@ -1,13 +1,15 @@
-"""The weights of words: what they say of a text, and that they were learnt from the reports that are here."""
+"""What texts are like: what the learnt terms say of a text, and that they were learnt from the reports here."""
 
 from __future__ import annotations
+
+from fnmatch import fnmatchcase
 
 import msgspec
 import pytest
 
-from tests.test_cases import CASES
+from tests.test_cases import CASES, later_cases, written
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.inference.resemblance import MOST, NO_CAUSE, TABLE, Weights, resembling, words_of
+from tfgpu_doctor.inference.resemblance import MOST, NO_CAUSE, STEPS, TABLE, Weights, resembling, terms_of
 from tfgpu_doctor.parsers.text.lines import Line, read
 from tfgpu_doctor.records.facts import Message
 
@@ -21,22 +23,31 @@ def messages(text: str) -> list[Message]:
 
 
 def test_they_were_learnt_from_the_reports() -> None:
-    assert len(CASES) * (1 - NEWER) <= WEIGHTS.cases <= len(CASES)
+    reports = len(CASES) + len(later_cases()) + len(written())
+    assert reports * (1 - NEWER) <= WEIGHTS.reports <= reports
 
 
-def test_every_cause_is_a_finding() -> None:
-    causes = {*WEIGHTS.bias, *(cause for weights in WEIGHTS.words.values() for cause in weights)} - {*NO_CAUSE, "env.*"}
-    assert causes and causes <= set(DECLARATIONS)
-    assert all(words_of(word) == {word} for word in WEIGHTS.words)
+def test_each_term_has_a_weight_for_every_cause() -> None:
+    causes = {*WEIGHTS.causes} - {*NO_CAUSE}
+    assert [one for one in causes if not any(fnmatchcase(known, one) for known in DECLARATIONS)] == []
+    assert len(WEIGHTS.bias) == len(WEIGHTS.causes) == len({*WEIGHTS.causes})
+    wrong = [term for term, (_, steps) in WEIGHTS.terms.items() if len(steps) != len(WEIGHTS.causes)]
+    assert wrong == [] and {step for _, steps in WEIGHTS.terms.values() for step in steps} <= {*STEPS}
+
+
+def test_a_weight_of_nothing_is_the_middle_step() -> None:
+    """As many steps above as below."""
+    assert len(STEPS) % 2 == 1 and STEPS.isprintable() and len({*STEPS}) == len(STEPS)
 
 
 def test_the_likeliest_comes_first_with_the_words_that_speak_for_it() -> None:
     found = messages("hello\nIn a Docker container started by docker-compose, TensorFlow sees no GPU\n")
-    shares = [float(one.values["share"]) for one in found]
+    likeness = [float(one.values["likeness"]) for one in found]
     first = next(one for one in found if one.values["cause"] not in NO_CAUSE)
     assert first.values["cause"] == "container.no-gpu"
     assert (first.line, "docker" in first.text) == (2, True)
-    assert shares == sorted(shares, reverse=True) and sum(shares) <= 1 and len(found) == MOST
+    assert likeness == sorted(likeness, reverse=True) and len(found) == MOST
+    assert {one.values["words"] for one in found} == {first.values["words"]}
 
 
 @pytest.mark.parametrize("text", ["", "a recipe for bread, without any yeast", "Error: it crashes when I print"])
@@ -44,17 +55,29 @@ def test_a_text_about_something_else_is_like_none(text: str) -> None:
     assert messages(text) == []
 
 
-def test_times_and_addresses_are_no_words() -> None:
-    assert words_of("2021-03-02 10:11:12.5 at 0x7f00deadbeef: CUDA 11.2 Could-not") == {
-        "at",
-        "cuda",
-        "11.2",
-        "could-not",
+def test_terms_are_words_their_parts_the_title_and_kinds() -> None:
+    """Without times and addresses, and with the number of times."""
+    found = terms_of("\n2021-03-02 10:11:12.5 at 0x7f00deadbeef: cudnn64_7 Initialised\nat 11.2", ["no-gpu-listed"])
+    assert found == {
+        "at": 2,
+        "cudnn64_7": 1,
+        "initialised": 1,
+        "11.2": 1,
+        "title:at": 1,
+        "title:cudnn64_7": 1,
+        "title:initialised": 1,
+        "part:at": 2,
+        "part:cudnn": 1,
+        "part:64": 1,
+        "part:7": 1,
+        "part:initi": 1,
+        "part:11.2": 1,
+        "kind:no-gpu-listed": 1,
     }
 
 
 def test_a_long_text_is_read_as_far_as_it_tells_something_new() -> None:
-    long = (Line(n, "x" * 1000) for n in range(10_000))
+    long = (Line(n, "zqj" * 333) for n in range(10_000))
     assert list(resembling((Line(0, "tensorflow on a gpu"), *long))) == list(
         resembling([Line(0, "tensorflow on a gpu")])
     )

@@ -65,7 +65,7 @@ def test_nothing_is_asked_for_where_it_is_not() -> None:
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert not re.search(
-            r"""pip install [^\n]*(?<![/\w])tfgpu-doctor|uses: (?!\./|actions/|github/)|/OWNER/""", text
+            r"""pip install [^\n]*(?<![/\w])tfgpu-doctor|\buses: (?!\./|actions/|github/)|/OWNER/""", text
         ), path
 
 

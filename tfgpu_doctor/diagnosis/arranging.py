@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -11,6 +13,8 @@ from tfgpu_doctor.diagnosis.judging import SEVERITIES
 from tfgpu_doctor.findings.catalogue import RANK
 from tfgpu_doctor.findings.declaration import Declaration, Problem, matches
 from tfgpu_doctor.records.report import Finding, Severity
+
+_UNRANKED = -1e9  # of what is no cause
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +31,9 @@ def as_note(one: Found, **changes: Any) -> Found:
     return replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.NOTE, **changes))
 
 
-def arrange(found: list[Found]) -> tuple[Finding, ...]:
-    """Sort, and turn every finding that another one explains into its consequence."""
-    found = sorted(found, key=_rank)
+def arrange(found: list[Found], likely: Mapping[str, float] = MappingProxyType({})) -> tuple[Finding, ...]:
+    """Sort, and turn every finding that another one explains into its consequence; the likeliest come first."""
+    found = sorted(found, key=lambda one: (_rank(one)[0], -likely.get(one.finding.id, _UNRANKED), *_rank(one)))
     unexplained = [one for one in found if _explainer(one, found) is None]
     roots = [one for one in unexplained if _repaired_with(one, unexplained) is one]
     consequences: dict[str, list[str]] = {one.finding.id: [] for one in roots}

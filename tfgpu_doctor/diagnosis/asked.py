@@ -12,12 +12,16 @@ from tfgpu_doctor.records.report import Severity
 
 def only_asked(found: list[Found], context: Context) -> list[Found]:
     """The findings as notes, where somebody asks and tells of no trouble; the answer alone says what to install."""
-    messages = fetch("messages", context)
-    if context.probed or not isinstance(messages, Known):
-        return found
-    question = messages.value.first("question")
-    if question is None or question.values["trouble"] == "yes":
-        return found
-    if not nothing_fails(messages.value, value_or(fetch("devices", context), None)):
+    if not asks_only(context):
         return found
     return [one if one.finding.severity is Severity.NOTE else as_note(one, fixes=()) for one in found]
+
+
+def asks_only(context: Context) -> bool:
+    """Whether a text asks, and nothing fails in it."""
+    messages = fetch("messages", context)
+    if context.probed or not isinstance(messages, Known):
+        return False
+    question = messages.value.first("question")
+    asks = question is not None and question.values["trouble"] != "yes"
+    return asks and nothing_fails(messages.value, value_or(fetch("devices", context), None))

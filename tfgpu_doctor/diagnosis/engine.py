@@ -8,25 +8,23 @@ Three things are decided here, once, for all findings:
   holds for some is possible.
 - A finding that would explain a symptom that is seen, and that nothing rules out, is possible; the commands that would
   tell the facts that it lacks are what to run to decide.
-- Where a text tells of trouble and nothing of the above is found, what it names and what does not fit together is
-  possible, and then the likeliest causes of such reports, as far as the facts allow them.
+- In a text, an error beside which another cause is much likelier is only possible, and all that is possible stands in
+  the order of its likelihood (likeliest.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from msgspec.structs import replace
 
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.asked import only_asked
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
-from tfgpu_doctor.diagnosis.likeliest import as_possible, likeliest, unfit
+from tfgpu_doctor.diagnosis.likeliest import Open, as_possible, doubted, likeliest, read, tells_enough, weigh
 from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.commonness import MOST, SYMPTOMS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration
 from tfgpu_doctor.findings.inputs import fetch
@@ -63,17 +61,28 @@ def diagnose(
     open_contexts = tuple(hypotheses(context))
     chosen = DECLARATIONS.values() if declarations is None else declarations
     judged = [judge(one, context, open_contexts) for one in chosen]
-    fired = {one.declared.id for one in judged if one.is_certain}
-    shown = [(one.declared, candidate) for one in judged if (candidate := one.shown(fired))]
-    certain = [_found(declared, candidate, context) for declared, candidate in shown if not candidate.possible]
-    possible = [_finding(declared, candidate, context) for declared, candidate in shown if candidate.possible]
-    possible += _possibilities(judged, context, fired)
-    possible = _with_guesses(possible, certain, judged, context)
+    certain, opened = holding(judged, context)
+    likely: dict[str, float] = {}
+    text = read(context)
+    if text:
+        likely = weigh(text, certain, opened, context)
+        while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
+            judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
+            certain, opened = holding(judged, context)
+            likely = weigh(text, certain, opened, context)
+        opened = likeliest(text, likely, certain, opened, judged, context)
     possible = _to_decide(
-        where_a_gpu_is_wanted(possible, context), {one.declared.id: one.asks for one in judged}, context
+        where_a_gpu_is_wanted([_finding(*one, context) for one in opened], context),
+        [one.finding for one in certain],
+        {one.declared.id: one.asks for one in judged},
+        context,
     )
     findings = with_possible(
-        arrange(only_asked(certain if for_any_machine else as_notes(certain, context), context)), possible
+        arrange(
+            only_asked(certain if for_any_machine else as_notes(certain, context), context),
+            likely if text and tells_enough(text) else {},
+        ),
+        possible,
     )
     return Diagnosis(findings, tuple(_undetermined(judged, {finding.id for finding in findings})))
 
@@ -84,31 +93,18 @@ def _undetermined(judged: Iterable[Judged], ids: set[str]) -> Iterator[Undetermi
             yield Undetermined(id=one.declared.id, reason=one.unknown.reason)
 
 
-def _possibilities(judged: Iterable[Judged], context: Context, fired: set[str]) -> list[Finding]:
-    """The findings that nothing shows and nothing rules out, and that would explain what is seen."""
+def holding(judged: list[Judged], context: Context) -> tuple[list[Found], list[Open]]:
+    """What holds, and what is only possible."""
+    fired = {one.declared.id for one in judged if one.is_certain}
+    shown = [(one.declared, candidate) for one in judged if (candidate := one.shown(fired))]
     silent = (one for one in judged if not one.candidates and not one.contradicted)
-    return [found for one in silent if (found := _possibility(one, context, fired))]
+    opened = [one for one in shown if one[1].possible]
+    opened += [(one.declared, found) for one in silent if (found := _possibility(one, context, fired))]
+    return [_found(*one, context) for one in shown if not one[1].possible], opened
 
 
-def _with_guesses(
-    possible: list[Finding], certain: list[Found], judged: list[Judged], context: Context
-) -> list[Finding]:
-    """Where all that is found is a symptom: with what does not fit together, or with the likeliest causes.
-
-    Versions come before what a message leaves open of the same libraries, and after what it says of anything else.
-    """
-    if any(one.finding.id not in SYMPTOMS for one in certain):
-        return possible
-    unmet = [_finding(declared, candidate, context) for declared, candidate in unfit(judged, context)]
-    guessed = (_finding(declared, candidate, context) for declared, candidate in likeliest(judged, context))
-    others = (one for one in possible or guessed if one.id not in {other.id for other in unmet})
-    beside = [*others] if possible else [*islice(others, max(MOST - len(unmet), 0))]
-    of_libraries = not possible or any(one.id.startswith(("cuda.", "cudnn.")) for one in possible)
-    return [*unmet, *beside] if of_libraries else [*beside, *unmet]
-
-
-def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | None:
-    """The finding as a possible cause, when it would explain what is seen."""
+def _possibility(one: Judged, context: Context, fired: set[str]) -> Candidate | None:
+    """It as a possible cause, when it would explain what is seen."""
     for symptom in one.declared.symptoms:
         if fired & set(symptom.explained_by):
             continue
@@ -116,19 +112,26 @@ def _possibility(one: Judged, context: Context, fired: set[str]) -> Finding | No
         if not isinstance(messages, Known):
             return None
         if seen := symptom.seen(**{name: value_or(fetch(name, context), None) for name in symptom.inputs}):
-            return _finding(one.declared, as_possible(symptom.because, *seen), context)
+            return as_possible(symptom.because, *seen)
     return None
 
 
-def _to_decide(possible: list[Finding], asks: dict[str, tuple[str, ...]], context: Context) -> list[Finding]:
+def _to_decide(
+    possible: list[Finding], certain: list[Finding], asks: dict[str, tuple[str, ...]], context: Context
+) -> list[Finding]:
     """Findings that are only possible, with the commands that decide, which several share, and with no other."""
+    own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
     undecided = [one.id for one in possible if not any(fix.decides for fix in one.fixes)]
-    shared = () if context.probed else (_deciding([command for one in undecided for command in asks[one]]),)
+    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
+    left = tuple(dict.fromkeys(command for one in undecided for command in asks[one] if command not in asked))
+    shared = () if context.probed else (_deciding(left, own),)
     return [replace(one, fixes=(*_words(one), *(shared if one.id in undecided else ()))) for one in possible]
 
 
-def _deciding(asks: list[str]) -> Fix:
-    commands = tuple(dict.fromkeys(command for command in asks if command != _ASK_DOCTOR))
+def _deciding(commands: tuple[str, ...], own: list[Fix]) -> Fix:
+    """What decides between several: these commands beside the doctor; without any, what decides on one of them."""
+    if not commands and own:
+        return own[0]
     text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
     return Fix(text=text, commands=commands or (_ASK_DOCTOR,))
 

@@ -45,6 +45,14 @@ class Judged:
         """Whether a sign holds whatever is open."""
         return any(not one.possible for one in self.candidates)
 
+    def doubted(self) -> Judged:
+        """The same, only possible."""
+        candidates = (
+            replace(one, possible=True, problem=replace(one.problem, severity=Severity.WARNING))
+            for one in self.candidates
+        )
+        return replace(self, candidates=tuple(candidates))
+
     def shown(self, fired: set[str]) -> Candidate | None:
         """The most certain and gravest of what shows, beside these findings."""
         others = fired - {self.declared.id}

@@ -1,71 +1,199 @@
-"""What is possible, and the command that would decide; where nothing shows a cause, the likeliest ones. Pure."""
+"""How likely each cause is where a text is all there is: by its signs, its versions, its situation and its words.
+
+All of it is evidence, and none of it proof. An error that a sign sees is doubted, and so only possible, where another
+cause is much likelier; what is possible stands in the order of its likelihood. Pure.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
+from tfgpu_doctor.diagnosis.arranging import Found, arrange
+from tfgpu_doctor.diagnosis.asked import asks_only
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged
-from tfgpu_doctor.findings.commonness import BECAUSE, SAID, Told, by_likelihood, is_healthy, situation, trouble
+from tfgpu_doctor.findings.commonness import (
+    BECAUSE,
+    BESIDE,
+    DOUBTED_FROM,
+    ENOUGH,
+    EVIDENCE,
+    HEALTHY,
+    LEAD,
+    MOST,
+    SAID,
+    SITUATION,
+    SURE,
+    SYMPTOMS,
+    UNLIKE,
+    Told,
+    evidence_of,
+    ruled_out,
+    situation,
+    trouble,
+)
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Declaration, Problem
+from tfgpu_doctor.findings.declaration import Declaration, Problem, matches
 from tfgpu_doctor.findings.driver_answers import smi_works
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.unmet_needs import unmet_needs
+from tfgpu_doctor.inference.resemblance import NO_CAUSE
 from tfgpu_doctor.records.facts import Known, Message, value_or
-from tfgpu_doctor.records.report import Severity
+from tfgpu_doctor.records.report import Finding, Severity
+
+Open: TypeAlias = "tuple[Declaration, Candidate]"
+_AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
+_LARGEST = 1e6  # number that a report can hold there
 
 
-def likeliest(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
-    """Causes of what a text tells of, likeliest first, without those that the facts contradict."""
+@dataclass(frozen=True)
+class Text:
+    """A text, and what it tells of the situation."""
+
+    log: MessageLog
+    told: Told
+    seen: str | None  # the situation
+    shows: Message | None  # it
+    likeness: dict[str, float]  # by cause
+    fullness: float  # how much its words say, between 0 and 1: few say little
+
+
+def read(context: Context) -> Text | None:
+    """The text that is judged; None where probes looked at the machine, a text only asks, or is a report of ours."""
     messages = fetch("messages", context)
-    if context.probed or not isinstance(messages, Known):
-        return
-    seen = situation(messages.value, value_or(fetch("devices", context), None))
-    if seen is None and any(one.candidates for one in judged):
-        return
-    name, line = seen or trouble(messages.value) or (None, None)
-    if name is None and is_healthy(messages.value):
-        return
-    open_ones = _open(judged, context)
-    for cause, because, words in _ranked(messages.value, name, context):
-        if cause in open_ones:
-            yield open_ones[cause].declared, as_possible(because, words if because == SAID else line or words)
+    if context.probed or not isinstance(messages, Known) or asks_only(context) or messages.value.has("own-finding"):
+        return None
+    log = messages.value
+    seen, shows = situation(log, value_or(fetch("devices", context), None)) or trouble(log) or (None, None)
+    like = [one for one in log.all("resembles") if "cause" in one.values]
+    fullness = min(max((_number(one, "words", 0.0) for one in like), default=0.0) / ENOUGH, 1.0)
+    likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
+    return Text(log, _told(log, context), seen, shows, likeness, fullness)
 
 
-def unfit(judged: Sequence[Judged], context: Context) -> Iterator[tuple[Declaration, Candidate]]:
+def weigh(text: Text, certain: list[Found], opened: Sequence[Open], context: Context) -> dict[str, float]:
+    """How likely each cause is: a number to compare with those of the others."""
+    found = evidence(text, certain, opened, context)
+    return {cause: sum(EVIDENCE[name] * much for name, much in found[cause].items()) for cause in found}
+
+
+def evidence(text: Text, certain: list[Found], opened: Sequence[Open], context: Context) -> dict[str, dict[str, float]]:
+    """What speaks for each cause: evidence by name, as in EVIDENCE, and how much of it there is."""
+    found: dict[str, dict[str, float]] = defaultdict(lambda: {"likeness": UNLIKE})
+    for cause, likeness in text.likeness.items():
+        found[cause]["likeness"] = likeness
+    for cause, name, much in reversed([*evidence_of(text.told, text.seen)]):  # the first of each counts
+        found[cause][name] = much * (1 + SITUATION * (1 - text.fullness))
+    for unmet in unmet_needs(context, text.seen) if text.seen else ():
+        found[unmet.cause]["unmet"] = 1.0
+    for declared, _ in opened:
+        found[declared.id]["open"] = 1.0
+    problems = _problems(certain)
+    errors = [one.id for one in problems if one.severity is Severity.ERROR]
+    for one in problems:
+        found[one.id]["certain" if one.severity is Severity.ERROR else "warned"] = 1.0
+    for cause in errors:
+        found[cause]["sure"] = float(matches(cause, SURE))
+    found[errors[0] if errors else "ok"]["first" if errors else "quiet"] = 1.0
+    return found
+
+
+def _problems(certain: list[Found]) -> list[Finding]:
+    """What signs see that is neither a symptom nor a note, the first first."""
+    return [one for one in arrange(certain) if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
+
+
+def tells_enough(text: Text) -> bool:
+    """Whether its words say enough to doubt what signs show, or to put one problem before another."""
+    return text.fullness >= DOUBTED_FROM
+
+
+def doubted(text: Text, likely: dict[str, float], certain: list[Found]) -> set[str]:
+    """The problems that signs see, and that are not much likelier than any other cause; a few words raise no doubt."""
+    if not tells_enough(text):
+        return set()
+    problems = {one.id for one in _problems(certain)}
+    other = max((much for cause, much in likely.items() if cause not in problems), default=0.0)
+    return {cause for cause in problems if likely.get(cause, other) < other + LEAD}
+
+
+def likeliest(
+    text: Text,
+    likely: dict[str, float],
+    certain: list[Found],
+    opened: Sequence[Open],
+    judged: Sequence[Judged],
+    context: Context,
+) -> list[Open]:
+    """What is only possible, the likeliest first, with the likeliest causes that nothing shows.
+
+    Of the latter without those that the facts contradict, only as many as make MOST causes, and beside what is shown,
+    only those that are about as likely.
+    """
+    found = {declared.id: (declared, candidate) for declared, candidate in opened}
+    seen = [one.id for one in _problems(certain)]
+    if not seen:
+        found |= dict(_unfit(judged, text, context))
+    are_wanted = tells_enough(text) if seen or found else _is_trouble(text, certain)
+    guessed = dict(_guesses(judged, text, found, context)) if are_wanted and not _is_answered(text, certain) else {}
+    much = {cause: likely.get(cause, _AT_LEAST) for cause in (*seen, *found, *guessed)}
+    least = max((much[cause] for cause in (*seen, *found)), default=-_LARGEST) - BESIDE
+    likely_ones = [cause for cause in guessed if much[cause] > least]
+    likely_ones = sorted(likely_ones, key=lambda cause: -much[cause])[: max(MOST - len(seen) - len(found), 0)]
+    return [found.get(cause) or guessed[cause] for cause in sorted([*found, *likely_ones], key=lambda one: -much[one])]
+
+
+def _is_answered(text: Text, certain: list[Found]) -> bool:
+    """Whether it asks something that is answered, and tells of no failure."""
+    return text.shows is None and any(one.declared.answers for one in certain)
+
+
+def _is_trouble(text: Text, certain: list[Found]) -> bool:
+    """Whether something goes wrong: the text tells, or is about as much like reports with a cause as like others."""
+    if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
+        return True
+    none = max(text.likeness.get(one, UNLIKE) for one in NO_CAUSE)
+    some = max((much for one, much in text.likeness.items() if one not in NO_CAUSE), default=none)
+    return not text.log.has("gpu-created") and some > none - HEALTHY * text.fullness
+
+
+def _unfit(judged: Sequence[Judged], text: Text, context: Context) -> Iterator[tuple[str, Open]]:
     """Causes that follow from versions and cards that a text names, where it tells of a failure without a cause."""
-    messages = fetch("messages", context)
-    if context.probed or not isinstance(messages, Known):
-        return
-    seen = situation(messages.value, value_or(fetch("devices", context), None)) or trouble(messages.value)
     declared = {one.declared.id: one.declared for one in judged if not one.is_certain}
-    for one in unmet_needs(context, seen[0]) if seen else ():
+    for one in unmet_needs(context, text.seen) if text.seen else ():
         if one.cause in declared:
-            yield declared[one.cause], Candidate(one.problem, possible=True)
+            yield one.cause, (declared[one.cause], Candidate(one.problem, possible=True))
 
 
-def _open(judged: Sequence[Judged], context: Context) -> dict[str, Judged]:
-    """What nothing shows and no fact contradicts, by its id."""
-    return {one.declared.id: one for one in judged if not one.candidates and not _is_contradicted(one, context)}
+def _guesses(
+    judged: Sequence[Judged], text: Text, shown: dict[str, Open], context: Context
+) -> Iterator[tuple[str, Open]]:
+    """What nothing shows and no fact contradicts, with the words that speak for it."""
+    like = {one.values.get("cause"): one for one in reversed(text.log.all("resembles")) if one.text}
+    said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
+    never = tuple(ruled_out(text.told, text.seen))
+    causes = {*text.likeness, *said, *(cause for cause, _, _ in evidence_of(text.told, text.seen))} - {
+        *NO_CAUSE,
+        *shown,
+    }
+    for one in judged:
+        cause = one.declared.id
+        if cause not in causes or cause.startswith(never) or one.candidates or _is_contradicted(one, context):
+            continue
+        because, words = (SAID, said[cause]) if cause in said else (BECAUSE, text.shows or like.get(cause))
+        yield cause, (one.declared, as_possible(because, words))
 
 
-def _ranked(log: MessageLog, seen: str | None, context: Context) -> Iterator[tuple[str, str, Message | None]]:
-    """Causes, the likeliest first, each with the reason and the words that speak for it."""
-    found = [one for one in log.all("resembles") if "cause" in one.values]
-    shares = {one.values["cause"]: _share(one) for one in found}
-    like = {one.values["cause"]: one for one in found if one.text}
-    said = {one.values.get("cause"): one for one in reversed(log.all("cause-said"))}
-    for cause in by_likelihood(shares, _told(log, context), seen):
-        yield (cause, SAID, said[cause]) if cause in said else (cause, BECAUSE, like.get(cause))
-
-
-def _share(one: Message) -> float:
-    """Its share; a saved report can hold anything there."""
+def _number(one: Message, name: str, otherwise: float) -> float:
+    """A value of a message as a number; a saved report can hold anything there."""
     try:
-        return float(one.values.get("share", "0"))
+        number = float(one.values.get(name, otherwise))
     except ValueError:
-        return 0.0
+        return otherwise
+    return number if abs(number) < _LARGEST else otherwise
 
 
 def _told(log: MessageLog, context: Context) -> Told:

@@ -1,19 +1,18 @@
-"""What is mostly the cause where a text shows none: what its facts, its situation and its words say.
+"""What speaks for a cause where a text is all there is, and how much: signs, facts, the situation and words.
 
-The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-23, for each system, without
+The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-25, for each system, without
 those that print a message of their own (a missing GLIBC, a mismatch of the driver). Which causes reports in the same
-words had, inference/resemblance.py tells. All of it is a guess: the engine says of each that it is possible, and leaves
-out what the facts contradict.
+words had, inference/resemblance.py tells. diagnosis/likeliest.py adds it all up: the engine says of a guess that it is
+possible, and leaves out what the facts contradict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.message_log import MessageLog
-from tfgpu_doctor.inference.resemblance import NO_CAUSE
 from tfgpu_doctor.records.facts import Message, TfDevice, lists_gpu
 from tfgpu_doctor.records.versions import at_least
 
@@ -27,16 +26,41 @@ _NEVER_NATIVE = "11.3"  # CUDA; 2.10, the last for native Windows, is built for 
 # compute capabilities: the oldest in the wheels of 1.5 to 2.x; the first for which old ones compile PTX; Blackwell
 _OLDEST_OF_WHEELS, _JIT, _NEWEST = (3, 5), (7, 5), (12, 0)
 MOST = 3  # causes; a longer list is no help
-# What the first, second, third ... common cause of the situation gains over its share among similar reports: this, a
-# half, a third. In a long text the words decide, in a short one the situation.
-GAIN = 0.2
+# What speaks for a cause, and how much: natural logarithms of odds, fitted to reports that the signs were not written
+# from (docs/deciding.md). `likeness` is multiplied by the number that inference/resemblance.py gives.
+EVIDENCE = {
+    "likeness": 4.0,
+    "certain": 0.5,  # a sign sees an error
+    "sure": 0.8,  # ... of SURE
+    "first": 2.0,  # ... that stands before the others
+    "warned": 2.4,  # a sign sees a warning
+    "open": 2.0,  # a sign leaves it open, or it would explain what is seen
+    "unmet": 0.5,  # versions or cards that do not fit together
+    "said": 1.4,  # somebody gives it as the reason
+    "facts": 1.0,  # what works elsewhere, the card, the release; of a second cause a half
+    "usual": 0.2,  # the first of its situation; of the second a half, of the third a third
+    "quiet": 0.7,  # nothing is wrong, and no sign sees an error
+}
+# whose signs held in nine of ten reports that they were not written from
+SURE = (
+    *("tf.abi-*", "tf.import-avx", "tf.glibc-too-old", "tf.python-unsupported", "gpu.arch-too-*", "xla.*"),
+    *("driver.too-old", "driver.version-mismatch", "cuda.version-mismatch", "cudnn.version-mismatch"),
+    *("cudnn.dep-missing", "tf.not-installed"),
+)
+UNLIKE = -1.0  # likeness to reports of which a text has nothing
+ENOUGH = 40  # different words; fewer say less of what a text is like
+DOUBTED_FROM = 0.5  # of them; in fewer words a sign is believed
+SITUATION = 4.0  # by so much more the facts and the situation count in a text without a word
+LEAD = 1.5  # by so much a problem that a text shows must be likelier than any other cause, or it is only possible
+BESIDE = 2.0  # by so much less likely causes are named beside a problem that a text shows
+HEALTHY = 0.5  # by so much it must be more like reports in which nothing is wrong, or causes are named
 SAID = "somebody gives this as the reason, and the text shows no other"
 BECAUSE = "the text does not show why; in similar reports, this is often the cause"
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "no GPU": {
         "windows": ("tf.windows-native", "cuda.version-mismatch", "cuda.missing", "tf.cpu-build"),
-        "wsl2": ("cuda.missing", "wsl.setup", "cuda.lib-path"),
+        "wsl2": ("wsl.setup", "cuda.missing", "cuda.lib-path"),
         "macos": ("tf.cpu-build", "gpu.none"),
         "container": ("container.no-gpu", "cuda.missing", "cuda.version-mismatch"),
         "": ("cuda.missing", "cuda.version-mismatch", "cuda.lib-path", "tf.cpu-build"),
@@ -57,7 +81,18 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Situation → what cannot be the cause of it: only what runs on a GPU is slow there, wrong, or too large for it; and a
 # build without CUDA can be imported.
-_ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "gpu.throttled", "gpu.fault", "cudnn.init")
+_ON_THE_GPU = (
+    "perf.",
+    "compute.",
+    "memory.",
+    "nccl.",
+    "p2p.",
+    "shm.",
+    "gpu.throttled",
+    "gpu.fault",
+    "cudnn.init",
+    "xla.",
+)
 _RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
 _CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS)}
 _OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
@@ -130,27 +165,30 @@ def _import_fails(log: MessageLog) -> bool:
     return dies or log.stops_import or is_cut or said or (named and not log.complains)
 
 
-def is_healthy(log: MessageLog) -> bool:
-    """Whether a text that tells of no trouble is most like reports in which nothing is wrong, or somebody only asks."""
-    like = log.first("resembles")
-    return like is None or like.values.get("cause") in NO_CAUSE or log.has("own-finding", "gpu-created")
+def evidence_of(told: Told, seen: str | None) -> Iterator[tuple[str, str, float]]:
+    """What the facts say of causes: each with the name of that evidence, and how much of it there is."""
+    for n, cause in enumerate(_usual(told, seen) if seen else (), start=1):
+        yield cause, "usual", 1 / n
+    for causes in (_by_contrast(told.works), _by_card(told, seen), _by_release(told, seen)):
+        yield from ((cause, "facts", 1 / n) for n, cause in enumerate(causes, start=1))
+    for cause in {*told.said}:
+        yield cause, "said", 1.0
 
 
-def by_likelihood(shares: Mapping[str, float], told: Told, seen: str | None) -> tuple[str, ...]:
-    """Causes, the likeliest first: of the facts, then by their share among similar reports and in that situation.
+def ruled_out(told: Told, seen: str | None) -> Iterator[str]:
+    """Causes, or layers of them, that the facts rule out.
 
-    `shares` are between 0 and 1; what lies below TensorFlow is left out where something else uses the GPU.
+    What lies below TensorFlow, where something else uses the GPU; what there is on another system only; what cannot be
+    the cause of that situation.
     """
-    gains = {cause: GAIN / n for n, cause in enumerate(_usual(told, seen) if seen else (), start=1)}
-    facts = (*told.said, *_by_contrast(told.works), *_by_card(told, seen), *_by_release(told, seen))
-    words = sorted({**gains, **shares}, key=lambda one: -shares.get(one, 0.0) - gains.get(one, 0.0))
-    whole = told.driver_works or any("torch" in where.lower() for where in told.works)
-    given = told.gpus_given and seen != "no GPU"
-    elsewhere = tuple(cause for cause, system in ONLY_ON.items() if told.os not in (None, system))
-    outside = ("container.",) if told.container in (None, "none") else ()
-    below = (*(_BELOW if whole else ()), *(("container.no-gpu",) if given else ()))
-    never = (*below, *elsewhere, *outside, *_CANNOT.get(seen or "", ()))
-    return tuple(one for one in dict.fromkeys((*facts, *words)) if not one.startswith(never))
+    if told.driver_works or any("torch" in where.lower() for where in told.works):
+        yield from _BELOW
+    if told.gpus_given and seen != "no GPU":
+        yield "container.no-gpu"
+    if told.container in (None, "none"):
+        yield "container."
+    yield from (cause for cause, system in ONLY_ON.items() if told.os not in (None, system))
+    yield from _CANNOT.get(seen or "", ())
 
 
 def _usual(told: Told, seen: str) -> tuple[str, ...]:

@@ -1,16 +1,18 @@
-"""Which causes known reports had that are made of the same words: what is left where no line tells the cause.
+"""How much a text is like known reports of each cause: what is left where no line tells the cause.
 
-The table beside this file is learnt from tests/cases by scripts/learn_resemblance.py: for each cause the words that
-speak for and against it, by logistic regression of one cause against the rest. A report of a healthy machine and a
-question are learnt, too, under names of their own.
+The table beside this file is learnt by scripts/learn_resemblance.py: for each cause the terms that speak for and
+against it, by a linear support-vector machine over their TF-IDF values. Terms are words, their beginnings, the words of
+the first line, and the kinds of the messages that the text has. A report of a healthy machine and a question are
+learnt, too, under names of their own.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from math import exp
+from math import log, sqrt
 from pathlib import Path
 
 import msgspec
@@ -20,51 +22,84 @@ from tfgpu_doctor.records.facts import Message
 
 TABLE = Path(__file__).with_name("resemblance.json")
 NO_CAUSE = ("ok", "question")  # of a report in which nothing is wrong, and of one that only asks
-MOST = 6  # causes; the facts of a text rule some of them out
-_LARGEST = 500  # of what is raised to e, which ends at 709
+MOST = 16  # causes; the others speak for nothing
 _SHOWN = 4  # words that are named
 _CHARACTERS = 200_000  # of the text; what comes later repeats the words
+_STEM = 5  # letters of a word's beginning, which its forms share
 _WORD = re.compile(r"[a-z_][a-z_0-9.\-]*[a-z_0-9]|\d+\.\d+")
+_PART = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")  # of a name: "cudnn", "64" and "7" of cudnn64_7
 _MOMENT = re.compile(r"0x[0-9a-f]+|\d{4}-\d\d-\d\d[ t][\d:.]+")
-_SUBJECT = re.compile(r"tensor|keras|\btf\b|gpu|cuda|cudnn|nvidia")
+_SUBJECT = re.compile(
+    r"tensor|keras|\btf\b|gpu|cuda|cudnn|nvidia|\b[gr]tx|glibc|\bepoch|\bbatch|\btrain(?:ing|s|ed)?\b|\boom\b"
+    r"|out (?:of )?memory|显[存卡]|内存"
+)
+TITLE, PART, KIND = "title:", "part:", "kind:"  # before a term that is no whole word; no word has a colon
+
+
+# Weights from -45 to 45 steps, a printable character each; neither of the two that JSON escapes.
+STEP = 0.04
+STEPS = "".join(chr(code) for code in range(33, 126) if chr(code) not in '"\\')
+_WEIGHT = {character: STEP * (place - len(STEPS) // 2) for place, character in enumerate(STEPS)}
 
 
 class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was learnt; a cause's logit is its bias and the sum of its words' weights."""
+    """What was learnt: how much a text is like a cause is its bias and the sum of its terms' values times weights."""
 
-    cases: int  # reports learnt from
-    bias: dict[str, float]  # by cause
-    words: dict[str, dict[str, float]]  # by word and cause; no weight is 0
-
-
-def words_of(text: str) -> frozenset[str]:
-    """The different words of a text, without times and addresses."""
-    return frozenset(_WORD.findall(_MOMENT.sub(" ", text.lower())))
+    reports: int  # learnt from
+    causes: list[str]
+    bias: list[float]  # of each cause
+    terms: dict[str, tuple[float, str]]  # inverse document frequency; the weight for each cause, a character of STEPS
 
 
-def resembling(lines: Iterable[Line]) -> Iterator[Message]:
-    """The causes of the reports that are most like this one, likeliest first, each with the words that speak for it.
+def terms_of(text: str, kinds: Iterable[str]) -> Counter[str]:
+    """What is learnt of a text, with the number of times: its words without times and addresses, parts, and kinds."""
+    lowered = _MOMENT.sub(" ", text.lower())
+    title = lowered.strip().partition("\n")[0]
+    terms = Counter(_WORD.findall(lowered))
+    terms.update(f"{TITLE}{word}" for word in _WORD.findall(title))
+    terms.update(f"{PART}{part[:_STEM] if part.isalpha() else part}" for part in _PART.findall(lowered))
+    terms.update(f"{KIND}{kind}" for kind in kinds)
+    return terms
 
-    Nothing for a text that speaks of no GPU and not of TensorFlow. `share` is between 0 and 1.
+
+def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Message]:
+    """The causes whose reports are most like this one, the most alike first, each with the words that speak for it.
+
+    `kinds`: those of the messages that the text has. `likeness` is a number to compare with those of other causes;
+    above 0, the text is rather like reports of that cause than like all others. `words` are the different ones that it
+    rests on.
+
+    Nothing for a text that speaks of no GPU and not of TensorFlow.
     """
     lowered = [(line.number, line.text.lower()) for line in lines]
     text = "\n".join(line for _, line in lowered)[:_CHARACTERS]
     if not _SUBJECT.search(text):
         return
     table = _table()
-    known = words_of(text) & table.words.keys()
-    logits = dict(table.bias)
-    for word in known:
-        for cause, weight in table.words[word].items():
-            logits[cause] += weight
-    chances = {cause: 1 / (1 + exp(min(-logit, _LARGEST))) for cause, logit in logits.items()}
-    whole = sum(chances.values())
-    for cause in sorted(chances, key=lambda one: -chances[one])[:MOST]:
-        speaking = (word for word in known if table.words[word].get(cause, 0) > 0)
-        telling = sorted(speaking, key=lambda word: (-table.words[word][cause], word))[:_SHOWN]
+    values = _values(terms_of(text, kinds), table)
+    likeness = dict(enumerate(table.bias))
+    for term, value in values.items():
+        for place, step in enumerate(table.terms[term][1]):
+            likeness[place] += value * _WEIGHT[step]
+    words = str(sum(":" not in term for term in values))
+    for place in sorted(likeness, key=lambda one: -likeness[one])[:MOST]:
+        telling = _telling(place, values, table)
         first = next((number for number, line in lowered if telling and telling[0] in line), 1)
-        share = f"{chances[cause] / whole:.3f}"
-        yield Message("resembles", first, ", ".join(telling), {"cause": cause, "share": share})
+        found = {"cause": table.causes[place], "likeness": f"{likeness[place]:.3f}", "words": words}
+        yield Message("resembles", first, ", ".join(telling), found)
+
+
+def _values(terms: Counter[str], table: Weights) -> dict[str, float]:
+    """TF-IDF of the terms that are known: (1 + ln of the times) × inverse document frequency, of length 1 together."""
+    known = {term: (1 + log(times)) * table.terms[term][0] for term, times in terms.items() if term in table.terms}
+    length = sqrt(sum(value * value for value in known.values()))
+    return {term: value / length for term, value in known.items()}
+
+
+def _telling(place: int, values: dict[str, float], table: Weights) -> list[str]:
+    """The words that speak most for a cause."""
+    words = {term: _WEIGHT[table.terms[term][1][place]] * value for term, value in values.items() if ":" not in term}
+    return sorted((one for one in words if words[one] > 0), key=lambda one: (-words[one], one))[:_SHOWN]
 
 
 @cache

@@ -102,7 +102,8 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     ('12.4', 100)
     """
     text = ParsedText(excerpt)
-    messages = (*text.messages, *derived_messages(text), *resembling(text.lines), *_cut(excerpt))
+    told = (*text.messages, *derived_messages(text))
+    messages = (*told, *resembling(text.lines, [one.kind for one in told]), *_cut(excerpt))
     python = _python(text, matrix)
     facts = Facts(
         host=_host(text, matrix),

@@ -1,0 +1,93 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["msgspec>=0.19", "pyyaml>=6.0", "scikit-learn>=1.8"]
+# ///
+"""Prints what EVIDENCE in tfgpu_doctor/findings/commonness.py comes to, fitted again.
+
+    python scripts/learn_evidence.py [--groups 15 16 17]
+
+A conditional logistic regression over the causes of each report: which of them is the cause, by the evidence that
+diagnosis/likeliest.py finds for each. Only groups from which no sign was written can be fitted to, for in others signs
+would seem to be always right, and what a report is like is learnt without its quarter of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy
+from learn_resemblance import _class_of, learn, reports
+from scipy.optimize import minimize
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from tfgpu_doctor.diagnosis import engine, likeliest  # noqa: E402
+from tfgpu_doctor.findings.catalogue import DECLARATIONS  # noqa: E402
+from tfgpu_doctor.findings.commonness import EVIDENCE  # noqa: E402
+from tfgpu_doctor.findings.context import Context  # noqa: E402
+from tfgpu_doctor.inference import resemblance, text_to_facts  # noqa: E402
+from tfgpu_doctor.matrix.loader import Matrix  # noqa: E402
+from tfgpu_doctor.parsers.text import lines  # noqa: E402
+
+MATRIX = Matrix.load()
+FOLDS = 4
+PENALTY = 0.5  # half of it times the squares of the weights
+
+
+def main() -> int:
+    """Fit and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", nargs="*", default=["15", "16", "17"])
+    asked = parser.parse_args()
+    cases = reports()
+    fitted_to = [case for case in cases if str(case.get("batch", "")).rsplit("/", 1)[-1] in asked.groups]
+    random.Random(3).shuffle(fitted_to)
+    rows = []
+    for fold in range(FOLDS):
+        left_out = fitted_to[fold::FOLDS]
+        table = learn([case for case in cases if not any(case is one for one in left_out)])
+        weights = msgspec.json.decode(table, type=resemblance.Weights)
+        resemblance._table = lambda weights=weights: weights
+        rows += [row for case in left_out if (row := evidence(case))]
+    print({name: round(float(much), 2) for name, much in zip(EVIDENCE, fit(rows), strict=True)})
+    return 0
+
+
+def evidence(case: dict[str, Any]) -> tuple[Any, int] | None:
+    """A row of numbers for each cause of a report, and the place of its cause; None where that is not among them."""
+    context = Context(text_to_facts.read(lines.read([case["text"].encode()]), MATRIX), MATRIX)
+    open_contexts = tuple(engine.hypotheses(context))
+    judged = [engine.judge(one, context, open_contexts) for one in DECLARATIONS.values()]
+    text, cause = likeliest.read(context), _class_of(case["root_cause"])
+    if text is None or cause == "question":
+        return None
+    found = likeliest.evidence(text, *engine.holding(judged, context), context)
+    causes = [one for one in found if one != "question"]
+    rows = numpy.array([[found[one].get(name, 0.0) for name in EVIDENCE] for one in causes])
+    return (rows, causes.index(cause)) if cause in causes else None
+
+
+def fit(rows: list[tuple[Any, int]]) -> Any:
+    """The weights under which the causes are the likeliest."""
+
+    def loss(weights: Any) -> tuple[float, Any]:
+        total, slope = PENALTY * weights @ weights / 2, PENALTY * weights
+        for numbers, place in rows:
+            much = numbers @ weights
+            much = numpy.exp(much - much.max())
+            chances = much / much.sum()
+            total -= numpy.log(chances[place])
+            slope = slope - numbers[place] + chances @ numbers
+        return total, slope
+
+    return minimize(loss, numpy.zeros(len(EVIDENCE)), jac=True, method="L-BFGS-B").x
+
+
+if __name__ == "__main__":
+    sys.exit(main())
