@@ -26,8 +26,9 @@ _NEVER_NATIVE = "11.3"  # CUDA; 2.10, the last for native Windows, is built for 
 # compute capabilities: the oldest in the wheels of 1.5 to 2.x; the first for which old ones compile PTX; Blackwell
 _OLDEST_OF_WHEELS, _JIT, _NEWEST = (3, 5), (7, 5), (12, 0)
 MOST = 3  # causes; a longer list is no help
-# What speaks for a cause, and how much: natural logarithms of odds, fitted to reports that the signs were not written
-# from (docs/deciding.md). `likeness` is multiplied by the number that inference/resemblance.py gives.
+# What speaks for a cause, and how much: natural logarithms of odds, fitted by scripts/learn_evidence.py to reports that
+# the signs were not written from. `likeness` is multiplied by the number that inference/resemblance.py gives. `facts`
+# and `usual` are above the fit (0.5 and 0), because few of those reports are as short as a question in a chat.
 EVIDENCE = {
     "likeness": 4.0,
     "certain": 0.5,  # a sign sees an error
