@@ -1,6 +1,6 @@
 """Facts and matrix in, findings out: judges the signs, puts root causes first, hangs consequences under them.
 
-Three things are decided here, once, for all findings:
+Four things are decided here, once, for all findings:
 
 - Where probes looked at this machine, they know better than a printed line: when a conclusive sign over facts rules a
   finding out, messages cannot bring it back. In a pasted text every sign counts.
@@ -8,8 +8,8 @@ Three things are decided here, once, for all findings:
   holds for some is possible.
 - A finding that would explain a symptom that is seen, and that nothing rules out, is possible; the commands that would
   tell the facts that it lacks are what to run to decide.
-- In a text, an error beside which another cause is much likelier is only possible, and all that is possible stands in
-  the order of its likelihood (likeliest.py).
+- In a text, a problem that is not clearly likelier than every other cause is only possible, and all that is possible
+  stands in the order of its likelihood (likeliest.py).
 """
 
 from __future__ import annotations

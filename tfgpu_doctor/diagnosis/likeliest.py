@@ -1,7 +1,7 @@
 """How likely each cause is where a text is all there is: by its signs, its versions, its situation and its words.
 
-All of it is evidence, and none of it proof. An error that a sign sees is doubted, and so only possible, where another
-cause is much likelier; what is possible stands in the order of its likelihood. Pure.
+All of it is evidence, and none of it proof. A problem that a sign sees is doubted, and so only possible, where it is
+not clearly likelier than every other cause; what is possible stands in the order of its likelihood. Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What speaks for a cause where a text is all there is, and how much: signs, facts, the situation and words.
 
-The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-25, for each system, without
+The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-23 (WSL2: 11-25), without
 those that print a message of their own (a missing GLIBC, a mismatch of the driver). Which causes reports in the same
 words had, inference/resemblance.py tells. diagnosis/likeliest.py adds it all up: the engine says of a guess that it is
 possible, and leaves out what the facts contradict.
@@ -42,7 +42,7 @@ EVIDENCE = {
     "usual": 0.2,  # the first of its situation; of the second a half, of the third a third
     "quiet": 0.7,  # nothing is wrong, and no sign sees an error
 }
-# whose signs held in nine of ten reports that they were not written from
+# whose signs held in about nine of ten reports that they were not written from, or in more
 SURE = (
     *("tf.abi-*", "tf.import-avx", "tf.glibc-too-old", "tf.python-unsupported", "gpu.arch-too-*", "xla.*"),
     *("driver.too-old", "driver.version-mismatch", "cuda.version-mismatch", "cudnn.version-mismatch"),
@@ -82,18 +82,8 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Situation → what cannot be the cause of it: only what runs on a GPU is slow there, wrong, or too large for it; and a
 # build without CUDA can be imported.
-_ON_THE_GPU = (
-    "perf.",
-    "compute.",
-    "memory.",
-    "nccl.",
-    "p2p.",
-    "shm.",
-    "gpu.throttled",
-    "gpu.fault",
-    "cudnn.init",
-    "xla.",
-)
+_DEVICE = ("gpu.throttled", "gpu.fault", "cudnn.init")
+_ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "xla.", *_DEVICE)
 _RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
 _CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS)}
 _OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
