@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 import numpy
-from learn_resemblance import _class_of, learn, reports
+from learn_resemblance import class_of, learn, reports
 from scipy.optimize import minimize
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +51,8 @@ def main() -> int:
     rows = []
     for fold in range(FOLDS):
         left_out = fitted_to[fold::FOLDS]
-        table = learn([case for case in cases if not any(case is one for one in left_out)])
+        out = set(map(id, left_out))
+        table = learn([case for case in cases if id(case) not in out])
         weights = msgspec.json.decode(table, type=resemblance.Weights)
         resemblance._table = lambda weights=weights: weights
         rows += [row for case in left_out if (row := evidence(case))]
@@ -64,10 +65,10 @@ def evidence(case: dict[str, Any]) -> tuple[Any, int] | None:
     context = Context(text_to_facts.read(lines.read([case["text"].encode()]), MATRIX), MATRIX)
     open_contexts = tuple(engine.hypotheses(context))
     judged = [engine.judge(one, context, open_contexts) for one in DECLARATIONS.values()]
-    text, cause = likeliest.read(context), _class_of(case["root_cause"])
+    text, cause = likeliest.read(context), class_of(case["root_cause"])
     if text is None or cause == "question":
         return None
-    found = likeliest.evidence(text, *engine.holding(judged, context), context)
+    found = likeliest.evidence(text, *engine.holding(judged, context))
     causes = [one for one in found if one != "question"]
     rows = numpy.array([[found[one].get(name, 0.0) for name in EVIDENCE] for one in causes])
     return (rows, causes.index(cause)) if cause in causes else None

@@ -21,6 +21,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def reports() -> list[dict[str, Any]]:
     return [*cases, *(json.loads(line) for some in lines_of for line in some)]
 
 
+@cache
 def terms(text: str) -> Counter[str]:
     """What is learnt of a text: as when it is explained."""
     parsed = ParsedText(lines.read([text.encode()]))
@@ -78,7 +80,7 @@ def learn(cases: list[dict[str, Any]]) -> str:
 
     vectors = TfidfVectorizer(analyzer=lambda case: terms(case["text"]).elements(), min_df=FEWEST, sublinear_tf=True)
     values = vectors.fit_transform(cases)
-    causes = [_class_of(case["root_cause"]) for case in cases]
+    causes = [class_of(case["root_cause"]) for case in cases]
     often = {cause for cause, times in Counter(causes).items() if times >= FEWEST_OF_CAUSE}
     machine = LinearSVC(C=PENALTY, random_state=0)
     kept = [row for row, cause in enumerate(causes) if cause in often]
@@ -103,7 +105,7 @@ def _steps(weights: Iterable[float]) -> str:
     return "".join(STEPS[most + max(-most, min(most, round(float(one) / STEP)))] for one in weights)
 
 
-def _class_of(cause: str) -> str:
+def class_of(cause: str) -> str:
     """What is learnt together: harmless reports, and variables."""
     return "ok" if cause in HARMLESS else re.sub(r"^env\..*", "env.*", cause)
 

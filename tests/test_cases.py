@@ -43,7 +43,7 @@ ANSWERS = {
 ANSWERED = 0.90
 # Scored once, and hardly learnt from: docs/deciding.md has their figures, which no bound of those above may hide.
 NOT_LEARNT = (*(f"2026-11-23/{n}" for n in (4, 5, 6, 7, 8)), *(f"2026-11-24/{n}" for n in range(9, 15)))
-# Groups of hundreds, a file each with a report a line: the words of all are learnt, and no sign was written from them.
+# Large groups, a file each with a report a line; all are learnt from. Of the given ones, 0, signs were written, too.
 LATER = sorted((Path(__file__).parent / "cases").glob("[0-9]*.jsonl"))
 # what every case tells: without evidence and source nobody can check its cause
 KEYS = {"id", "text", "root_cause", "also", "confidence", "notes", "evidence", "source"}

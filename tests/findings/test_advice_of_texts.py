@@ -65,10 +65,8 @@ def _not_in(text: str, evidence: Evidence) -> list[str]:
     shown = found.removesuffix("...").removesuffix("…").rstrip()
     if shown in whole or _ELSEWHERE.search(evidence.source):
         return []
-    there = {
-        *_WORD.findall(whole.lower()),
-        *re.findall(r"[\w.-]*\w", whole.lower(), re.ASCII),
-    }  # "restart" of "restart해도"
+    ascii_words = re.findall(r"[\w.-]*\w", whole.lower(), re.ASCII)  # "restart" of "restart해도"
+    there = {*_WORD.findall(whole.lower()), *ascii_words}
     flat = re.sub(r"\W", "", whole.lower())
     words = _WORD.findall(found.lower())
     return [one for one in words if one not in there | _OWN_WORDS and not _is_spelled(one, flat)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.findings.rows_questions import FIRES, LOOK_ALIKES, NUMBERS, WHICH
+from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
@@ -40,8 +41,11 @@ def test_a_question_is_no_fault() -> None:
 
 
 def test_a_question_below_a_failure_leaves_the_diagnosis() -> None:
-    report = report_of(LOOK_ALIKES["tf.which-release"]["a failure is the question"])
-    assert report.verdict in ("broken", "unknown") and report.findings[0].severity is not Severity.NOTE
+    asked = text_to_facts.read(
+        lines.read([LOOK_ALIKES["tf.which-release"]["a failure is the question"].encode()]), MATRIX
+    )
+    report = make_report(signs_alone(asked), MATRIX, source="text", timings={})
+    assert (report.verdict, report.findings[0].severity) == ("broken", Severity.ERROR)
 
 
 def test_what_may_have_failed_stays_an_error() -> None:

@@ -65,11 +65,11 @@ def diagnose(
     likely: dict[str, float] = {}
     text = read(context)
     if text:
-        likely = weigh(text, certain, opened, context)
+        likely = weigh(text, certain, opened)
         while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
             judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
             certain, opened = holding(judged, context)
-            likely = weigh(text, certain, opened, context)
+            likely = weigh(text, certain, opened)
         opened = likeliest(text, likely, certain, opened, judged, context)
     possible = _to_decide(
         where_a_gpu_is_wanted([_finding(*one, context) for one in opened], context),

@@ -39,7 +39,7 @@ from tfgpu_doctor.findings.declaration import Declaration, Problem, matches
 from tfgpu_doctor.findings.driver_answers import smi_works
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.unmet_needs import unmet_needs
+from tfgpu_doctor.findings.unmet_needs import Unmet, unmet_needs
 from tfgpu_doctor.inference.resemblance import NO_CAUSE
 from tfgpu_doctor.records.facts import Known, Message, value_or
 from tfgpu_doctor.records.report import Finding, Severity
@@ -59,6 +59,7 @@ class Text:
     shows: Message | None  # it
     likeness: dict[str, float]  # by cause
     fullness: float  # how much its words say, between 0 and 1: few say little
+    unmet: tuple[Unmet, ...]  # what does not fit together
 
 
 def read(context: Context) -> Text | None:
@@ -71,23 +72,24 @@ def read(context: Context) -> Text | None:
     like = [one for one in log.all("resembles") if "cause" in one.values]
     fullness = min(max((_number(one, "words", 0.0) for one in like), default=0.0) / ENOUGH, 1.0)
     likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
-    return Text(log, _told(log, context), seen, shows, likeness, fullness)
+    unmet = unmet_needs(context, seen) if seen else ()
+    return Text(log, _told(log, context), seen, shows, likeness, fullness, unmet)
 
 
-def weigh(text: Text, certain: list[Found], opened: Sequence[Open], context: Context) -> dict[str, float]:
+def weigh(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, float]:
     """How likely each cause is: a number to compare with those of the others."""
-    found = evidence(text, certain, opened, context)
+    found = evidence(text, certain, opened)
     return {cause: sum(EVIDENCE[name] * much for name, much in found[cause].items()) for cause in found}
 
 
-def evidence(text: Text, certain: list[Found], opened: Sequence[Open], context: Context) -> dict[str, dict[str, float]]:
+def evidence(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, dict[str, float]]:
     """What speaks for each cause: evidence by name, as in EVIDENCE, and how much of it there is."""
     found: dict[str, dict[str, float]] = defaultdict(lambda: {"likeness": UNLIKE})
     for cause, likeness in text.likeness.items():
         found[cause]["likeness"] = likeness
     for cause, name, much in reversed([*evidence_of(text.told, text.seen)]):  # the first of each counts
         found[cause][name] = much * (1 + SITUATION * (1 - text.fullness))
-    for unmet in unmet_needs(context, text.seen) if text.seen else ():
+    for unmet in text.unmet:
         found[unmet.cause]["unmet"] = 1.0
     for declared, _ in opened:
         found[declared.id]["open"] = 1.0
@@ -117,7 +119,7 @@ def doubted(text: Text, likely: dict[str, float], certain: list[Found]) -> set[s
         return set()
     problems = {one.id for one in _problems(certain)}
     other = max((much for cause, much in likely.items() if cause not in problems), default=0.0)
-    return {cause for cause in problems if likely.get(cause, other) < other + LEAD}
+    return {cause for cause in problems if likely[cause] < other + LEAD}
 
 
 def likeliest(
@@ -136,7 +138,7 @@ def likeliest(
     found = {declared.id: (declared, candidate) for declared, candidate in opened}
     seen = [one.id for one in _problems(certain)]
     if not seen:
-        found |= dict(_unfit(judged, text, context))
+        found |= dict(_unfit(judged, text))
     are_wanted = tells_enough(text) if seen or found else _is_trouble(text, certain)
     guessed = dict(_guesses(judged, text, found, context)) if are_wanted and not _is_answered(text, certain) else {}
     much = {cause: likely.get(cause, _AT_LEAST) for cause in (*seen, *found, *guessed)}
@@ -160,10 +162,10 @@ def _is_trouble(text: Text, certain: list[Found]) -> bool:
     return not text.log.has("gpu-created") and some > none - HEALTHY * text.fullness
 
 
-def _unfit(judged: Sequence[Judged], text: Text, context: Context) -> Iterator[tuple[str, Open]]:
+def _unfit(judged: Sequence[Judged], text: Text) -> Iterator[tuple[str, Open]]:
     """Causes that follow from versions and cards that a text names, where it tells of a failure without a cause."""
     declared = {one.declared.id: one.declared for one in judged if not one.is_certain}
-    for one in unmet_needs(context, text.seen) if text.seen else ():
+    for one in text.unmet:
         if one.cause in declared:
             yield one.cause, (declared[one.cause], Candidate(one.problem, possible=True))
 
