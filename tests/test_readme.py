@@ -69,6 +69,32 @@ def test_set_up_installs_what_a_fresh_debian_lacks(sudo: bool, tmp_path: Path) -
     assert log[:-1] == [*(["sudo"] if sudo else []), "apt-get update", "apt-get install", "venv"]
 
 
+# what the machine has → the extra that README's first command installs there
+EXTRAS = {
+    "an H100": ("pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00", False, "cuda"),
+    "WSL2 with NVIDIA's driver in Windows": ("pci:v00001414d0000008Esv00000000sd00000000bc03sc02i00", True, "cuda"),
+    "a GPU of AMD": ("pci:v00001002d000073BFsv00001DA2sd0000438Ebc03sc00i00", False, "tensorflow"),
+    "a PCIe bridge of a Jetson": ("pci:v000010DEd0000229Esv00000000sd00000000bc06sc04i00", False, "tensorflow"),
+    "no PCI device": (None, False, "tensorflow"),
+}
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="no sh")
+@pytest.mark.parametrize("machine", EXTRAS)
+def test_set_up_installs_cuda_where_there_is_an_nvidia_gpu(machine: str, tmp_path: Path) -> None:
+    modalias, in_wsl, extra = EXTRAS[machine]
+    (tmp_path / "devices" / "0000:00:06.0").mkdir(parents=True)
+    if modalias:
+        (tmp_path / "devices" / "0000:00:06.0" / "modalias").write_text(f"{modalias}\n", encoding="utf-8")
+    if in_wsl:
+        (tmp_path / "libcuda.so.1").touch()
+    choice = re.search(r'"\.\[(\$\(.*?\))\]"', commands()[0])
+    assert choice
+    line = choice[1].replace("/sys/bus/pci/devices", f"{tmp_path}/devices").replace("/usr/lib/wsl/lib", str(tmp_path))
+    printed = subprocess.run(["sh", "-euc", f"echo {line}"], capture_output=True, text=True, check=True, timeout=30)
+    assert printed.stdout == f"{extra}\n"
+
+
 def test_ci_runs_exactly_the_test_command() -> None:
     script = ROOT / ".ci" / "run"
     if not script.is_file():
