@@ -204,6 +204,13 @@ def test_one_problem_not_its_echoes() -> None:
     ]
 
 
+def test_a_python_that_is_too_new_hides_no_missing_cuda() -> None:
+    """Both hold; the reason why the GPU is not used comes first where a GPU is meant."""
+    allowed = made("tensorflow~=2.15.0", **python(">=3.9"))
+    assert ids(judged(allowed, **A100)) == ["cuda.missing", "tf.python-unsupported"]
+    assert ids(judged(allowed)) == ["tf.python-unsupported", "cuda.missing"]
+
+
 def test_a_service_is_judged_with_the_dockerfile_that_it_is_built_from() -> None:
     dockerfile = made("tensorflow==2.16.2", base=CUDA_11)
     service = Environment("compose", "service trainer", Place("compose.yaml", 2), build_context="./Dockerfile")

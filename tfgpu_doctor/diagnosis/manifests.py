@@ -12,7 +12,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.diagnosis.judging import SEVERITIES
 from tfgpu_doctor.diagnosis.together import together
-from tfgpu_doctor.findings.catalogue import RANK
+from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.answers import Answers, settled
@@ -134,8 +134,11 @@ def _without_installing(fix: Fix) -> Fix:
     return replace(fix, commands=tuple(one for one in fix.commands if " install " not in one))
 
 
-def _rank(finding: Finding) -> tuple[int, int, str]:
-    return SEVERITIES.index(finding.severity), RANK[finding.id], finding.evidence[0].source if finding.evidence else ""
+def _rank(finding: Finding) -> tuple[int, bool, int, str]:
+    """Gravest first; of warnings, the one that keeps TensorFlow from the GPU before those about the installation."""
+    unused_gpu = finding.severity is Severity.WARNING and DECLARATIONS[finding.id].about_gpus
+    place = finding.evidence[0].source if finding.evidence else ""
+    return SEVERITIES.index(finding.severity), not unused_gpu, RANK[finding.id], place
 
 
 def _verdict(findings: list[Finding], judged: bool) -> Verdict:

@@ -14,7 +14,7 @@ CONDA_RECIPE = "conda-forge's tensorflow recipe"
 USE_PIP = Fix("Or install TensorFlow with pip instead: tfgpu plan lists the commands")
 
 # findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them
-DECIDED_BY_PACKAGE = ("tf.package-removed", "tf.python-unsupported", "tf.windows-native", "tf.cpu-build")
+DECIDED_BY_PACKAGE = ("tf.package-removed", "tf.windows-native", "tf.cpu-build")
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
