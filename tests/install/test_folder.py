@@ -10,13 +10,22 @@ import pytest
 
 from tests.install.fakes import left_in
 from tfgpu_doctor.install.failures import FolderError
-from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, log_path, read_path
+from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, log_paths, read_path, trial_folder
 
 
 def fill(folder: Folder) -> None:
     (folder.path / "lib").mkdir()
     (folder.path / "lib" / "a.so").write_text("")
     (folder.path / "bin").symlink_to("lib")
+
+
+def written(folder: Path) -> None:
+    """Files of a user, at the top and below, with the marker as anybody can write it."""
+    (folder / ".git").mkdir(parents=True)
+    (folder / "lib").mkdir()
+    for name in (".git/HEAD", "thesis.txt", "lib/mine.py", "pyvenv.cfg"):
+        (folder / name).write_text("precious")
+    (folder / MARKER).write_bytes(_CONTENT)
 
 
 NAMES = ("env", "two words", "größe 测试", "-dash", "%s;$HOME'`x`\"")
@@ -42,7 +51,8 @@ def test_folders_above_that_were_made_are_removed_too(tmp_path: Path) -> None:
     with Folder(tmp_path / "a" / "b" / "env"):
         (tmp_path / "a" / "mine").write_text("of somebody else")
     assert left_in(tmp_path) == ["a", "a/mine"]
-    assert log_path(tmp_path / "x" / "y" / "env") == tmp_path / "env.tfgpu-install.log"
+    first, second, *_ = log_paths(tmp_path / "x" / "y" / "env")
+    assert (first, second) == (tmp_path / "env.tfgpu-install.log", tmp_path / "env.tfgpu-install.2.log")
 
 
 def test_what_is_finished_stays_without_marker(tmp_path: Path) -> None:
@@ -60,6 +70,8 @@ def test_folders_that_cannot_be_written_to_are_removed(tmp_path: Path) -> None:
 
 
 REFUSED = {
+    "If nothing in this folder is yours, delete it yourself": written,
+    "that a tfgpu install was killed": lambda path: (path.mkdir(), (path / MARKER).touch()),
     "is not empty": lambda path: (path.mkdir(), (path / "mine").write_text("")),
     "is an environment already": lambda path: (path.mkdir(), (path / "pyvenv.cfg").write_text("")),
     "is a file": lambda path: path.write_text(""),
@@ -75,9 +87,30 @@ def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
     path.parent.mkdir()
     REFUSED[message](path)
     before = left_in(tmp_path)
-    with pytest.raises(FolderError, match=message):
-        Folder(path)
-    assert left_in(tmp_path) == before
+    for make in (Folder, lambda named: trial_folder(named).__enter__()):
+        with pytest.raises(FolderError, match=message):
+            make(path)
+        assert left_in(tmp_path) == before
+
+
+def test_what_others_put_there_meanwhile_is_kept(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Folder(tmp_path / "env", said.append) as folder:
+        fill(folder)
+        (folder.path / "thesis.txt").write_text("precious")
+        (folder.path / ".git").mkdir()
+    assert left_in(tmp_path) == ["env", "env/.git", "env/thesis.txt"]
+    assert said[-1] == f"kept in {folder.path}, which is no part of an environment: .git, thesis.txt"
+
+
+def test_a_trial_is_elsewhere(tmp_path: Path) -> None:
+    named = tmp_path / "a" / "env"
+    with trial_folder(named) as place, place as folder:
+        fill(folder)
+        assert (folder.named, left_in(tmp_path)) == (named, [])
+        assert folder.file_system == tmp_path
+        folder.keep()
+    assert not folder.path.parent.exists()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -120,19 +153,16 @@ def test_one_that_was_killed_is_recognised_and_one_that_runs_is_left_alone(tmp_p
     finally:
         os.kill(other, signal.SIGKILL)
         os.waitpid(other, 0)
-    assert left_in(tmp_path) == half
-    said: list[str] = []
-    with Folder(path, said.append) as folder:
-        assert left_in(tmp_path) == half[:-1]
-        folder.keep()
-    assert said == [f"removing the unfinished environment in {path}"]
+    for late in (lambda: Folder(path), seen.__enter__):
+        with pytest.raises(FolderError, match="was killed while it created an environment"):
+            late()
+        assert left_in(tmp_path) == half
 
 
 def test_of_two_that_begin_at_once_the_second_loses_nothing_of_the_first(tmp_path: Path) -> None:
     path = tmp_path / "env"
     path.mkdir()
-    (path / MARKER).write_bytes(_CONTENT)  # of a run that was killed
-    first, second, late = (Folder(path) for _ in range(3))  # all have seen that
+    first, second, late = (Folder(path) for _ in range(3))  # all have seen that it is empty
     with first:
         fill(first)
         with pytest.raises(FolderError, match="another tfgpu install"):
@@ -144,24 +174,17 @@ def test_of_two_that_begin_at_once_the_second_loses_nothing_of_the_first(tmp_pat
     assert left_in(path) == before == ["bin", "lib", "lib/a.so"]
 
 
-@pytest.mark.parametrize("content", ["", "of another program\n"])
-def test_a_marker_of_others_is_none(tmp_path: Path, content: str) -> None:
-    (tmp_path / "env").mkdir()
-    (tmp_path / "env" / MARKER).write_text(content)
-    with pytest.raises(FolderError, match="is not empty"):
-        Folder(tmp_path / "env")
-
-
-def test_a_second_interrupt_leaves_the_marker_to_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_interrupt_leaves_the_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "env"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), Folder(path) as folder:
         fill(folder)
         patch.setattr("shutil.rmtree", _interrupted)
         raise RuntimeError
-    assert (path / MARKER).exists()
-    with Folder(path):
-        assert left_in(path) == [".tfgpu-temporary", MARKER]
-    assert left_in(tmp_path) == ["env"]
+    before = left_in(path)
+    assert MARKER in before
+    with pytest.raises(FolderError, match="was killed"):
+        Folder(path)
+    assert left_in(path) == before
 
 
 def _interrupted(*_: object, **__: object) -> None:

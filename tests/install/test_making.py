@@ -146,9 +146,19 @@ def test_conda_brings_what_only_conda_forge_has(uv: Path) -> None:
     assert (uv / "env" / LOCK).read_text() == "@EXPLICIT\n" and "conda activate" in done.stdout
 
 
-def test_a_dry_run_makes_nothing(uv: Path) -> None:
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_dry_run_touches_nothing(uv: Path, exists: bool) -> None:
+    if exists:
+        (uv / "env").mkdir()
+        os.utime(uv / "env", (1, 1))
+    os.utime(uv, (1, 1))
+    for environ, code in (({}, 0), ({"TFGPU_TEST_FAIL": "compile begin", "TFGPU_TEST_SAYS": "error: of uv"}, 1)):
+        done = install(uv, "env", "--dry-run", yes=False, **environ)
+        assert done.returncode == code, done.stderr
+        assert ("tfgpu" in done.stderr, "error: of uv" in done.stderr) == (True, bool(code))
+        assert [one.stat().st_mtime for one in (uv, *uv.iterdir())] == [1] * (2 if exists else 1)
     done = install(uv, "env", "--dry-run", yes=False)
-    assert (done.returncode, left_in(uv)) == (0, [])
+    assert str(uv / "env") in "".join(done.stdout.split())
     assert "nvidia-cudnn-cu12  8.9.7.29" in done.stdout and "removing" not in done.stderr
 
 
@@ -211,6 +221,21 @@ def test_a_folder_that_cannot_be_used_is_wrong_usage(uv: Path, name: str) -> Non
     before = left_in(uv)
     done = install(uv, name)
     assert (done.returncode, left_in(uv)) == (2, before)
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--repair",)])
+def test_a_name_that_no_file_system_takes_is_wrong_usage(uv: Path, more: tuple[str, ...]) -> None:
+    for name in ("x" * 300, "x" * 300 + "/env", "/".join(["x" * 200] * 30)):
+        done = tfgpu("install", "--yes", *(more or ()), name, *(() if "--repair" in more else GPU), cwd=uv)
+        assert (done.returncode, left_in(uv)) == (2, []), done.stderr
+
+
+def test_a_log_replaces_nothing(uv: Path) -> None:
+    (uv / "precious").write_text("precious")
+    (uv / "env.tfgpu-install.log").symlink_to("precious")
+    done = install(uv, "env", TFGPU_TEST_FAIL="venv begin", TFGPU_TEST_SAYS="no")
+    assert (done.returncode, (uv / "precious").read_text()) == (1, "precious")
+    assert "no\n" in (uv / "env.tfgpu-install.2.log").read_text()
 
 
 def test_names_that_look_like_something_else(uv: Path) -> None:
@@ -337,12 +362,14 @@ def test_a_signal_ends_everything_and_leaves_a_log(uv: Path, moment: str) -> Non
     assert "interrupted" in (uv / "env.tfgpu-install.log").read_text()
 
 
-def test_the_next_run_removes_what_a_killed_one_has_left(uv: Path) -> None:
+def test_the_next_run_leaves_alone_what_a_killed_one_has_left(uv: Path) -> None:
     for process in started(uv, "install begin"):
         process.kill()
         process.communicate()
         os.kill(int((uv.parent / "ready").read_text()), signal.SIGKILL)  # what it had started
-    assert f"env/{MARKER}" in left_in(uv)
-    done = install(uv, "env")
-    assert done.returncode == 0 and f"removing the unfinished environment in {uv / 'env'}" in done.stderr
-    assert (uv / "env" / MANIFEST).exists()
+    before = left_in(uv)
+    assert f"env/{MARKER}" in before
+    for dry_run in ([], ["--dry-run"]):
+        done = install(uv, "env", *dry_run)
+        assert (done.returncode, left_in(uv)) == (2, before)
+        assert "delete it yourself" in " ".join(done.stderr.split())

@@ -129,5 +129,5 @@ def test_no_repair_runs_while_it_is_installed(tmp_path: Path) -> None:
             Repairing(tmp_path / "env", MATRIX, Watching())
     environment(tmp_path / "env")
     (tmp_path / "env" / MARKER).touch()
-    with pytest.raises(FolderError, match="is unfinished"):
+    with pytest.raises(FolderError, match="was killed while"):
         Repairing(tmp_path / "env", MATRIX, Watching())

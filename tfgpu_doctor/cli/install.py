@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import Report
 
+_SHOWN_LINES = 15  # of the output of the program that failed in a dry run
+
 
 @define_command(
     "install",
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     help="Program that creates the environment.  [default: uv if it is installed, else pip]",
 )
 @option("--yes", is_flag=True, help="Do not ask before packages are downloaded; required without a terminal.")
-@option("--dry-run", is_flag=True, help="Only show what would be installed.")
+@option("--dry-run", is_flag=True, help="Only show what would be installed. DIR is not touched.")
 @option(
     "--repair", "repairs", is_flag=True, help="Repair the existing environment DIR, whatever program has created it."
 )
@@ -90,7 +92,7 @@ def command(
             "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
         )
     from tfgpu_doctor.install.failures import InstallError
-    from tfgpu_doctor.install.folder import Folder, read_path
+    from tfgpu_doctor.install.folder import Folder, read_path, trial_folder
     from tfgpu_doctor.install.making import Making
     from tfgpu_doctor.records.report import EXIT_USAGE
 
@@ -99,10 +101,11 @@ def command(
         if specifier or method or any(machine.values()):
             raise click.UsageError("--repair can only be combined with --yes, --dry-run and --matrix")
         context.exit(repair(folder, matrix, ask=not yes, dry_run=dry_run))
-    with ExitStack() as stack:
+    with ExitStack() as folders, ExitStack() as stack:
         shown = _Shown(stack, ask=not yes, dry_run=dry_run)
         try:
-            place = Folder(read_path(folder), shown.removing)
+            named = read_path(folder)
+            place = folders.enter_context(trial_folder(named)) if dry_run else Folder(named, shown.removing)
             making = Making(_choose(matrix, specifier, method, machine), matrix, place, shown, method)
         except InstallError as error:
             if error.code == EXIT_USAGE:
@@ -115,7 +118,6 @@ def command(
 def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     """Make it, and show how that ended; the exit code."""
     from tfgpu_doctor.install.failures import InstallError
-    from tfgpu_doctor.install.making import keep_log
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.render.console import console_for
     from tfgpu_doctor.render.terminal import install as page
@@ -127,14 +129,14 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
         shown.clear()
         if error.code == EXIT_USAGE:
             raise click.UsageError(str(error)) from error
-        log = keep_log(making.commands, prefix, message=f"tfgpu install: {error}")
+        log = _log(making, f"tfgpu install: {error}")
         page.render_failure(str(error), _explained(error, matrix, prefix), str(log) if log else None, console_for())
         return error.code
     except BaseException as error:  # also Ctrl-C: the log says how far the installation got
         why = (
             "interrupted" if isinstance(error, (KeyboardInterrupt, SystemExit)) else f"{type(error).__name__}: {error}"
         )
-        if log := keep_log(making.commands, prefix, message=f"tfgpu install: {why}"):
+        if log := _log(making, f"tfgpu install: {why}"):
             say(f"tfgpu: the log is {log}")
         raise
     shown.clear()
@@ -143,6 +145,17 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     else:
         page.render_made(manifest, console_for())
     return EXIT_OK
+
+
+def _log(making: Making, message: str) -> Path | None:
+    """Keep what the programs wrote in a log beside the folder; a dry run writes nothing, and shows the end of it."""
+    from tfgpu_doctor.install.making import keep_log
+
+    if making.folder.path == making.folder.named:
+        return keep_log(making.commands, making.folder.path, message=message)
+    for line in "".join(making.commands.log[-1:]).splitlines()[-_SHOWN_LINES:]:
+        say(line)
+    return None
 
 
 def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[str, Any]) -> Choice:
@@ -221,8 +234,7 @@ class _Shown:
     def removing(self, message: str) -> None:
         """Show that what was made is being removed."""
         self.clear()
-        if not self._dry_run:
-            say(f"tfgpu: {message}")
+        say(f"tfgpu: {message}")
 
     def clear(self) -> None:
         """Take the bar away."""

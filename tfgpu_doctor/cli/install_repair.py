@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +29,7 @@ def repair(folder: str, matrix: Matrix, *, ask: bool, dry_run: bool) -> int:
     shown = _Shown(ask=ask, dry_run=dry_run)
     try:
         repairing = Repairing(read_path(folder), matrix, shown)
-        with repairing.alone():
+        with nullcontext() if dry_run else repairing.alone():  # which makes a file
             repaired = repairing.run()
             log = _write_down(repairing, repaired) if repaired.steps else None
     except InstallError as error:

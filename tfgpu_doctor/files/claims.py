@@ -21,7 +21,7 @@ class Claim:
         """Name the file; nothing is done yet."""
         self.path, self._content = path, content
         self._handle: int | None = None
-        self.was_left = False  # by a process that was killed
+        self.was_left = False  # by another process, which was killed
 
     @property
     def held(self) -> bool:
@@ -38,7 +38,11 @@ class Claim:
             try:
                 handle, new = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, 0o644), True
             except FileExistsError:
-                handle, new = os.open(self.path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644), False
+                try:
+                    handle, new = os.open(self.path, os.O_RDWR | _FLAGS), False
+                except FileNotFoundError:  # its holder has just removed it
+                    continue
+            self.was_left = not new
             try:
                 self._take(handle)
             except HeldError:
@@ -62,7 +66,7 @@ class Claim:
         if not found:
             with os.fdopen(handle, "wb", buffering=0, closefd=False) as stream:
                 stream.write(self._content)
-        self.was_left, self._handle = bool(found), handle
+        self._handle = handle
 
     def release(self, *, remove: bool = False) -> None:
         """Hold it no longer; the file stays, unless it is to be removed. Raises OSError: it cannot be removed."""
@@ -78,20 +82,19 @@ class Claim:
             os.unlink(self.path)
 
 
-def is_left(path: str, content: bytes) -> bool:
-    """Whether `path` is such a file, whose holder has ended.
-
-    Raises HeldError: the holder still runs. Raises OSError: the file cannot be read.
-    """
+def is_held(path: str) -> bool:
+    """Whether a process that still runs holds the claim at `path`."""
     try:
         handle = os.open(path, os.O_RDONLY | _FLAGS)
-    except FileNotFoundError:
+    except OSError:
         return False
     try:
         _lock(handle)
-        return os.read(handle, len(content) + 1) == content
+    except HeldError:
+        return True
     finally:
         os.close(handle)
+    return False
 
 
 def _is_at(handle: int, path: str) -> bool:

@@ -1,8 +1,9 @@
 """The folder that becomes an environment: claimed, made by this run, and removed again if the run fails.
 
-Its absolute path goes into the environment, so it is made in its place and not renamed in the end. A file in it says
-that it is unfinished: after SIGKILL or a power cut the next run finds that file, and removes what the first one made.
-Nothing else is ever removed: a folder that was there, and empty, stays as an empty folder.
+Its absolute path goes into the environment, so it is made in its place and not renamed in the end. Only the run that
+has found the folder absent or empty, and holds the claim since, removes anything in it, and of that only what an
+environment consists of. After SIGKILL or a power cut a file says that the folder is unfinished; no later run can know
+what in it is the user's, so that it is refused like any other folder that is not empty.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 
@@ -23,7 +26,17 @@ from tfgpu_doctor.install.failures import FolderError
 
 MARKER = ".tfgpu-unfinished"
 TEMPORARY = ".tfgpu-temporary"
-_CONTENT = b"tfgpu install creates this folder, or has been killed while it did. The next run removes it.\n"
+_CONTENT = b"tfgpu install is creating an environment in this folder, or was killed while it did.\n"
+# What stands at the top of the environments that venv, uv and conda make: anything else is somebody else's.
+_OF_ENVIRONMENTS = (
+    *("pyvenv.cfg", "bin", "lib", "lib32", "lib64", "include", "share", "etc", "man", "python"),  # "python" is of uv
+    *(".gitignore", ".lock", "CACHEDIR.TAG", "Scripts", "Lib", "Include"),
+    *("conda-meta", "condabin", "compiler_compat", "sbin", "libexec", "ssl", "var", "fonts", "doc", "docs", "shell"),
+    *("*-linux-gnu", "nvvm", "targets", "extras", "gds", "nsight-*", "nvml", "pkgs", ".nonadmin"),
+    *("Library", "DLLs", "Menu", "Tools", "tcl", "libs", "*.dll", "*.exe", "*.pdb", "LICENSE_PYTHON.txt"),
+    *(".tfgpu-*", "tfgpu-*"),  # ours
+)
+_MOST_LOGS = 100
 _REFUSED = {":": "the PATH of a shell cannot name it", "\n": "scripts cannot name it", "\0": "it is no file name"}
 
 
@@ -46,10 +59,11 @@ def python_of(prefix: Path) -> str:
     return str(next((path for path in map(prefix.joinpath, places) if path.is_file()), prefix / places[0]))
 
 
-def log_path(prefix: Path) -> Path:
-    """Where the log of a failed installation is kept: beside the folder, or in the nearest one above that exists."""
+def log_paths(prefix: Path) -> Iterator[Path]:
+    """Names for the log of a failed installation: beside the folder, or in the nearest one above that exists."""
     above = next(one for one in prefix.parents if one.is_dir())
-    return above / f"{prefix.name}.tfgpu-install.log"
+    for number in ("", *(f".{one}" for one in range(2, _MOST_LOGS + 1))):
+        yield above / f"{prefix.name}.tfgpu-install{number}.log"
 
 
 class Folder:
@@ -58,16 +72,26 @@ class Folder:
     Raises FolderError: it is neither absent nor an empty folder, or cannot be made.
     """
 
-    def __init__(self, path: Path, on_removal: Callable[[str], None] = lambda _: None) -> None:
-        """Check the folder; `on_removal` is told before something large is removed."""
+    def __init__(
+        self, path: Path, on_removal: Callable[[str], None] = lambda _: None, *, named: Path | None = None
+    ) -> None:
+        """Check the folder; `on_removal` is told before something large is removed.
+
+        `named` is the folder that the user named, where this one is only for trying it out.
+        """
         self.path = path
+        self.named = named or path
         self.temporary = path / TEMPORARY
         self._on_removal = on_removal
         self._made: list[Path] = []  # folders, the deepest first
-        self._claim = claims.Claim(str(path / MARKER), _CONTENT)  # while it is held, all in the folder is ours
+        self._claim = claims.Claim(str(path / MARKER), _CONTENT)  # held since the folder was found empty
         self._kept = False
-        if not is_unfinished(path):
-            _refuse_others(path)
+        refuse_others(path)
+
+    @property
+    def file_system(self) -> Path:
+        """A folder that exists, where the named one is or will be: what has to have room."""
+        return next(one for one in (self.named, *self.named.parents) if one.is_dir())
 
     def keep(self) -> None:
         """The environment is finished: what stands in the folder stays when the block is left."""
@@ -77,10 +101,10 @@ class Folder:
         try:
             self._make()
             self._claim.take()
-            if self._claim.was_left:
-                self._on_removal(f"removing the unfinished environment in {self.path}")
-                _empty(self.path)
-            elif os.listdir(self.path) != [MARKER]:  # another process has been faster, and has finished
+            if self._claim.was_left:  # by a run that was killed just now
+                self._claim.release()
+                raise _unfinished(self.path)
+            if os.listdir(self.path) != [MARKER]:  # another process has been faster, and has finished
                 self._claim.release(remove=True)
                 raise FileExistsError
             self.temporary.mkdir()
@@ -121,10 +145,11 @@ class Folder:
             folder.mkdir()
 
     def _remove(self) -> None:
-        """Remove what this run has made, the marker last, so that a second interrupt leaves it to the next run."""
+        """Remove what this run has made, the marker last: until then nobody else may take the folder."""
         try:
             if self._claim.held:
-                _empty(self.path)
+                if others := _empty(self.path):
+                    self._on_removal(f"kept in {self.path}, which is no part of an environment: {', '.join(others)}")
                 self._claim.release(remove=True)
         finally:
             self._claim.release()
@@ -133,15 +158,34 @@ class Folder:
                 folder.rmdir()
 
 
-def _empty(path: Path) -> None:
-    """Remove everything in a folder but the marker."""
-    for one in path.iterdir():
+@contextmanager
+def trial_folder(named: Path) -> Iterator[Folder]:
+    """A folder for a dry run: elsewhere, so that the one that the user named is not touched.
+
+    Raises FolderError: the named one could not be used, or there is no place for temporary files.
+    """
+    refuse_others(named)
+    try:
+        above = tempfile.TemporaryDirectory(prefix="tfgpu-install-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise FolderError(f"there is no folder for temporary files: {why(error)}") from error
+    with above:
+        yield Folder(Path(above.name) / named.name, named=named)
+
+
+def _empty(path: Path) -> list[str]:
+    """Remove the parts of an environment but the marker, and return the names of what is none."""
+    others: list[str] = []
+    for one in sorted(path.iterdir()):
         if one.name == MARKER:
             continue
-        if one.is_dir() and not one.is_symlink():
+        if not any(fnmatchcase(one.name, pattern) for pattern in _OF_ENVIRONMENTS):
+            others.append(one.name)
+        elif one.is_dir() and not one.is_symlink():
             shutil.rmtree(one, onerror=_let_write)
         else:
             one.unlink(missing_ok=True)
+    return others
 
 
 def _let_write(function: Callable[..., object], path: str, _error: object) -> None:
@@ -154,23 +198,29 @@ def _let_write(function: Callable[..., object], path: str, _error: object) -> No
     function(path)
 
 
-def is_unfinished(path: Path) -> bool:
-    """Whether it is an environment that a killed run has left. Raises FolderError: it is being made just now."""
-    if path.is_symlink():
-        return False
-    try:
-        return claims.is_left(str(path / MARKER), _CONTENT)
-    except claims.HeldError:
-        raise _in_use(path) from None
-    except OSError:
-        return False
+def refuse_unfinished(path: Path) -> None:
+    """Raise FolderError: an environment is being made there just now, or a killed run has left it."""
+    marker = path / MARKER
+    if not os.path.lexists(marker):
+        return
+    if claims.is_held(str(marker)):
+        raise _in_use(path)
+    raise _unfinished(path)
+
+
+def _unfinished(path: Path) -> FolderError:
+    return FolderError(
+        f"{path} is not empty: {MARKER} in it says that a tfgpu install was killed while it created an environment "
+        "there. tfgpu does not delete what an earlier run has left, since other files may be among it. If nothing in "
+        "this folder is yours, delete it yourself and run tfgpu install again"
+    )
 
 
 def _in_use(path: Path) -> FolderError:
     return FolderError(f"{path}: another tfgpu install is creating an environment there")
 
 
-def _refuse_others(path: Path) -> None:
+def refuse_others(path: Path) -> None:
     """Raise FolderError: neither absent nor an empty folder, or its place cannot be written to."""
     try:
         mode = path.lstat().st_mode
@@ -187,6 +237,7 @@ def _refuse_others(path: Path) -> None:
         inside = os.listdir(path)
     except OSError as error:
         raise FolderError(f"{path}: {why(error)}") from error
+    refuse_unfinished(path)
     if inside:
         what = "an environment already" if "pyvenv.cfg" in inside or "conda-meta" in inside else "not empty"
         raise FolderError(f"{path} is {what}: name a folder that does not exist, or is empty")

@@ -23,7 +23,7 @@ from tfgpu_doctor.install import room, tools
 from tfgpu_doctor.install.choice import Choice
 from tfgpu_doctor.install.commands import INSTALL, Commands
 from tfgpu_doctor.install.failures import InstallError, RefusedError, UnprovenError
-from tfgpu_doctor.install.folder import TEMPORARY, Folder, log_path, python_of
+from tfgpu_doctor.install.folder import TEMPORARY, Folder, log_paths, python_of
 from tfgpu_doctor.install.interpreters import Interpreter, Interpreters
 from tfgpu_doctor.install.library_paths import add_library_paths
 from tfgpu_doctor.install.proof import prove
@@ -98,7 +98,7 @@ class Making:
         tool, interpreter, python = self._tool()
         with self.folder as folder:
             if tool.method != "uv":  # which says how large the packages are before it downloads them
-                room.require(folder.path, room.Sizes(None, None))
+                room.require(folder.file_system, room.Sizes(None, None))
             if interpreter is None and tool.method != "conda":
                 interpreter = self._get_interpreter(python)
             resolution = self._resolve(tool, interpreter, python)
@@ -177,10 +177,18 @@ class Making:
             chosen = tool.resolve(self.commands, prefix, wanted, look, built)
             packages = tuple(with_archives(chosen, built))
         sizes = room.sizes_of(packages)
-        room.require(prefix, sizes)
+        room.require(self.folder.file_system, sizes)
         path, version = (interpreter.path, interpreter.version) if interpreter else ("", python)
         return Resolution(
-            self.choice, tool.method, prefix, path, version, requirements, packages, sizes, dropped(self.environ)
+            self.choice,
+            tool.method,
+            self.folder.named,
+            path,
+            version,
+            requirements,
+            packages,
+            sizes,
+            dropped(self.environ),
         )
 
     def _install(self, tool: tools.Tool, resolution: Resolution) -> tuple[Package, ...]:
@@ -278,11 +286,16 @@ def _needs_conda(choice: Choice) -> str:
 
 
 def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:
-    """Write the output of the programs to a log beside the folder; None if none was run, or it cannot be written."""
+    """Write the output of the programs to a log beside the folder; None if none was run, or it cannot be written.
+
+    It is a new file: what has that name already, or a link to somewhere else, is left alone.
+    """
     if not commands.log:
         return None
     text = without_commands(clean_lines("".join([*commands.log, message, "\n"])))
     with suppress(OSError):
-        writing.replace(str(log_path(prefix)), text.encode("utf-8", "replace"))
-        return log_path(prefix)
+        for path in log_paths(prefix):
+            with suppress(FileExistsError):
+                writing.create(str(path), text.encode("utf-8", "replace"))
+                return path
     return None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -24,8 +25,8 @@ from tfgpu_doctor.files.reading import read_whole, why
 from tfgpu_doctor.install import allowed
 from tfgpu_doctor.install.commands import INSTALL, Commands
 from tfgpu_doctor.install.failures import CommandError, FolderError, InstallError
-from tfgpu_doctor.install.folder import MARKER, is_unfinished, python_of
-from tfgpu_doctor.install.library_paths import add_library_paths, sites
+from tfgpu_doctor.install.folder import python_of, refuse_unfinished
+from tfgpu_doctor.install.library_paths import add_library_paths
 from tfgpu_doctor.install.proof import bare, judged, prove
 from tfgpu_doctor.install.records import Added, Proof, RepairStep
 from tfgpu_doctor.install.tools import find_uv
@@ -33,7 +34,6 @@ from tfgpu_doctor.install.variables import of_children
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.probes.examine import examine
-from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
 from tfgpu_doctor.records.distributions import ANY
 from tfgpu_doctor.records.facts import Facts, Known, map_fact, value_or
@@ -109,7 +109,8 @@ class Repairing:
     def __post_init__(self) -> None:
         """Check that the folder is an environment. Raises FolderError: it is none, or may not be changed."""
         self.python = _interpreter(self.prefix)
-        self.commands = Commands(of_children(self.environ, os.getcwd(), str(self.prefix / ".tfgpu-temporary")))
+        self._temporary = self.prefix / f".tfgpu-temporary-{secrets.token_hex(4)}"  # a new one: it is removed again
+        self.commands = Commands(of_children(self.environ, os.getcwd(), str(self._temporary)))
         self._steps: list[RepairStep] = []
         self._tried: set[tuple[object, ...]] = set()
         self._unreachable = False
@@ -229,19 +230,15 @@ class Repairing:
         try:
             action = msgspec.json.decode(read_whole(str(path), _LARGEST), type=Action)
         except (OSError, msgspec.DecodeError):  # it was cut off, or is not ours
-            path.unlink(missing_ok=True)
             return None
         # TensorFlow itself can be what is half installed, so that its release is not seen any more
         kept = allowed.releases_of(action.commands)
         environment = replace(environment, releases=environment.releases | kept)
         if not all(allowed.is_allowed(argv, environment) for argv in action.commands):
-            path.unlink(missing_ok=True)
             return None
         if not self.watcher.agrees(action):
             return action
         self._do(action, report.facts)
-        for site in sites(self.prefix):
-            _remove_halves(site)
         return None
 
     # -------------------------------------------------------------------------------------------------- doing
@@ -278,8 +275,7 @@ class Repairing:
     def _install(self, action: Action) -> bool:
         """Run the commands; returns whether only some of them succeeded."""
         done = 0
-        temporary = self.prefix / ".tfgpu-temporary"
-        temporary.mkdir(exist_ok=True)
+        self._temporary.mkdir()
         try:
             for argv in action.commands:
                 self.watcher.phase(shown(argv))
@@ -289,7 +285,7 @@ class Repairing:
             self._unreachable = error.code != InstallError.code
             self.watcher.failed(str(error))
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.rmtree(self._temporary, ignore_errors=True)
         return 0 < done < len(action.commands)
 
 
@@ -306,10 +302,9 @@ def shown(argv: Sequence[str]) -> str:
 
 def _interpreter(prefix: Path) -> str:
     """The interpreter of an environment. Raises FolderError: the folder is no environment."""
-    if not prefix.is_dir():
+    if not os.path.isdir(prefix):  # also where its name is too long
         raise FolderError(f"{prefix}: no such folder; tfgpu install {prefix} creates an environment")
-    if is_unfinished(prefix) or (prefix / MARKER).exists():
-        raise FolderError(f"{prefix} is unfinished: run tfgpu install {prefix} again")
+    refuse_unfinished(prefix)
     python = python_of(prefix)
     if not os.path.lexists(python):
         raise FolderError(f"{prefix} is not an environment: there is no {os.path.relpath(python, prefix)} in it")
@@ -322,11 +317,3 @@ def _interpreter(prefix: Path) -> str:
 
 def _is_below(path: str, folder: str) -> bool:
     return (os.path.realpath(path) + os.sep).startswith(folder + os.sep)
-
-
-def _remove_halves(site: Path) -> None:
-    """Remove what pip had set aside when it was killed: folders whose names begin with ~, which it ignores."""
-    for name in names_in(str(site)):
-        if name.startswith("~"):
-            with suppress(OSError):
-                shutil.rmtree(site / name)
