@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.gate import Situation, refused
+from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Finding
 
 _INSTALL = re.compile(r"\b(?:pip|pip3) install\b(.*)")
@@ -24,6 +27,17 @@ def complaints(findings: Iterable[Finding]) -> list[str]:
     """What is wrong with the fixes of one report."""
     roots = [one for one in findings if one.root_cause and not one.possible]
     return [*_unpinned(findings), *_releases(roots), *_twice(roots)]
+
+
+def unfit(facts: Facts, matrix: Matrix, findings: Iterable[Finding]) -> list[str]:
+    """The fixes that a fact speaks against, or that follow on one which is not there (law 11)."""
+    situation, wrong = Situation(facts, matrix), []
+    for one in findings:
+        for fix in one.fixes:
+            if not fix.decides and (reason := refused(fix, situation)):
+                wrong.append(f"{one.id}, {reason.__name__}: {fix.text} {' '.join(fix.commands)}")
+        wrong += [f"{one.id} begins with Or: {fix.text}" for fix in one.fixes[:1] if fix.text.startswith("Or ")]
+    return wrong
 
 
 def pins(command: str) -> list[str]:

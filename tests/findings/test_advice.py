@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.findings import rows_cuda, rows_first_packages, rows_import
-from tests.findings.advice import complaints, overwritten, pins
+from tests.findings.advice import complaints, overwritten, pins, unfit
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
@@ -35,6 +35,18 @@ def test_one_release_and_each_fault_once_over_facts(version: str) -> None:
         for name, changes in rows:
             facts = spoil(healthy(), {**release(version), **changes})
             wrong += [(finding, name, why) for why in complaints(diagnose(facts, MATRIX).findings)]
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_no_fact_speaks_against_a_repair() -> None:
+    """tests/findings/test_advice_of_texts.py asks the same of texts."""
+    new = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
+    wrong = []
+    for finding, rows in FIRES.items():
+        for name, changes in rows:
+            for machine in (new, {"gpus": Unknown("test")}):
+                facts = spoil(healthy(), {**release("2.17.1"), **machine, **changes})
+                wrong += [(finding, name, why) for why in unfit(facts, MATRIX, diagnose(facts, MATRIX).findings)]
     assert wrong == [], "\n".join(map(str, wrong))
 
 

@@ -12,8 +12,10 @@ import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 
 from tests.findings import rows_cuda, rows_import, rows_machine, rows_runtime
+from tests.findings.advice import unfit
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.commonness import SYMPTOMS
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity
@@ -145,12 +147,30 @@ def test_what_decides_is_printed_once() -> None:
         assert len(commands) == len(set(commands)), (name, commands)
 
 
-def test_what_is_only_possible_has_no_command_but_the_deciding_one() -> None:
-    possible = [(name, one) for name, text in texts().items() for one in report_of(text).findings if one.possible]
-    for name, one in possible:
-        assert not [fix for fix in one.fixes if fix.commands and not fix.decides], (name, one.id)
-        assert any(fix.decides for fix in one.fixes), (name, one.id)
-    assert len({one.id for _, one in possible}) > 10
+def test_of_what_is_only_possible_the_likeliest_alone_has_commands_that_repair_it() -> None:
+    """And that only where no problem is certain; each has what decides."""
+    seen = set()
+    for name, text in texts().items():
+        findings = report_of(text).findings
+        possible = [one for one in findings if one.possible]
+        certain = [
+            one for one in findings if not one.possible and one.severity is not Severity.NOTE and one.id not in SYMPTOMS
+        ]
+        for one in possible[0 if certain else 1 :]:
+            assert not [fix for fix in one.fixes if fix.commands and not fix.decides], (name, one.id)
+        for one in possible:
+            assert any(fix.decides for fix in one.fixes), (name, one.id)
+        seen |= {one.id for one in possible}
+    assert len(seen) > 10
+
+
+def test_no_fact_speaks_against_a_repair() -> None:
+    wrong = [
+        f"{name}, {one}"
+        for name, text in texts().items()
+        for one in unfit(report_of(text).facts, MATRIX, report_of(text).findings)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_verdict_does_not_deny_what_stands_above_it() -> None:

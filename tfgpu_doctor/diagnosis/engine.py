@@ -25,13 +25,14 @@ from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
 from tfgpu_doctor.diagnosis.likeliest import Open, as_possible, doubted, likeliest, read, tells_enough, weigh
 from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.commonness import SYMPTOMS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Facts, Known, value_or
-from tfgpu_doctor.records.report import Finding, Fix, Undetermined
+from tfgpu_doctor.records.report import Finding, Fix, Severity, Undetermined
 
 _ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
@@ -74,7 +75,7 @@ def diagnose(
     possible = _to_decide(
         where_a_gpu_is_wanted([_finding(*one, context) for one in opened], context),
         [one.finding for one in certain],
-        {one.declared.id: one.asks for one in judged},
+        {one.declared.id: one for one in judged},
         context,
     )
     findings = with_possible(
@@ -117,15 +118,39 @@ def _possibility(one: Judged, context: Context, fired: set[str]) -> Candidate | 
 
 
 def _to_decide(
-    possible: list[Finding], certain: list[Finding], asks: dict[str, tuple[str, ...]], context: Context
+    possible: list[Finding], certain: list[Finding], judged: dict[str, Judged], context: Context
 ) -> list[Finding]:
-    """Findings that are only possible, with the commands that decide, which several share, and with no other."""
+    """Findings that are only possible, with the commands that decide, which several share.
+
+    Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first.
+    """
     own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
     undecided = [one.id for one in possible if not any(fix.decides for fix in one.fixes)]
     asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
-    left = tuple(dict.fromkeys(command for one in undecided for command in asks[one] if command not in asked))
+    left = tuple(dict.fromkeys(command for one in undecided for command in judged[one].asks if command not in asked))
     shared = () if context.probed else (_deciding(left, own),)
-    return [replace(one, fixes=(*_words(one), *(shared if one.id in undecided else ()))) for one in possible]
+    tried = possible[:1] if not any(map(_is_problem, certain)) else []
+    return [
+        replace(
+            one,
+            fixes=(
+                *(_repair(one, judged[one.id].declared, context) if one in tried else _words(one)),
+                *(shared if one.id in undecided else ()),
+            ),
+        )
+        for one in possible
+    ]
+
+
+def _is_problem(one: Finding) -> bool:
+    return one.severity is not Severity.NOTE and one.id not in SYMPTOMS
+
+
+def _repair(one: Finding, declared: Declaration, context: Context) -> tuple[Fix, ...]:
+    """The fixes of a possible cause with their commands; of one that nothing shows, those of the finding."""
+    if one.fixes or declared.fixes is None:
+        return one.fixes
+    return context.remedies.that_work_here(declared.fixes(context))
 
 
 def _deciding(commands: tuple[str, ...], own: list[Fix]) -> Fix:

@@ -11,8 +11,8 @@ from tfgpu_doctor.findings.keras_messages import asks_for_other_keras
 from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import phase_named
-from tfgpu_doctor.findings.version_bounds import allows, outside_bounds, refused
-from tfgpu_doctor.matrix.compatibility import numpy_bound
+from tfgpu_doctor.findings.version_bounds import allows, narrowed, outside_bounds, refused
+from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -31,6 +31,12 @@ _REMOVED_IN = {
     ),
     **dict.fromkeys(("in1d", "trapz"), "2.4"),
 }
+# What is printed where the installed protobuf is older than the one that generated the code. The module runtime_version
+# came with 5.26, builder with 3.20, the arguments create_key and serialized_options with 3.12 and 3.6 (release notes);
+# 3.20.3 has the latter three, and also takes the code of all older releases.
+_BEFORE_RUNTIME_VERSION = re.compile(r"import name '?runtime_version\b|runtime version cannot be older")
+_BEFORE_3_20 = re.compile(r"import name '?builder\b|'(?:serialized_options|create_key)'")
+_RUNTIME_VERSION = "5.26"
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
 
@@ -54,18 +60,22 @@ def _outside_bounds(
     return Problem(
         cause=f"TensorFlow {release.version} is built for {requirement}",
         evidence=tuple(seen),
-        fixes=_install(context, requirement, f"{name} {package.version}"),
+        fixes=_install(context, requirement),
     )
 
 
-def _install(context: Context, requirement: str, installed: str) -> tuple[Fix, ...]:
-    """The dependency; another release only where this one is unknown or cannot use the GPU here."""
+def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
+    """The dependency, in a version for the release that is there."""
+    text = f"Install {requirement}, and restart Python"
+    return (Fix(text=text, commands=context.remedies.pip_install(requirement)),)
+
+
+def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
+    """Another release where the one that is there is unknown or cannot use the GPU here; pip chooses `name` for it."""
     remedies = context.remedies
-    another = () if remedies.kept_release() else remedies.reinstall_best(f"or a release that supports {installed}")
-    return (
-        Fix(text=f"Install {requirement}, and restart Python", commands=context.remedies.pip_install(requirement)),
-        *another[:1],
-    )
+    if remedies.kept_release():
+        return ()
+    return remedies.reinstall_best(f"pip installs the {name} that it needs with it")[:1]
 
 
 def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]:
@@ -115,7 +125,7 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     return Problem(
         title=f"NumPy {version} is incompatible with this TensorFlow" if version else None,
         evidence=message_evidence(*seen, need=requirement),
-        fixes=_install(context, requirement, "a newer NumPy"),
+        fixes=(*_install(context, requirement), *_or_newer(context, "NumPy")),
     )
 
 
@@ -131,7 +141,7 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     requirement, available = _before(removed_in, (numpy_bound(release) if release else None) or "")
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
     edit = Fix(text=f"Or replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
-    install, *newer = _install(context, requirement, "a newer NumPy")
+    install, *newer = (*_install(context, requirement), *_or_newer(context, "NumPy"))
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
         cause=f"NumPy {removed_in} or newer is installed"
@@ -159,7 +169,7 @@ def symbolic_tensor_message(context: Context, messages: MessageLog, release: Rel
         title="NumPy 1.20 or newer with a TensorFlow before 2.6",
         cause="since NumPy 1.20, np.prod converts a symbolic tensor to an array, which TensorFlow before 2.6 refuses",
         evidence=message_evidence(*seen, need="numpy<1.20, or TensorFlow 2.6"),
-        fixes=_install(context, "numpy<1.20", "a newer NumPy"),
+        fixes=(*_install(context, "numpy<1.20"), *_or_newer(context, "NumPy")),
     )
 
 
@@ -215,9 +225,27 @@ def protobuf_messages(context: Context, messages: MessageLog, release: Release |
     seen = (*messages.all("protobuf-abi"), *_conflicts_of_majors(messages, "protobuf"))
     if not seen:
         return None
-    requirement = "protobuf" + ((release.protobuf if release else None) or "<3.21")
-    fixes = _install(context, requirement, "the newer protobuf")
-    return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+    unmet = _for_older_runtime(context, seen)
+    known = protobuf_bound(release) if release else None
+    requirement = f"protobuf{known or unmet or '<3.21'}"
+    another = () if known or unmet else _or_newer(context, "protobuf")
+    return Problem(
+        evidence=message_evidence(*seen, need=requirement), fixes=(*_install(context, requirement), *another)
+    )
+
+
+def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | None:
+    """The bounds that the code needs, where the installed protobuf is older than it; None where it is newer.
+
+    They suit every release whose code imports google.protobuf.runtime_version: one of them is installed.
+    """
+    if any(_BEFORE_3_20.search(message.text) for message in seen):
+        return ">=3.20.3,<3.21"
+    if not any(_BEFORE_RUNTIME_VERSION.search(message.text) for message in seen):
+        return None
+    bounds = [row.protobuf or "" for row in context.matrix.stable("linux_x86_64", "tensorflow")]
+    lowest = re.compile(r">=(\d+(?:\.\d+)*)")
+    return narrowed(one for one in bounds if (low := lowest.search(one)) and at_least(low[1], _RUNTIME_VERSION))
 
 
 @in_manifests(ABI_PROTOBUF, unless=("tf.package-removed",))

@@ -72,7 +72,7 @@ def release_without_cuda(
         severity=_severity(messages),
         evidence=(found,),
         fixes=(
-            *_use_wsl(context),
+            *use_wsl(context),
             Fix(
                 text="Or stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
                 commands=(
@@ -84,7 +84,8 @@ def release_without_cuda(
     )
 
 
-def _use_wsl(context: Context) -> Iterator[Fix]:
+def use_wsl(context: Context) -> Iterator[Fix]:
+    """Install WSL2, and there what a plan ranks first for this GPU."""
     wsl = context.remedies.in_wsl
     text, first = "Use WSL2: install it, and restart Windows", "wsl --install"
     if row := wsl.release:
@@ -94,6 +95,7 @@ def _use_wsl(context: Context) -> Iterator[Fix]:
         yield Fix(text=f"{text}; the rest in the terminal of WSL2", commands=(first, *recipe))
     else:
         yield Fix(text=text, commands=(first,))
+        yield from wsl.beside_the_wheels("in the terminal of WSL2")[:1]
 
 
 @in_manifests(WINDOWS_NATIVE)

@@ -286,8 +286,10 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
     if release:
         return install
     wanted = minor(cuda.wanted)
-    text = f"Install {f'CUDA {wanted}' if wanted else 'the CUDA version of this TensorFlow'} and its cuDNN"
-    return (Fix(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",) if wanted else ()), *install)
+    if not wanted:
+        return (*install, Fix("Or install the CUDA of this TensorFlow and its cuDNN"))
+    text = f"Or install CUDA {wanted} and its cuDNN; this lists the releases that load it, with their cuDNN"
+    return (*install, Fix(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",)))
 
 
 @in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "gpu.arch-too-new"))

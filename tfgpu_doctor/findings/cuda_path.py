@@ -27,7 +27,7 @@ from tfgpu_doctor.findings.reported_libraries import (
 )
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.library_links import forgets_folders
-from tfgpu_doctor.records.facts import Package, Soname, TfDevice, lists_gpu
+from tfgpu_doctor.records.facts import Package, Soname, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import minor
 
@@ -37,12 +37,14 @@ PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 def _add_to_path(context: Context) -> tuple[Fix, ...]:
     if context.remedies.os == "windows":
         return _ON_WINDOWS
+    conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
+    folder = "$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64"
     return (
         Fix(
             text="Find them, and add their folders to the loader path before Python starts",
             commands=(
                 "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
-                "export LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+                f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",
             ),
         ),
         Fix(text="Or let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),

@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.library_fixes import install_libraries, off_library_p
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import matching_errors
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import ComputeCheck, Message, Phase, Soname
+from tfgpu_doctor.records.facts import ComputeCheck, Message, Phase, Soname, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 
 # ---------------------------------------------------------------------------------------- cudnn.dep-missing
@@ -48,6 +48,12 @@ _CUDA_LINK = Fix(
 _FIND_DEPENDENCIES = Fix(
     text="Add the folder of the missing library to the loader path (nvrtc and cublas are parts of CUDA)",
     commands=("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
+)
+# cuDNN 8 opens libnvrtc.so by this name, which ldd does not see; packages of pip and conda have no such file
+_NVRTC = "nvidia-cuda-nvrtc-cu11"
+_NVRTC_LINK = (
+    'cd "$(dirname "$(find / -name \'libnvrtc.so.1*\' 2>/dev/null | head -n 1)")"'
+    ' && ln -s "$(ls libnvrtc.so.1* | head -n 1)" libnvrtc.so'
 )
 _ZLIB_ON_WINDOWS = (
     Fix(text="Put zlibwapi.dll, which cuDNN 8.3 to 8.9 need on Windows, and cuDNN's bin folder on PATH"),
@@ -98,8 +104,17 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     if not lines:
         return None
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
-    first = _ZLIB_ON_WINDOWS if windows else (_FIND_DEPENDENCIES,)
+    nvrtc = any("libnvrtc.so:" in message.text for message in lines)
+    first = _ZLIB_ON_WINDOWS if windows else (_link_nvrtc(context) if nvrtc else _FIND_DEPENDENCIES,)
     return Problem(evidence=message_evidence(*lines), fixes=(*first, *install_libraries(context)))
+
+
+def _link_nvrtc(context: Context) -> Fix:
+    """The name without a number; where cuDNN came from pip without the compiler, that first."""
+    listed = {one.name for one in value_or(context.facts.python.packages, ())}
+    lacks = "nvidia-cudnn-cu11" in listed and _NVRTC not in listed
+    text = "Create the link libnvrtc.so beside the file with a version number, in a folder that the loader searches"
+    return Fix(text=text, commands=(*(context.remedies.pip_install(_NVRTC) if lacks else ()), _NVRTC_LINK))
 
 
 def _needs_another(name: str, message: Message) -> bool:

@@ -191,8 +191,11 @@ def no_package(
     """No distribution of TensorFlow and nothing to import."""
     if tensorflow_paths or any(p.name in TENSORFLOW for p in packages):
         return None
-    fixes = context.remedies.reinstall("the newest release for this machine") or (
-        Fix(text="Install it", commands=context.remedies.pip_install(*context.remedies.tensorflow)),
+    remedies = context.remedies
+    fixes = (
+        remedies.for_cpu()
+        or remedies.reinstall("the newest release for this machine")
+        or (Fix(text="Install it", commands=remedies.pip_install(*remedies.tensorflow)),)
     )
     other = "If it is installed in another Python, diagnose that one"
     return Problem(

@@ -19,11 +19,15 @@ from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.plan.file_edits import write, write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
-from tfgpu_doctor.plan.target import TargetGpu
+from tfgpu_doctor.plan.target import TargetGpu, from_facts
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
+_WHICH_BUILD = Fix(
+    text="See which GPU it is; tfgpu plan --gpu NAME lists the builds with kernels for it",
+    commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
+)
 _OLDEST = (3, 0)  # compute capability, of the first wheels; below it no other release would have helped
 
 
@@ -39,8 +43,10 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 
 
 def _older_release(context: Context) -> tuple[Fix, ...]:
+    if not from_facts(context.facts, context.matrix).gpus:
+        return (_WHICH_BUILD,)
     build = Fix(
-        text="Build TensorFlow for this GPU, or install a release that has kernels for it",
+        text="See which releases have kernels for this GPU, or build TensorFlow for it",
         commands=("tfgpu matrix gpu NAME",),
     )
     return _other_release(context, "the newest release with kernels for this GPU") or (build,)
@@ -206,7 +212,9 @@ _KEEP_CACHE = Fix(
 
 
 def _newer_release(context: Context) -> tuple[Fix, ...]:
-    return (*_other_release(context, "it has kernels for this GPU"), _KEEP_CACHE)
+    """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
+    is_known = from_facts(context.facts, context.matrix).gpus
+    return (*(_other_release(context, "it has kernels for this GPU") if is_known else (_WHICH_BUILD,)), _KEEP_CACHE)
 
 
 ARCH_TOO_NEW = finding(

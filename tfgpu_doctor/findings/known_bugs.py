@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfgpu_doctor.findings.build import use_wsl
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
@@ -96,12 +97,19 @@ def extra_not_on_index(context: Context, messages: MessageLog, release: Release 
 
 
 @KNOWN_BUG.sign
-def dependency_not_on_index(messages: MessageLog) -> Problem | None:
+def dependency_not_on_index(context: Context, messages: MessageLog) -> Problem | None:
     """pip finds no version of a package that TensorFlow or an addition to it requires."""
     seen = messages.all("dependency-not-on-index")
     if not seen or messages.has("extra-not-on-index"):
         return None
     package = seen[0].values["package"]
+    if package.startswith("nvidia-") and context.remedies.os == "windows":
+        return Problem(
+            title=f"The extra and-cuda needs {package}, which does not exist for Windows",
+            cause="TensorFlow 2.11 and later have no GPU support on native Windows, and so no CUDA packages there",
+            evidence=message_evidence(*seen),
+            fixes=tuple(use_wsl(context)),
+        )
     return Problem(
         title=f"The index has no {package} of the required version",
         cause="the version was never published there, or not for this Python and system",

@@ -11,6 +11,7 @@ from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.library_links import forgets_folders, link_commands, link_found
+from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import minor
@@ -41,6 +42,8 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     if kept and kept.version == release.version:
         return (own,) if release.extra else (own, *remedies.reinstall_best(why))
     best = remedies.reinstall(why)
+    if not best and from_facts(context.facts, context.matrix).gpus:
+        best = remedies.beside_the_wheels("it brings its CUDA libraries")
     if release.extra:
         return best or (own,)
     text = f"Or keep {release.version}, in an environment of its own with CUDA {release.cuda} and cuDNN {release.cudnn}"

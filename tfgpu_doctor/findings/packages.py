@@ -19,10 +19,11 @@ from tfgpu_doctor.findings.no_wheel import (
 )
 from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.findings.planned_wheels import no_release, without_wheels
+from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.constraints import best_release
+from tfgpu_doctor.plan.constraints import best_release, span
 from tfgpu_doctor.plan.file_edits import replacement, write_python, write_tensorflow
-from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
@@ -307,10 +308,29 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
         wanted, better = specifier(requirement.specifier), replacement(view)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (requirement is view.tensorflow and view.python is not None and view.release is None)
+        if not nothing and pinned(requirement) and _renamed(view, requirement) is None:
+            continue  # the GPU build of that release has no other name
         yield Problem(
             title=f"{requirement.name} cannot be installed" if nothing else f"{requirement.name} has been discontinued",
             cause=PACKAGE_REMOVED.cause,
             evidence=(Evidence(requirement.text, str(requirement.place), "tensorflow", GUIDE),),
-            fixes=(write_tensorflow(requirement, better),) if better else (),
+            fixes=tuple(_under_its_name(view, requirement, better)),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
+
+
+def _renamed(view: PlannedEnvironment, one: Requirement) -> Release | None:
+    """The release that is asked for by its number, under the name `tensorflow`; before 2.1 that was the CPU build."""
+    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+    return row if row and row.gpu else None
+
+
+def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | None) -> Iterator[Fix]:
+    """The same release as `tensorflow`; another one only where none is asked for by its number."""
+    row = _renamed(view, one)
+    if row and view.pythons and not set(view.pythons) & set(row.python):
+        yield Fix(f"Use Python {span(row.python)}: tensorflow {row.version} has wheels for these")
+    elif row:
+        yield write_tensorflow(one, f"tensorflow{one.specifier}")
+    elif better and pinned(one) is None:
+        yield write_tensorflow(one, better)

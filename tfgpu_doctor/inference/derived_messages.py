@@ -108,6 +108,8 @@ def _of_platform(text: ParsedText) -> Iterator[Message]:
     hints = text.hints
     for line, asked in hints.starts:
         yield _message(text, "container-start", line, gpus={True: "yes", False: "no", None: ""}[asked])
+    if hints.image and hints.image_line:
+        yield _message(text, "image-named", hints.image_line, image=hints.image)
     if hints.building:
         yield _message(text, "image-build", hints.building)
     if hints.hides_all:

@@ -23,7 +23,7 @@ from tfgpu_doctor.inference.resemblance import resembling
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text import os_names
 from tfgpu_doctor.parsers.text.lines import Excerpt
-from tfgpu_doctor.parsers.text.platform_hints import package_in
+from tfgpu_doctor.parsers.text.platform_hints import holds_tensorflow, package_in
 from tfgpu_doctor.parsers.text.statements.issue_form import Statement
 from tfgpu_doctor.parsers.tools.system_outputs import Seen
 from tfgpu_doctor.records import distributions
@@ -197,6 +197,9 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 
 
 def _platform(text: ParsedText) -> Fact[str]:
+    image = text.hints.image
+    if image and text.hints.os == "windows" and text.hints.starts and holds_tensorflow(image):
+        return Known("linux_x86_64", f"the image {image}", "inferred")
     stated = " ".join(one.raw for one in text.all_stated("os")).lower()
     machine = text.system.machine.value if text.system.machine else ""
     named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)

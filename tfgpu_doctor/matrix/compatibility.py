@@ -147,6 +147,17 @@ def numpy_bound(row: Release) -> str | None:
     return f"{row.numpy},<2"
 
 
+def protobuf_bound(row: Release) -> str | None:
+    """The protobuf whose runtime takes the code of a release, as a specifier.
+
+    protobuf 4 refuses what releases before 2.12 were generated with ("Descriptors cannot be created directly"), which
+    the metadata of some does not say; 3.20 is the last that takes it.
+    """
+    if row.protobuf is None or Version(row.version) >= Version("2.12") or "<" in row.protobuf:
+        return row.protobuf
+    return f"{row.protobuf},<3.21"
+
+
 def cudnn_limit(matrix: Matrix, row: Release, capabilities: Iterable[str]) -> str | None:
     """The first cuDNN, from the one compiled against, that has dropped one of the cards; None: none has."""
     return dropped_by(matrix, row.cudnn, row.cuda, capabilities)

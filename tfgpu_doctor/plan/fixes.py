@@ -12,10 +12,12 @@ from msgspec import structs
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, best_release, candidates, nearest_release
+from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.startup_lines import lasting
-from tfgpu_doctor.plan.target import from_facts
+from tfgpu_doctor.plan.target import from_facts, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, translated
+from tfgpu_doctor.plan.without_cuda import on_cpu
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.fact import ONE_OF
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, Python, value_or
@@ -41,8 +43,10 @@ class Fixes:
 
     @property
     def os(self) -> str:
-        """linux, wsl2, windows or macos; linux when unknown, since nearly all CUDA users are there."""
-        return value_or(self.facts.host.os, "linux")
+        """linux, wsl2, windows or macos; linux when unknown, since nearly all CUDA users are there, and in an image."""
+        os = value_or(self.facts.host.os, "linux")
+        in_image = os == "windows" and value_or(self.facts.python.wheel_platform, "").startswith("linux")
+        return "linux" if in_image else os
 
     def quote(self, word: str) -> str:
         """Quote one word for the user's shell."""
@@ -60,7 +64,7 @@ class Fixes:
         """The fixes with commands for this shell; one whose commands mean nothing here is left out beside others."""
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
-        return useful or tuple(here for _, here in found)
+        return admitted(useful or tuple(here for _, here in found), self.facts, self.matrix)
 
     def where_it_belongs(self, fix: Fix) -> Fix:
         """The fix for this shell, with variables that last; it says so when it is for the host and this a container."""
@@ -190,6 +194,18 @@ class Fixes:
         if row := self._best_release(this_python=False, own_cuda=False):
             return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version} with CUDA {row.cuda}: {why}"))
         return ()
+
+    def for_cpu(self) -> tuple[Fix, ...]:
+        """What a plan ranks first where there is no GPU; empty where there may be one."""
+        if not has_no_gpu(self.facts) or self.os == "macos":
+            return ()
+        target = from_facts(self.facts, self.matrix)
+        option = next(on_cpu(PlanRequest(self.matrix, target), None), None)
+        if option is None:
+            return ()
+        here = option.python == target.python
+        commands = self.pip_install(f"{option.package}=={option.tensorflow}") if here else option.commands["pip"]
+        return (Fix(text=f"Install {option.title}: this machine has no NVIDIA GPU", commands=commands),)
 
     def _best_release(self, this_python: bool = True, own_cuda: bool = True) -> Release | None:
         """Looked for once: going through all releases takes some milliseconds, and several rules ask."""

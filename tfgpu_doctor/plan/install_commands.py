@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, extra_fails, numpy_bound, requirement
+from tfgpu_doctor.matrix.compatibility import (
+    cudnn_bound,
+    cudnn_limit,
+    extra_fails,
+    numpy_bound,
+    protobuf_bound,
+    requirement,
+)
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.delivered import locked
 from tfgpu_doctor.plan.getting_python import OLDEST_OF_UV
@@ -107,12 +114,10 @@ class Installation:
     def _bounds(self) -> list[str]:
         """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
         bounds = []
-        numpy, protobuf = numpy_bound(self.row), self.row.protobuf
+        numpy, protobuf = numpy_bound(self.row), protobuf_bound(self.row)
         if numpy and self.row.numpy != numpy:
             bounds.append("numpy<2")
-        # protobuf 4 refuses the descriptors that releases before 2.12 were generated with (TypeError: Descriptors
-        # cannot be created directly); 3.20 is the last that takes them
-        if protobuf and "<" not in protobuf and Version(self.row.version) < Version("2.12"):
+        if protobuf and self.row.protobuf != protobuf:
             bounds.append("protobuf<3.21")
         return bounds
 

@@ -30,7 +30,7 @@ from tfgpu_doctor.plan.install_commands import Installation, list_gpus
 from tfgpu_doctor.plan.library_links import forgets_folders, repaired_by_links
 from tfgpu_doctor.plan.problems import problems
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
-from tfgpu_doctor.plan.target import Target, TargetError, as_typed
+from tfgpu_doctor.plan.target import Target, TargetError, as_typed, has_no_gpu
 from tfgpu_doctor.plan.without_cuda import on_cpu, on_macos
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix, Tool
@@ -77,8 +77,7 @@ class MachineState:
 
 def machine_state(facts: Facts, matrix: Matrix, python: str | None = None) -> MachineState:
     """What a plan has to know of a real machine; with another Python, its interpreter does not serve."""
-    gpus, plugged = value_or(facts.gpus, None), value_or(facts.host.pci_gpus, None)
-    no_gpu = not gpus and plugged == () and not value_or(facts.host.dxg_device, False)
+    no_gpu = has_no_gpu(facts)
     own = minor(value_or(facts.python.version, ""))
     return MachineState(
         fixes=Fixes(facts, matrix) if python in (None, own) else None,

@@ -92,6 +92,8 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
     """The target that examined facts describe, with another Python if given; what they do not know stays unknown."""
     platform = value_or(facts.python.wheel_platform, "")
     system = value_or(facts.host.os, "linux")
+    if system == "windows" and platform.startswith("linux"):
+        system = "linux"  # an image there holds the wheels of Linux
     driver = value_or(facts.driver.version, "")
     return Target(
         gpus=_gpus_in(facts, matrix),
@@ -101,6 +103,12 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
         glibc=_glibc(value_or(facts.host.libc, "")),
     )
+
+
+def has_no_gpu(facts: Facts) -> bool:
+    """Whether the machine was looked at, and there is no NVIDIA GPU."""
+    plugged = value_or(facts.host.pci_gpus, None)
+    return not value_or(facts.gpus, None) and plugged == () and not value_or(facts.host.dxg_device, False)
 
 
 def _glibc(libc: str) -> str | None:
@@ -117,7 +125,15 @@ def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
     found = (_seen(name, capability, matrix) for name, capability in answered)
     if not answered:
         found = (_plugged(gpu, matrix) for gpu in value_or(facts.host.pci_gpus, ()))
-    return tuple(gpu for gpu in found if gpu)
+    return tuple(gpu for gpu in found if gpu) or _printed(facts)
+
+
+def _printed(facts: Facts) -> tuple[TargetGpu, ...]:
+    """The compute capability that TensorFlow prints of a GPU whose name nothing tells."""
+    kinds = ("no-kernels-for-gpu", "gpu-created", "cuda-capability")
+    messages = [one for one in value_or(facts.messages, ()) if one.kind in kinds]
+    found = (_CAPABILITY.fullmatch(one.values.get("capability", "")) for one in messages)
+    return tuple(TargetGpu(None, ".".join(one.groups())) for one in found if one)[:1]
 
 
 def to_facts(target: Target) -> Facts:

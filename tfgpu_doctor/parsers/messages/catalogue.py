@@ -21,6 +21,7 @@ ROLES: dict[str, template.Role] = {
             "another-program",
             "conda-tensorflow",
             "container-start",
+            "image-named",
             "cuda-versions-compared",
             "cuda-wanted",
             "gpu-created",

@@ -28,6 +28,7 @@ _IMAGE = re.compile(
 _TAG = re.compile(
     r"\btensorflow/tensorflow:(?P<tag>(?:latest|nightly|2\.[1-9]\d*(?:\.\d+)?(?:rc\d+)?)(?!.*devel)(?:-[\w-]+)?)$"
 )
+_HOLDS_TENSORFLOW = re.compile(r"(?:^|/)tensorflow/(?:tensorflow|serving)\b|/(?:tensorflow|tritonserver|tf\d\S*):")
 _ASKED = re.compile(
     r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
     r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
@@ -149,6 +150,7 @@ class Surroundings:
     container: str | None = None  # "docker", "podman", "kubernetes", "apptainer"
     container_line: int | None = None
     image: str | None = None
+    image_line: int | None = None
     # what starts it, commands and manifests: line, and whether they ask for GPUs; None: enters a container
     starts: tuple[tuple[int, bool | None], ...] = ()
     building: int | None = None  # the line that shows that this happens while an image is built
@@ -160,13 +162,17 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
     """Look for prompts, commands, paths and settings."""
     os, os_line = _system(lines, stated_os)
     kind, line = _container(lines)
-    images = [m["image"] for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m]
+    images = [
+        (m["image"], one.number) for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m
+    ]
+    image, image_line = images[-1] if images else (None, None)
     return Surroundings(
         os=os,
         os_line=os_line,
         container=kind,
         container_line=line,
-        image=images[-1] if images else None,
+        image=image,
+        image_line=image_line,
         starts=tuple(_starts(lines)),
         building=_building(lines),
         variables=_variables(lines, windows=os == "windows"),
@@ -260,6 +266,11 @@ def _value(match: re.Match[str], *, windows: bool) -> str:
     """What is set: without the quotes, unless cmd keeps them."""
     kept = windows and _SET_OF_CMD.match(match.string[: match.start("name")])
     return match["value"] if kept else match["value"].strip("\"'")
+
+
+def holds_tensorflow(image: str) -> bool:
+    """Whether an image brings a TensorFlow of its own: TensorFlow's and NVIDIA's, a server, Google's."""
+    return _HOLDS_TENSORFLOW.search(image) is not None
 
 
 def package_in(image: str) -> str | None:

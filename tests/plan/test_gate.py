@@ -1,0 +1,121 @@
+"""Each reason to refuse a repair: what it refuses, and a neighbour that it lets through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.healthy import MATRIX, gpu, known
+from tests.healthy import spoil as changed
+from tfgpu_doctor.plan import gate
+from tfgpu_doctor.plan.gate import REASONS, Situation, admitted, refused
+from tfgpu_doctor.records.facts import Facts, Message, Package
+from tfgpu_doctor.records.report import Fix
+
+PIP = "python3 -m pip install"
+CU118 = "conda create -y -n tf -c conda-forge python=3.11 pip cudatoolkit=11.8"
+RUN = "docker run --gpus all --rm {}"
+
+
+def on(**values: Any) -> Facts:
+    """A machine of which nothing else is known."""
+    names = {
+        "card": ("gpus", lambda card: (gpu(name=None, compute_capability=card),)),
+        "driver": ("driver.version", str),
+        "python": ("python.version", str),
+        "os": ("host.os", str),
+        "tensorflow": ("tensorflow.version", str),
+        "packages": ("python.packages", lambda found: tuple(Package(*one, "/site") for one in found.items())),
+        "image": ("messages", lambda image: (Message("image-named", 1, image, {"image": image}),)),
+    }
+    found = {names[name][0]: known(names[name][1](value)) for name, value in values.items()}
+    if values.get("os") == "windows":
+        found["python.wheel_platform"] = known("windows_amd64")
+    return changed(Facts(), found)
+
+
+BLACKWELL, ADA = on(card="12.0"), on(card="8.9")
+TRITON = "nvcr.io/nvidia/tritonserver:20.10-py3"
+NGC = "nvcr.io/nvidia/tensorflow:25.02-tf2-py3"
+
+
+def install(version: str, text: str = "") -> Fix:
+    return Fix(text or f"Install TensorFlow {version}: why", (f"{PIP} 'tensorflow[and-cuda]=={version}'",))
+
+
+# reason → (fix, where it is refused, where it is not)
+ROWS: dict[str, tuple[tuple[Fix, Facts, Facts], ...]] = {
+    "claims_of_unknown_gpu": (
+        (install("2.20.0", "Install TensorFlow 2.20.0: it has kernels for this GPU"), on(), ADA),
+    ),
+    "installs_what_cannot_work": (
+        (install("2.20.0"), BLACKWELL, ADA),
+        (install("2.20.0"), BLACKWELL, on(card="12.0", tensorflow="2.20.0")),  # the same again changes no release
+        (install("2.20.0"), on(python="3.14"), on(python="3.12")),
+        (install("2.20.0"), on(driver="470.57"), on(driver="580.65")),
+        (
+            Fix("Install TensorFlow 2.10.1: it can use the GPU", (f"{PIP} tensorflow==2.10.1",)),
+            on(os="windows", python="3.12", card="12.0"),
+            on(os="windows", python="3.10", card="8.6"),
+        ),
+    ),
+    "installs_older_cuda": (
+        (Fix("Keep it, in an environment of its own with CUDA 11.8", (CU118,)), BLACKWELL, ADA),
+        (Fix("Keep it, in a new environment", (CU118,)), BLACKWELL, ADA),
+    ),
+    "changes_an_image": (
+        (install("2.20.0"), on(image=NGC), on(image="nvidia/cuda:12.5.1-runtime-ubuntu22.04")),
+        (install("2.20.0"), on(image=TRITON), on(image=TRITON, packages={"tensorflow": "2.20.0"})),
+        (Fix("Install NVIDIA driver 410.48 or newer"), on(image=TRITON), on()),
+        (Fix("Install NVIDIA driver 410.48 or newer"), on(image=NGC), on()),
+        (Fix("Install NVIDIA driver 525.60 or newer"), on(image=NGC), on()),
+    ),
+    "is_there": (
+        (Fix("Use the container", (RUN.format(NGC),)), on(image=NGC), on(image=TRITON)),
+        (Fix("Install NVIDIA driver 525.60.13 or newer"), on(driver="535.104"), on(driver="470.57")),
+        (
+            Fix("Install numpy<2", (f"{PIP} 'numpy<2'",)),
+            on(packages={"numpy": "1.26.4"}),
+            on(packages={"numpy": "2.1"}),
+        ),
+    ),
+    "is_for_another_shell": (
+        (Fix("Keep the cache", ('set "CUDA_CACHE_MAXSIZE=4294967296"',)), on(os="linux"), on(os="windows")),
+        (Fix("Unset it", ('set "CUDA_VISIBLE_DEVICES="',)), on(image=NGC), on(os="windows")),
+    ),
+    "does_not_do_what_it_says": (
+        (
+            Fix(
+                "Keep 1.0.1, with CUDA 8.0 and cuDNN 5.1", ("conda run -n tf python -m pip install tensorflow==1.0.1",)
+            ),
+            on(),
+            on(),
+        ),
+        (Fix("Install TensorFlow 2.20.0: why", (f"{PIP} 'tensorflow[and-cuda]==2.19.0'",)), on(), on()),
+        (Fix("Install CUDA 12 and its cuDNN", ("tfgpu matrix tensorflow --cuda 12",)), on(), on()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_reason(name: str) -> None:
+    for fix, bad, good in ROWS[name]:
+        reason = refused(fix, Situation(bad, MATRIX))
+        assert reason is getattr(gate, name), (fix.text, reason)
+        if good != bad:
+            assert refused(fix, Situation(good, MATRIX)) is None, fix.text
+
+
+def test_every_reason_has_a_row() -> None:
+    assert [one.__name__ for one in REASONS] == list(ROWS)
+
+
+def test_the_first_does_not_begin_with_or() -> None:
+    other = Fix("Or keep 2.19.0", (f"{PIP} tensorflow==2.19.0",))
+    (first,) = admitted(
+        (install("2.20.0"), other), on(python="3.12", driver="525.60", card="8.9", tensorflow="2.19.0"), MATRIX
+    )[:1]
+    assert first.text.startswith("Install")
+    assert [one.text for one in admitted((install("2.20.0"), other), BLACKWELL, MATRIX)] == []
+    assert [one.text for one in admitted((install("2.20.0"), Fix("Or build it")), BLACKWELL, MATRIX)] == ["Build it"]

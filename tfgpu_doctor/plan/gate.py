@@ -1,0 +1,249 @@
+"""The one gate for repairs: holds a fix against all that is known, before it is printed (DESIGN, law 11). Pure.
+
+A fix is judged by what its reader sees, its sentence and its commands: what they would install, and where. So a fix
+cannot do anything that it does not declare. Each reason to refuse one is a small function; what passes none of them is
+printed. Of the fixes that are left, the first does not begin with "Or".
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec import structs
+from packaging.requirements import InvalidRequirement, Requirement
+
+from tfgpu_doctor.matrix.compatibility import driver_reaches
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.schema import Container
+from tfgpu_doctor.parsers.text.platform_hints import holds_tensorflow
+from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
+from tfgpu_doctor.plan.target import Target, from_facts
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import Facts, value_or
+from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.versions import at_least
+
+_PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
+_OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
+_DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
+_RELEASE = re.compile(r"^(?:Or )?(?:[Ii]nstall|[Kk]eep) (?:TensorFlow )?(?P<release>\d+\.\d+\.\d+\S*?)[,:]?(?= |$)")
+_WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
+_BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|nvidia-[\w-]+-cu\d\d|=cuda\d|docker run|/cuda")
+_OF_CMD = re.compile(r'^set "|^setx? \w+=|%\w+%|^cmd /c')
+_INSTALLS = re.compile(r"\b(?:pip|conda|mamba|micromamba|uv) (?:un)?(?:install|create|remove)\b|\buv (?:pip|venv)\b")
+_FROM_SCRATCH = re.compile(r"\bvenv\b|conda create|--force-reinstall|--upgrade")
+_LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
+_OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known of the machine that a fix is for."""
+
+    facts: Facts
+    matrix: Matrix
+
+    @cached_property
+    def target(self) -> Target:
+        """Its GPUs, driver, Python and system."""
+        return from_facts(self.facts, self.matrix)
+
+    @cached_property
+    def image(self) -> str | None:
+        """The image that holds this TensorFlow; None where pip or conda installed it, or nothing tells."""
+        return tensorflow_image(self.facts)
+
+    @cached_property
+    def container(self) -> Container | None:
+        """The image as the matrix has it."""
+        name, _, tag = (self.image or "").rpartition(":")
+        return next((one for one in self.matrix.data.containers if (one.image, one.tag) == (name, tag)), None)
+
+    def has(self, package: str) -> str | None:
+        """The version of an installed package."""
+        listed = value_or(self.facts.python.packages, ())
+        return next((one.version for one in listed if one.name == package), None)
+
+    @property
+    def release(self) -> str | None:
+        """The TensorFlow that is there, as far as it is known for sure."""
+        return value_or(self.facts.tensorflow.version, None)
+
+
+def tensorflow_image(facts: Facts) -> str | None:
+    """The image that a text names and that holds its TensorFlow; none where somebody installs TensorFlow himself."""
+    messages = value_or(facts.messages, ())
+    kinds = {one.kind for one in messages}
+    named = [one.values.get("image", "") for one in messages if one.kind == "image-named"]
+    listed = any(one.name in TENSORFLOW for one in value_or(facts.python.packages, ()))
+    if not named or listed or "tensorflow-installed" in kinds or not holds_tensorflow(named[-1]):
+        return None
+    return named[-1]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A fix, and what its commands would install."""
+
+    fix: Fix
+
+    @cached_property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What pip is asked for."""
+        return tuple(one for command in self.fix.commands for one in _requirements(command))
+
+    @property
+    def python(self) -> str | None:
+        """The Python of the environment that the commands make."""
+        found = (_PYTHON.search(command) for command in self.fix.commands)
+        return next((one["python"] for one in found if one), None)
+
+    @property
+    def makes_environment(self) -> bool:
+        """Whether the commands make one, or replace what is installed."""
+        return any(map(_FROM_SCRATCH.search, self.fix.commands))
+
+    @property
+    def in_wsl(self) -> bool:
+        """Whether the commands are for the Linux in WSL2."""
+        return self.fix.commands[:1] == ("wsl --install",)
+
+    def releases(self, situation: Situation) -> Iterator[Release]:
+        """The rows of the TensorFlow releases that pip is asked for."""
+        platform = "linux_x86_64" if self.in_wsl else situation.target.platform
+        for one in self.requirements:
+            version = next((each.version for each in one.specifier if each.operator == "=="), None)
+            row = (
+                situation.matrix.tensorflow(version, platform, one.name) if one.name in TENSORFLOW and version else None
+            )
+            if row and row.version == version:
+                yield row
+
+
+def _requirements(command: str) -> Iterator[Requirement]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return
+    if "install" not in words or not any("pip" in word or word == "uv" for word in words):
+        return
+    for word in words[words.index("install") + 1 :]:
+        try:
+            yield Requirement(word)
+        except InvalidRequirement:
+            continue
+
+
+# ------------------------------------------------------------------------------------------------ reasons to refuse
+
+
+def claims_of_unknown_gpu(repair: Repair, situation: Situation) -> bool:
+    """It says that something is right for this GPU, and nothing tells which GPU it is."""
+    return not situation.target.gpus and _OF_THE_GPU.search(repair.fix.text) is not None
+
+
+def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
+    """A release without kernels for the GPU, a wheel for this Python, or a driver that runs its CUDA."""
+    target = situation.target
+    if repair.in_wsl:
+        target = structs.replace(target, os="wsl2", python=None)
+    request = PlanRequest(situation.matrix, structs.replace(target, python=repair.python or target.python))
+    others = (row for row in repair.releases(situation) if row.version != situation.release)
+    return any(CONSTRAINTS[name](request, row) for row in others for name in _OF_A_RELEASE if _asks(name, row))
+
+
+def _asks(name: str, row: Release) -> bool:
+    """Whether a constraint is asked of a release: of one without CUDA, only where pip could not install it."""
+    return row.gpu or name in ("python", "glibc", "yanked")
+
+
+def installs_older_cuda(repair: Repair, situation: Situation) -> bool:
+    """A CUDA that is older than the architecture of the GPU: 11.8 for Blackwell."""
+    first = {row.compute_capability: row.min_cuda for row in situation.matrix.data.architectures}
+    wanted = [cuda for one in situation.target.capabilities if (cuda := first.get(one))]
+    named = [found["cuda"] for found in _WITH_CUDA.finditer(repair.fix.text)]
+    named += re.findall(r"cudatoolkit=(\d+\.\d+)", " ".join(repair.fix.commands))
+    return any(at_least(have, need) is False for have in named if "." in have for need in wanted)
+
+
+def changes_an_image(repair: Repair, situation: Situation) -> bool:
+    """pip and conda do not repair an image, and the wheel's driver is not that of the image."""
+    if situation.image is None:
+        return False
+    if any(map(_INSTALLS.search, repair.fix.commands)):
+        return True
+    driver, image = _DRIVER.search(repair.fix.text), situation.container
+    return driver is not None and (image is None or not driver_reaches(driver["driver"], image.min_driver))
+
+
+def is_there(repair: Repair, situation: Situation) -> bool:
+    """The image that is used, a driver that is as new, or packages that are installed in such versions."""
+    commands = " ".join(repair.fix.commands)
+    if situation.image and situation.image in commands.split():
+        return True
+    driver, have = _DRIVER.search(repair.fix.text), situation.target.driver
+    if driver and have and driver_reaches(have, driver["driver"]):
+        return True
+    asked = repair.requirements
+    if not asked or repair.makes_environment or len(repair.fix.commands) > 1:
+        return False
+    return all(one.specifier and not one.extras and _is_met(one, situation) for one in asked)
+
+
+def _is_met(one: Requirement, situation: Situation) -> bool:
+    have = situation.has(one.name.lower())
+    return have is not None and one.specifier.contains(have, prereleases=True)
+
+
+def is_for_another_shell(repair: Repair, situation: Situation) -> bool:
+    """Commands of cmd.exe for a Linux."""
+    os = value_or(situation.facts.host.os, None)
+    elsewhere = os not in (None, "windows") or situation.image is not None
+    return elsewhere and any(map(_OF_CMD.search, repair.fix.commands))
+
+
+def does_not_do_what_it_says(repair: Repair, _situation: Situation) -> bool:
+    """A release or a CUDA in the sentence that no command installs; a look-up that is called an installation."""
+    text, commands = repair.fix.text, " ".join(repair.fix.commands)
+    if not commands:
+        return False
+    if text.startswith("Install") and all(one.startswith(_LOOKS_UP) for one in repair.fix.commands):
+        return True
+    release, cuda = _RELEASE.match(text), _WITH_CUDA.search(text)
+    if release and release["release"] not in commands:
+        return True
+    return cuda is not None and not _BRINGS_CUDA.search(commands) and "pip" in commands
+
+
+Reason = Callable[[Repair, Situation], bool]
+REASONS: tuple[Reason, ...] = (
+    claims_of_unknown_gpu,
+    installs_what_cannot_work,
+    installs_older_cuda,
+    changes_an_image,
+    is_there,
+    is_for_another_shell,
+    does_not_do_what_it_says,
+)
+
+
+def refused(fix: Fix, situation: Situation) -> Reason | None:
+    """Why a fix is not printed; None: it may be."""
+    repair = Repair(fix)
+    return next((reason for reason in REASONS if reason(repair, situation)), None)
+
+
+def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, ...]:
+    """The fixes that nothing speaks against, the first of them as such."""
+    situation = Situation(facts, matrix)
+    first, *others = [fix for fix in fixes if fix.decides or not refused(fix, situation)] or [None]
+    return () if first is None else (_as_first(first), *others)
+
+
+def _as_first(fix: Fix) -> Fix:
+    text = fix.text.removeprefix("Or ")
+    return structs.replace(fix, text=text[0].upper() + text[1:]) if text and text != fix.text else fix
