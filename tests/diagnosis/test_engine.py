@@ -148,8 +148,17 @@ def test_a_sign_is_silent_beside_a_finding_that_accounts_for_what_it_sees() -> N
 def test_a_fact_that_is_one_of_several(values: tuple[str, ...], possible: list[bool]) -> None:
     one = declared()
     one.sign(old_release)
-    facts = pasted(**{"tensorflow.version": Unknown("the text does not say", one_of=values)})
+    facts = pasted(LINE, **{"tensorflow.version": Unknown("the text does not say", one_of=values)})
     assert [each.possible for each in found(facts, one)] == possible
+
+
+def test_what_holds_for_one_of_several_releases_is_no_cause_where_nothing_fails() -> None:
+    one = declared()
+    one.sign(old_release)
+    release = {"tensorflow.version": Unknown("the text does not say", one_of=("1.15.5", "2.0.4"))}
+    harmless = Message("harmless", 1, "Created device", {"what": "numa"})
+    assert found(pasted(harmless, **release), one) == []
+    assert [each.possible for each in found(pasted(harmless, LINE, **release), one)] == [True]
 
 
 def test_a_title_that_names_one_of_the_values_is_not_shown() -> None:
@@ -174,7 +183,7 @@ def test_two_facts_that_are_one_of_several_are_combined() -> None:
         "tensorflow.version": Unknown("?", one_of=("1.14.0", "1.15.5")),
         "python.version": Unknown("?", one_of=("3.7", "3.8")),
     }
-    assert [each.possible for each in found(pasted(**open_facts), one)] == [True]
+    assert [each.possible for each in found(pasted(LINE, **open_facts), one)] == [True]
 
 
 # ------------------------------------------------------------------------------------------- what stays possible

@@ -5,7 +5,7 @@ Four things are decided here, once, for all findings:
 - Where probes looked at this machine, they know better than a printed line: when a conclusive sign over facts rules a
   finding out, messages cannot bring it back. In a pasted text every sign counts.
 - A fact that is one of several values is judged for each of them: a sign that holds for all is certain, one that
-  holds for some is possible.
+  holds for some is possible, where something else in the text suggests it: a failure, and not the release alone.
 - A finding that would explain a symptom that is seen, and that nothing rules out, is possible; the commands that would
   tell the facts that it lacks are what to run to decide.
 - In a text, a problem that is not clearly likelier than every other cause is only possible, and all that is possible
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.asked import only_asked
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
-from tfgpu_doctor.diagnosis.likeliest import Open, as_possible, doubted, likeliest, read, tells_enough, weigh
+from tfgpu_doctor.diagnosis.likeliest import Open, as_possible, doubted, likeliest, read, suggested, tells_enough, weigh
 from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.commonness import SYMPTOMS
@@ -71,7 +71,9 @@ def diagnose(
             judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
             certain, opened = holding(judged, context)
             likely = weigh(text, certain, opened)
-        opened = likeliest(text, likely, certain, opened, judged, context)
+        opened = likeliest(text, likely, certain, [*suggested(text, opened)], judged, context)
+    elif not context.probed:
+        opened = [one for one in opened if not one[1].by_value_alone]
     possible = _to_decide(
         where_a_gpu_is_wanted([_finding(*one, context) for one in opened], context),
         [one.finding for one in certain],

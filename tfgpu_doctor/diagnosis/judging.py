@@ -28,6 +28,7 @@ class Candidate:
     problem: Problem
     possible: bool = False  # it holds for some values of a fact that is one of several
     unless: tuple[str, ...] = ()
+    by_value_alone: bool = False  # ... and no message speaks for it
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ def _open_candidates(signs: list[Sign], contexts: tuple[Context, ...]) -> Iterat
             first = found[0]
             if any(one.title != first.title for one in found):
                 first = replace(first, title=None)  # it names one of the values, and they remain open
-            yield Candidate(first, first.possible or len(found) < len(outcomes), sign.unless)
+            partly = len(found) < len(outcomes)
+            yield Candidate(first, first.possible or partly, sign.unless, partly and not sign.reads_messages)
 
 
 def _asks(sign: Sign, context: Context) -> Iterator[str]:

@@ -122,6 +122,11 @@ def doubted(text: Text, likely: dict[str, float], certain: list[Found]) -> set[s
     return {cause for cause in problems if likely[cause] < other + LEAD}
 
 
+def suggested(text: Text, opened: Sequence[Open]) -> Iterator[Open]:
+    """What is possible without what holds for one of several releases alone, where nothing goes wrong."""
+    return (one for one in opened if text.shows is not None or not one[1].by_value_alone)
+
+
 def likeliest(
     text: Text,
     likely: dict[str, float],

@@ -1,13 +1,15 @@
 """Which releases print a message from just this line of a source file: "cpu_feature_guard.cc:193] This TensorFlow ...".
 
 The matrix has the lines that wheels printed. A release is left out only where it is known to print the same message
-from other lines; a message, or a line, that the matrix does not have says nothing.
+from other lines, or the releases before and after it are: between them, a file grows from line to line. A message, or a
+line, that the matrix does not have says nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from packaging.version import Version
 
@@ -66,6 +68,21 @@ def places(texts: Iterable[str], rows: Iterable[LogMessage]) -> dict[str, dict[S
         row = known.get((file, key))
         if row is not None and str(line) in row.lines:
             possible = found.setdefault(f"{file}:{line}", {})
-            for series, lines in by_series(row).items():
+            for series, lines in _with_those_between(by_series(row)).items():
                 possible[series] = line in lines or possible.get(series, False)
     return found
+
+
+def _with_those_between(known: dict[Series, set[int]]) -> dict[Series, range | set[int]]:
+    """The lines of each minor release, also of those between two that are known: from the first of theirs to the last.
+
+    >>> _with_those_between({(2, 13): {110}, (2, 15): {113}})
+    {(2, 13): {110}, (2, 14): range(110, 114), (2, 15): {113}}
+    """
+    series = sorted(known)
+    lines: dict[Series, range | set[int]] = dict(known)
+    for before, after in pairwise(series):
+        theirs = known[before] | known[after]
+        for number in range(before[1] + 1, after[1]) if before[0] == after[0] else ():
+            lines[before[0], number] = range(min(theirs), max(theirs) + 1)
+    return dict(sorted(lines.items()))

@@ -28,6 +28,7 @@ _BY_PIP = re.compile(r"\bpip\d?\b|\binstall\w*\b.{0,40}\btensorflow\b|\btensorfl
 Series = tuple[int, int]  # major and minor
 # where the source file that prints lies: first and last release (TensorFlow's tags)
 _LOG_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
+    (re.compile(r"\bI0000 00:00:\d+\.\d+ +\d+ (?:port|cpu_feature_guard)\.cc:"), (2, 17), (9, 0)),
     (re.compile(r"\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:"), (2, 14), (9, 0)),
     (re.compile(r"external/local_(?:tsl|xla)/"), (2, 15), (2, 19)),
     (re.compile(r"tensorflow/tsl/"), (2, 11), (2, 14)),
