@@ -56,6 +56,9 @@ PURE = (
     *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
     *(
         "bench/saved.py",
+        "bench/doubts.py",
+        "bench/pooling.py",
+        "bench/ratios.py",
         "bench/workload_registry.py",
         "smoke/plan.py",
         "smoke/judging.py",

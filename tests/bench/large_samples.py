@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tests.bench.samples import FLOP, failed, result, run, telemetry, verified
+from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, verified
 from tests.healthy import gpu, healthy, known, spoil
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure, GpuTelemetry, Reading, Run
 
@@ -56,9 +56,7 @@ def one() -> BenchResult:
     """A CPU alone."""
     cpu_only = spoil(healthy(), {**HOST, "gpus": known(())})
     note = "TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor says what keeps it from the GPU."
-    return result(
-        run(stopped="samples vary by 5.1 % (target 2 %)", steps=wavering(24)), notes=(note,), environment=cpu_only
-    )
+    return result(run(steps=SHAKY), notes=(note,), environment=cpu_only)
 
 
 def four() -> BenchResult:

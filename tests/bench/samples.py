@@ -8,12 +8,14 @@ import msgspec
 
 from tests.healthy import healthy
 from tfgpu_doctor.bench.advice import About, advise
+from tfgpu_doctor.bench.pooling import judged
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, GpuTelemetry, Run, Throughput, Verified
 from tfgpu_doctor.bench.statistics import iqr_spread, median, median_interval
 from tfgpu_doctor.records.report import Tool
 
 FLOP = 4.0 * 4096**3 * 9
+SHAKY = (1.0, 1.2) * 6
 STEADY = tuple(1.0 + 0.001 * step for step in (0, 3, 1, -2, 2, -1, 0, 1, -3, 2, 0))
 
 
@@ -52,7 +54,7 @@ def run(label: str = "CPU", seconds: float = 5.0, **changes: Any) -> Run:
         ),
         "verified": verified(),
     }
-    return Run(label=label, **{**measured, **fields})
+    return judged(Run(label=label, **{**measured, **fields}), 2)
 
 
 def failed(label: str, why: str, **changes: Any) -> Run:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.bench.samples import failed, run, telemetry
+from tests.bench.samples import SHAKY, failed, run, telemetry
 from tests.healthy import gpu
 from tfgpu_doctor.bench.advice import _RULES, About, _Subject, advise
 from tfgpu_doctor.bench.ratios import relate
@@ -26,7 +26,7 @@ def advice(*runs: Run, about: About = ABOUT) -> list[str]:
 ROWS: list[tuple[Run, list[str]]] = [
     (run(), []),
     (run("1 GPU", 0.1, gpu=(telemetry(),), percent_of_peak=77.0, percent_of_bandwidth=12.0), []),
-    (run(stopped="7 of 10 samples"), ["noisy: 7 of 10 samples"]),
+    (run(steps=SHAKY), ["uncertain: 95 % interval ±9.1 %"]),
     (run(cpu_load=(0.9,) * 11), ["used 0.9 of 2 CPUs: other programs ran, or its threads are limited or wait"]),
     (run(cpu_load=(0.9,) * 11, others_cpus=0.0), ["used 0.9 of 2 CPUs: its threads are limited or wait"]),
     (run(others_cpus=0.19), []),
@@ -97,7 +97,7 @@ ROWS: list[tuple[Run, list[str]]] = [
         ["2 of 20 samples took more than 1.25 times the median: other programs may interfere"],
     ),
     (run("1 GPU", 0.1, steps=(1.0,) * 19 + (1.7,)), []),
-    (run("2 virtual CPUs, rows", 0.0001, devices=("/CPU:0", "/CPU:1"), virtual=True, stopped="1 of 10"), []),
+    (run("2 virtual CPUs, rows", 0.0001, devices=("/CPU:0", "/CPU:1"), virtual=True, steps=SHAKY), []),
     (failed("1 GPU", "it died"), []),
 ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.samples import failed, result, run
+from tests.bench.samples import SHAKY, failed, result, run
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
@@ -53,8 +53,8 @@ def test_one_sentence_says_what_came_out() -> None:
     assert good == "1 GPU: 49.48 TFLOP/s, 80 % of peak; 100.0 (99.6 to 100.4) times the CPU. Every result is verified."
     virtual = run("2 virtual CPUs", devices=("/CPU:0", "/CPU:1"), virtual=True)
     assert words.verdict(result(virtual)) == "Every result is correct; virtual devices have no speed."
-    mixed = words.verdict(result(run(stopped="7 of 10 samples"), failed("1 GPU", "died")))
-    assert mixed == "CPU: 494.8 GFLOP/s. 1 of 2 runs gave no verified result. Its samples are noisy."
+    mixed = words.verdict(result(run(steps=SHAKY), failed("1 GPU", "died")))
+    assert mixed == "CPU: 450 GFLOP/s. 1 of 2 runs gave no verified result. The speed is uncertain."
 
 
 def test_of_fewer_than_six_samples_there_is_a_range_and_no_interval() -> None:
@@ -75,23 +75,23 @@ def test_virtual_devices_have_no_times_whatever_was_measured_beside() -> None:
     ("one", "mark"),
     [
         (run(), "ok"),
-        (run(stopped="samples vary by 84 % (target 2 %)"), "warning"),
-        (run("2 virtual CPUs", virtual=True, stopped="only 3 of 10 samples"), "ok"),
+        (run(steps=SHAKY), "warning"),
+        (run("2 virtual CPUs", virtual=True, steps=SHAKY), "ok"),
         (failed("CPU", "died"), "error"),
     ],
 )
-def test_only_a_run_whose_samples_settled_gets_a_check_mark(one: Run, mark: str) -> None:
+def test_only_a_run_whose_figure_is_certain_gets_a_check_mark(one: Run, mark: str) -> None:
     assert words.mark(one) == words.worst(result(one)) == mark
 
 
 def test_advice_that_runs_share_is_shown_once() -> None:
-    runs = [run(stopped=f"samples vary by {spread} % (target 2 %)", advice=()) for spread in (5, 12, 84)]
+    runs = [run(steps=(1.0, 1 + spread) * 6) for spread in (0.12, 0.18, 0.24)]
     ((found, text),) = words.shared_advice(result(*runs).runs)
-    assert (len(found), text) == (3, "noisy: samples vary by 84 % (target 2 %)")
+    assert (len(found), text) == (3, "uncertain: 95 % interval ±11 %")
     stream = io.StringIO()
     render(result(*runs), console_for(stream))
     assert (
-        stream.getvalue().count("noisy: ") == 1 and "(and 2 others): noisy: samples vary by 84 %" in stream.getvalue()
+        stream.getvalue().count("uncertain: ") == 1 and "(and 2 others): uncertain: 95 % interval" in stream.getvalue()
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.bench.samples import failed, result, run
+from tests.bench.samples import STEADY, failed, result, run
 from tfgpu_doctor.bench.comparing.comparison import compare_benches
 from tfgpu_doctor.bench.pooling import pooled
 from tfgpu_doctor.bench.saved import contradictions
@@ -45,12 +45,12 @@ def test_what_was_run_in_one_of_them_only_counts() -> None:
     assert pooled(both, started).runs[0].samples_s == both.runs[0].samples_s, "an interrupt while the second starts"
 
 
-def test_noise_is_that_of_all_samples() -> None:
-    shaky = result(run(steps=(1.0, 1.5) * 6, stopped="samples vary by 33 % (target 2 %)"))
+def test_doubts_are_those_of_all_samples() -> None:
+    shaky = result(run(steps=(1.0, 1.5) * 6))
     (one,) = pooled(shaky, result(run())).runs
-    assert one.stopped and one.advice[0] == f"noisy: {one.stopped}"
-    steady = result(run(stopped="only 5 of 10 samples"))
-    assert pooled(steady, steady).runs[0].stopped is None
+    assert one.doubts and one.advice == (f"uncertain: {one.doubts[0]}",)
+    few = result(run(steps=STEADY[:5]))
+    assert few.runs[0].doubts and pooled(few, few).runs[0].doubts == ()
 
 
 def test_more_processes_make_the_comparison_narrower() -> None:

@@ -85,7 +85,7 @@ def test_interval_narrows_with_the_number_of_samples() -> None:
     [
         ([1.0] * 9, "only 9 of 10 samples"),
         ([0.01] * 10, "samples of only 0.10 of 0.5 s"),
-        (TIMES, "samples vary by 9.5 % (target 2 %)"),
+        (TIMES, "interval ±4.8 % (target ±0.5 %)"),
         ([1.0] * 10, None),
     ],
 )

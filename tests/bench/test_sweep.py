@@ -222,7 +222,7 @@ def printed(found: BenchResult, columns: int, monkeypatch: pytest.MonkeyPatch) -
 def example() -> BenchResult:
     times = {256: 4.0, 512: 2.0, 1024: 1.0, 16384: 1.1}
     found = result(
-        *curve("CPU", {**times, 512: 3.0}, stopped="samples vary by 5 % (target 2 %)"),
+        *curve("CPU", {**times, 512: 3.0}, noise=0.03),
         *curve("1 GPU", {size: seconds / 80 for size, seconds in times.items()}),
         *curve("2 virtual GPUs, rows", {256: 1.0}, virtual=True, devices=("/GPU:0", "/GPU:1")),
         failed("1 GPU", f"out of memory {EVIL}", parameters={"size": 32768}),

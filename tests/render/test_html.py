@@ -160,7 +160,9 @@ def test_the_doctors_verdict_is_over_these_facts() -> None:
 def test_hostile_text_is_text() -> None:
     hostile = result(
         run(EVIL, 0.052, gpu=(telemetry(EVIL, name=EVIL),), placed_on=(EVIL,), cold_start_s={EVIL: 1.0}),
-        run(f"2 {EVIL}", parameters={EVIL: EVIL}, advice=(EVIL,), stopped=EVIL),
+        msgspec.structs.replace(
+            run(f"2 {EVIL}", parameters={EVIL: EVIL}, advice=(EVIL,)), doubts=(EVIL,), stopped=EVIL
+        ),
         msgspec.structs.replace(
             training("1 GPU", 0.3, 1),
             figures=(Figure(name=EVIL, value=1.0, unit=EVIL, note=EVIL),),
@@ -186,9 +188,9 @@ def test_hostile_text_is_text() -> None:
 
 
 def test_advice_that_many_runs_share_is_told_once() -> None:
-    many = result(*(run("CPU", stopped=f"{size} of 10 samples", parameters={"size": size}) for size in range(1, 6)))
+    many = result(*(run("CPU", steps=(1.0, 1.2) * 6, parameters={"size": size}) for size in range(1, 6)))
     text = Page(page_of(many)).text
-    shared = "CPU, size 5: noisy: 5 of 10 samples."
+    shared = "CPU, size 5: uncertain: 95 % interval ±9.1 %."
     assert f"{shared} Likewise: CPU, size 1; CPU, size 2; CPU, size 3; CPU, size 4." in text
 
 

@@ -26,7 +26,6 @@ SLOW_CLOCK = 0.8  # of the highest SM clock
 POOR = 0.7  # efficiency below which a reason is looked for
 SLOW_START = 20.0  # seconds of the first call that only compiling explains
 COMPILES = 50  # times the median, likewise
-NOISY = "noisy: "  # how the advice for too few or too different samples begins
 
 _THROTTLE_HINTS = {  # by throttle reason: the first that applies is shown
     "hw_thermal_slowdown": "check the cooling (nvidia-smi -q -d TEMPERATURE)",
@@ -94,11 +93,6 @@ def _type(subject: _Subject) -> Iterator[str]:
     run = subject.run
     if run.computed_in != run.dtype:
         yield f"{run.dtype} was requested, but {run.computed_in} was computed: the error is too small for {run.dtype}"
-
-
-def _noisy(subject: _Subject) -> Iterator[str]:
-    if subject.run.stopped:
-        yield NOISY + subject.run.stopped
 
 
 def _outliers(subject: _Subject) -> Iterator[str]:
@@ -199,7 +193,7 @@ def _implausible(subject: _Subject) -> Iterator[str]:
 
 
 _RULES: tuple[Callable[[_Subject], Iterator[str]], ...] = (
-    *(_implausible, _type, _noisy, _outliers, _tiny, _throttled, _slow_clock, _idle, _poor_scaling, _cpus),
+    *(_implausible, _type, _outliers, _tiny, _throttled, _slow_clock, _idle, _poor_scaling, _cpus),
     _slow_start,
 )
 

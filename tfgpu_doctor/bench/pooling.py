@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tfgpu_doctor.bench.advice import NOISY
 from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.comparing.ratio_interval import Samples, interval
 from tfgpu_doctor.bench.comparing.verdicts import samples_of
+from tfgpu_doctor.bench.doubts import doubts
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
+
+DOUBTFUL = "uncertain: "  # how the advice begins that says what is doubtful about the figure
+OLDER = ("noisy: ", "rough: ")  # how it began where the spread of the samples was judged
 
 
 def pooled(first: BenchResult, more: BenchResult) -> BenchResult:
@@ -49,7 +52,7 @@ def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
     kept = settled(run, cpus)
     samples = kept.all()
     middle, (low, high) = median(samples), interval_of([process for process in kept.processes if process])
-    return msgspec.structs.replace(
+    measured = msgspec.structs.replace(
         run,
         left_out=len(run.samples_s) - len(kept),
         median_s=middle,
@@ -57,6 +60,17 @@ def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
         spread_iqr=iqr_spread(samples),
         throughput=Throughput(value=work / middle, unit=unit, ci95=(work / high, work / low)),
     )
+    return judged(measured, cpus)
+
+
+def judged(run: Run, cpus: float | None) -> Run:
+    """The run with what makes its figure doubtful, also as the first of its advice; virtual devices have no figure."""
+    if run.throughput is None or run.ci95_s is None or not run.samples_s:
+        return run
+    found = doubts(settled(run, cpus), run.ci95_s)
+    said = (DOUBTFUL + "; ".join(found),) if found and not run.virtual else ()
+    others = (advice for advice in run.advice if not advice.startswith((DOUBTFUL, *OLDER)))
+    return msgspec.structs.replace(run, doubts=found, advice=(*said, *others))
 
 
 def interval_of(processes: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -80,7 +94,6 @@ def _pooled(first: Run, more: Run, rule: StoppingRule, cpus: float | None) -> Ru
         return first if first.throughput is None else more
     earlier = tuple(sample / first.steps * more.steps for sample in first.samples_s)  # of as many steps
     samples, processes = (*earlier, *more.samples_s), (*_processes(first), *_processes(more))
-    stopped = rule.unmet(samples)
     both = msgspec.structs.replace(
         more,
         cold_start_s=first.cold_start_s,
@@ -90,8 +103,7 @@ def _pooled(first: Run, more: Run, rule: StoppingRule, cpus: float | None) -> Ru
         cpu_load=_both(first.cpu_load, more.cpu_load),
         cpu_wait=_both(first.cpu_wait, more.cpu_wait),
         throttled_samples=(*first.throttled_samples, *(place + len(earlier) for place in more.throttled_samples)),
-        stopped=stopped,
-        advice=(*((NOISY + stopped,) if stopped else ()), *(one for one in more.advice if not one.startswith(NOISY))),
+        stopped=rule.unmet(samples),
     )
     return with_speed(both, more.throughput.value * more.median_s, more.throughput.unit, cpus)
 

@@ -145,6 +145,7 @@ class Run(Record, frozen=True):
     gpu: tuple[GpuTelemetry, ...] = ()
     figures: tuple[Figure, ...] = ()
     advice: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # what makes the figure doubtful (bench/doubts.py); empty: it can be relied on
     stopped: str | None = None  # condition of the stopping rule that was not met; None: all were
     failure: str | None = None  # why there is no result
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
+from tfgpu_doctor.bench.pooling import judged
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.records.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
 
@@ -27,7 +29,9 @@ class _Written(msgspec.Struct):
 
 
 def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> BenchResult:
-    """Decode a saved bench result; `name` and the `command` that reads it stand in the message.
+    """Decode a saved bench result and judge its figures anew.
+
+    `name` and the `command` that reads it stand in the message.
 
     Raises ReportError: not JSON, no bench result, or one of another schema version.
     """
@@ -39,7 +43,8 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
         check_runs(result.runs, name, "bench result")
     except ReportError as error:
         raise ReportError(f"{error}{_by(data)}") from error
-    return result
+    cpus = usable_cpus(result.environment)
+    return msgspec.structs.replace(result, runs=tuple(judged(run, cpus) for run in result.runs))
 
 
 def check_runs(runs: Iterable[Run], name: str, what: str) -> None:

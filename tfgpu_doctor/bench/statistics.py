@@ -56,6 +56,11 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float]:
     return ordered[k - 1], ordered[-k]
 
 
+def relative_error(value: float, interval: tuple[float, float]) -> float:
+    """How far the farther end of an interval lies from the value, as a share of it."""
+    return max(value - interval[0], interval[1] - value) / value
+
+
 def samples_for(q: float) -> int:
     """How many samples the largest of which lies above the q-quantile as surely as its 95 % interval wants.
 
@@ -95,11 +100,11 @@ def quantile_interval(samples: Sequence[float], q: float) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Enough samples, enough time, little spread; or the deadline."""
+    """Enough samples, enough time, and a median that is known well; or the deadline."""
 
     min_samples: int = 10
     min_seconds: float = 0.5
-    max_spread: float = 0.02
+    precision: float = 0.005  # of the median: how far either end of its interval may lie from it
     deadline: float = 120.0  # seconds of sampling
     max_samples: int = 2000
 
@@ -121,8 +126,8 @@ class StoppingRule:
             return f"only {len(samples)} of {self.min_samples} samples"
         if sum(samples) < self.min_seconds:
             return f"samples of only {sum(samples):.2f} of {self.min_seconds} s"
-        if (spread := iqr_spread(samples)) > self.max_spread:
-            return f"samples vary by {percent(spread)} % (target {100 * self.max_spread:g} %)"
+        if (error := relative_error(median(samples), median_interval(samples))) > self.precision:
+            return f"interval ±{percent(error)} % (target ±{100 * self.precision:g} %)"
         return None
 
     def done(self, samples: Sequence[float], elapsed: float) -> bool:

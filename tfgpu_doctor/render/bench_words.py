@@ -84,8 +84,8 @@ def interval_of(run: Run) -> str:
 
 
 def mark(run: Run) -> str:
-    """The symbol of a run: it failed, it is noisy, or all is well; virtual devices have no speed to be noisy."""
-    return "error" if run.throughput is None else "warning" if run.stopped and not run.virtual else "ok"
+    """The symbol of a run: it failed, its figure is doubtful, or all is well; virtual devices have no figure."""
+    return "error" if run.throughput is None else "warning" if run.doubts and not run.virtual else "ok"
 
 
 def taken(run: Run) -> str:
@@ -226,7 +226,7 @@ def verdict(result: BenchResult) -> str:
     if result.conclusions:
         return f"{'. '.join(result.conclusions)}. {bad or 'Every result is verified'}.{_not_run(result)}"
     best = _speedups(good) or _best(good, result.runs)
-    return f"{best}. {bad or 'Every result is verified'}.{_noise(good)}{_not_run(result)}"
+    return f"{best}. {bad or 'Every result is verified'}.{_doubts(good)}{_not_run(result)}"
 
 
 def _not_run(result: BenchResult) -> str:
@@ -234,11 +234,13 @@ def _not_run(result: BenchResult) -> str:
     return f" {count} {'run was' if count == 1 else 'runs were'} not run, for lack of time." if count else ""
 
 
-def _noise(good: Sequence[Run]) -> str:
-    noisy = sum(bool(run.stopped) for run in good)
-    if not noisy:
+def _doubts(good: Sequence[Run]) -> str:
+    number = sum(bool(run.doubts) for run in good)
+    if not number:
         return ""
-    return f" {noisy} of {len(good)} runs are noisy." if len(good) > 1 else " Its samples are noisy."
+    if len(good) == 1:
+        return " The speed is uncertain."
+    return f" {number} of {len(good)} speeds {'is' if number == 1 else 'are'} uncertain."
 
 
 def _speedups(good: Sequence[Run]) -> str:

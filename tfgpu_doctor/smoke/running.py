@@ -32,7 +32,7 @@ from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeCheck, SmokeRun, Stat
 from tfgpu_doctor.smoke.workloads import Jobs
 
 # Enough samples for a figure of two digits, in little time: a gate tells broken from sound, not 2 % from 3 %.
-RULE = StoppingRule(min_samples=10, min_seconds=0.2, max_spread=0.05, deadline=2.0)
+RULE = StoppingRule(min_samples=10, min_seconds=0.2, precision=0.05, deadline=2.0)
 
 
 def _no_progress(*_: object) -> None:

@@ -34,7 +34,7 @@ WANTED = samples_for(0.99)  # 368
 class LatencyRule(StoppingRule):
     """Enough samples for the last percentile, or the deadline. Latencies need not settle: their spread is a result."""
 
-    max_spread: float = math.inf
+    precision: float = math.inf
     max_samples: int = 5000  # half a second of the shortest calls there are, 0.1 ms
     wanted: int = WANTED
 

@@ -201,7 +201,7 @@ def _samples(result: BenchResult) -> Iterator[str]:
     yield _figures_of((times.samples(part, measured, f"samples{place}") for place, part in parts), caption)
     yield _left_out(len(drawn), len(measured))
     loads = ("CPUs used", "CPUs waited for", "CPUs of others")
-    head = ("run", "samples", "median", "spread", "slowest", "throttled", *loads, "stable")
+    head = ("run", "samples", "median", "spread", "slowest", "throttled", *loads, "uncertain")
     name = words.namer(result.runs)
     yield table("Samples of every run", head, [(name(run), *_sampled(run)) for run in measured], range(1, 9))
 
@@ -218,7 +218,7 @@ def _sampled(run: Run) -> tuple[str, ...]:
         f"{loads[len(loads) // 2]:.1f}" if loads else "",
         f"{waits[len(waits) // 2]:.1f}" if waits else "",
         "" if run.others_cpus is None else f"{run.others_cpus:.1f}",
-        run.stopped or "yes",
+        "; ".join(run.doubts) or "no",
     )
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.bench.advice import NOISY
+from tfgpu_doctor.bench.pooling import DOUBTFUL
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import digits, scale_of
@@ -117,7 +117,7 @@ def _cell(run: Run | None, best: float, factor: float, width: int, console: Cons
     if run.virtual:
         return f"{symbols['ok']} virtual"
     value, (low, high) = run.throughput.value, run.throughput.ci95
-    number = digits(value / factor, low / factor, high / factor) + ("~" if run.stopped else "")
+    number = digits(value / factor, low / factor, high / factor) + ("~" if run.doubts else "")
     space = width - 8
     return f"{number:7} {symbols['bar'] * max(1, round(space * value / best))}"
 
@@ -133,8 +133,8 @@ def _legend(runs: Sequence[Run], console: Console) -> None:
     parts = []
     if any(run.throughput and not run.virtual for run in runs):
         parts.append("Bars: share of the best in the column.")
-    if any(run.stopped and run.throughput and not run.virtual for run in runs):
-        parts.append("~ noisy.")
+    if any(run.doubts and run.throughput and not run.virtual for run in runs):
+        parts.append("~ uncertain.")
     if any(run.virtual for run in runs):
         parts.append("Virtual devices are verified, and have no speed.")
     right = sum(1 for run in runs if run.throughput)
@@ -158,7 +158,7 @@ def _advice(columns: dict[str, Column], axis: str) -> Iterator[str]:
     """Advice that several points of a column share, once, with the figures of the last."""
     for name, column in columns.items():
         for runs, text in shared_advice(list(column.values())):
-            if not text.startswith((NOISY, "rough: ")):  # older results too; the mark says it
+            if not text.startswith(DOUBTFUL):  # the mark says it
                 yield f"{name}, {axis} {_shown(axis, runs[-1].parameters.get(axis))}{others(len(runs) - 1)}: {text}"
 
 
