@@ -1,9 +1,11 @@
 """Facts and matrix in, findings out: judges the signs, puts root causes first, hangs consequences under them.
 
-Four things are decided here, once, for all findings:
+Five things are decided here, once, for all findings:
 
 - Where probes looked at this machine, they know better than a printed line: when a conclusive sign over facts rules a
   finding out, messages cannot bring it back. In a pasted text every sign counts.
+- What was computed and verified outranks what a list of files suggests: an error that it contradicts is a warning
+  (verified.py).
 - A fact that is one of several values is judged for each of them: a sign that holds for all is certain, one that
   holds for some is possible, where something else in the text suggests it: a failure, and not the release alone.
 - A finding that would explain a symptom that is seen, and that nothing rules out, is possible; the commands that would
@@ -23,6 +25,7 @@ from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.asked import only_asked
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
 from tfgpu_doctor.diagnosis.likeliest import Open, as_possible, doubted, likeliest, read, suggested, tells_enough, weigh
+from tfgpu_doctor.diagnosis.verified import contradicted_as_warnings
 from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.commonness import SYMPTOMS
@@ -63,6 +66,7 @@ def diagnose(
     chosen = DECLARATIONS.values() if declarations is None else declarations
     judged = [judge(one, context, open_contexts) for one in chosen]
     certain, opened = holding(judged, context)
+    certain = contradicted_as_warnings(certain, context)
     likely: dict[str, float] = {}
     text = read(context)
     if text:

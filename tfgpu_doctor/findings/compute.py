@@ -16,6 +16,7 @@ WRONG_RESULT = finding(
     layer="Compute",
     severity=Severity.ERROR,
     title="A computation on the GPU gave a wrong result",
+    despite_verified=True,
     cause="results may differ in the last digits (TF32, another order of summation); a larger difference is a "
     "defect of the kernel, of the build or of the GPU",
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",

@@ -41,6 +41,7 @@ class Problem:
     possible: bool = False  # the evidence leaves it open: it neither silences nor explains anything
     rank_first: bool = False  # stands before the others of its severity
     never_consequence: bool = False  # what explains the finding in general does not explain this evidence
+    despite_verified: bool = False  # as in the declaration, for this evidence
 
 
 Decision = Callable[..., Problem | None]
@@ -86,6 +87,7 @@ class Declaration:
     symptoms: tuple[Any, ...] = ()  # findings.symptoms.Symptom: what it would explain, were it the cause
     answers: bool = False  # answers a question, where nothing has failed
     about_gpus: bool = False  # says why there is no GPU, so that it is no fault where none is required
+    despite_verified: bool = False  # stays an error where small computations were verified, which do not reach it
     signs: list[Sign] = field(default_factory=list)
 
     @overload

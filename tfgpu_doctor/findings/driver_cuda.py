@@ -24,6 +24,7 @@ TOO_OLD = finding(
     layer="Driver",
     severity=Severity.ERROR,
     title="The NVIDIA driver is too old for the CUDA version in use",
+    despite_verified=True,
     cause="the CUDA version in use requires a newer driver",
     pointless_after=("driver.version-mismatch", "driver.stub-loaded"),
     symptoms=(symptoms.OLD_DRIVER,),

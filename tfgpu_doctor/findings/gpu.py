@@ -164,6 +164,7 @@ FEWER_THAN_REQUIRED = finding(
     layer="Devices",
     severity=Severity.ERROR,
     title="Fewer usable GPUs than required",
+    despite_verified=True,
     explained_by=_EVERY_CAUSE,
     docs="https://www.tensorflow.org/install/pip",
 )

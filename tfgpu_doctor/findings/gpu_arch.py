@@ -57,6 +57,7 @@ ARCH_TOO_OLD = finding(
     layer="GPU",
     severity=Severity.ERROR,
     title="The GPU is older than this TensorFlow or its cuDNN supports",
+    despite_verified=True,
     cause="the build contains no kernel that this GPU can run",
     fixes=_older_release,
     docs="https://developer.nvidia.com/cuda-gpus",
@@ -222,6 +223,7 @@ ARCH_TOO_NEW = finding(
     layer="GPU",
     severity=Severity.ERROR,
     title="The GPU is newer than the kernels in this TensorFlow",
+    despite_verified=True,
     cause="the build has no machine code (SASS) for this GPU: the driver compiles its PTX at first use, which takes "
     "up to half an hour, or rejects it with INVALID_PTX",
     fixes=_newer_release,

@@ -22,6 +22,7 @@ FAULT = finding(
     layer="GPU",
     severity=Severity.ERROR,
     title="A GPU is faulty",
+    despite_verified=True,
     cause="the GPU, its memory, its slot or its power supply reports a hardware error; results are not reliable",
     fixes=lambda _: (
         Fix(text="Check the error counters", commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),

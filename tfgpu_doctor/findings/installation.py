@@ -13,7 +13,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.installed_requirements import SELDOM_USED, from_wheel, requirements
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import DamagedPackage, Package, Phase
+from tfgpu_doctor.records.facts import CudnnFile, DamagedPackage, Package, Phase, XlaFile
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import major
 
@@ -43,6 +43,9 @@ def files_differ_from_record(
     packages: tuple[Package, ...],
     phases: tuple[Phase, ...] | None = None,
     release: Release | None = None,
+    loader_loaded: tuple[str, ...] | None = None,
+    cudnn_installed: tuple[CudnnFile, ...] | None = None,
+    ptxas: tuple[XlaFile, ...] | None = None,
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
     wanted = [one for one in damaged if _is_used(one.name, release)]
@@ -52,13 +55,50 @@ def files_differ_from_record(
     lost = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
     # `strip` makes libraries smaller, and leaves them in order
     fails = any(one.missing for one in wanted) or bool(intruders) or _stops(phases or ())
+    missing = [path for one in wanted for path in one.missing]
+    instead = (
+        *_loaded_instead(missing, loader_loaded or (), cudnn_installed or (), context.source("loader.loaded")),
+        *_ptxas_instead(missing, ptxas or ()),
+    )
     return Problem(
         title=f"{_what(wanted)} of {lost}{' and others' if len(wanted) > 3 else ''}",
-        cause=_cause(sorted(intruders)),
-        evidence=tuple(_evidence_of(one) for one in wanted),
+        cause=_cause(sorted(intruders), [line.saw for line in instead]),
+        evidence=(*(_evidence_of(one) for one in wanted), *instead),
         fixes=(Fix(text="Install the same releases again", commands=tuple(_repair(context, wanted, intruders))),),
         severity=None if fails else Severity.WARNING,
     )
+
+
+def _ptxas_instead(missing: list[str], ptxas: tuple[XlaFile, ...]) -> Iterator[Evidence]:
+    """Yield the ptxas that XLA uses in place of a missing one."""
+    usable = next((file for file in ptxas if file.problem is None), None)
+    if usable and any(path.rpartition("/")[2] == "ptxas" for path in missing):
+        yield evidence(f"ptxas{f' {usable.version}' if usable.version else ''} is used instead", usable.path)
+
+
+def _loaded_instead(
+    missing: list[str], loaded: tuple[str, ...], cudnns: tuple[CudnnFile, ...], source: str
+) -> Iterator[Evidence]:
+    """Yield the libraries of the same names that were loaded in place of missing ones: another release, most likely."""
+    for name in (path.rpartition("/")[2] for path in missing if ".so" in path):
+        for path in (path for path in loaded if path.rpartition("/")[2].startswith(name)):
+            version = _version_of_file(path, cudnns)
+            yield evidence(f"{path}{f' ({version})' if version else ''} is loaded instead", source)
+
+
+def _version_of_file(path: str, cudnns: tuple[CudnnFile, ...]) -> str | None:
+    """Return the version in the name of a file (libcudnn_ops.so.9.14.0), or that of the cuDNN in its folder."""
+    numbers = path.rpartition(".so.")[2]
+    if "." in numbers:
+        return numbers
+    folder, name = path.rsplit("/", 1)
+    beside = (one.version for one in cudnns if one.path.rpartition("/")[0] in _same_folder(folder))
+    return next(beside, None) if name.startswith("libcudnn") else None
+
+
+def _same_folder(folder: str) -> tuple[str, ...]:
+    """Return a folder with its other name: /lib is a link to /usr/lib on today's systems."""
+    return folder, folder.removeprefix("/usr"), f"/usr{folder}"
 
 
 def _stops(phases: tuple[Phase, ...]) -> bool:
@@ -89,8 +129,10 @@ def _what(damaged: list[DamagedPackage]) -> str:
     )
 
 
-def _cause(intruders: list[str]) -> str:
+def _cause(intruders: list[str], instead: list[str]) -> str:
     kept = "pip's records still list them, so pip install without --force-reinstall changes nothing"
+    if instead:
+        return f"{instead[0]}, so that files of different releases work together; {kept}"
     if not intruders:
         return f"files were deleted or changed, or an installation was interrupted; {kept}"
     install = "install" if len(intruders) > 1 else "installs"

@@ -72,6 +72,7 @@ def bug_of_this_release(
         ),
         fixes=without_bug(context, release, issue),
         severity=Severity(issue.severity),
+        despite_verified=issue.affects == "run" and not issue.condition.extra,  # the extra's libraries were found then
         never_consequence=not (issue.condition.extra or _is_about_architecture(issue.condition)),
     )
 

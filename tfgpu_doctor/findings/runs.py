@@ -15,6 +15,7 @@ RUN_FAILED = finding(
     layer="Compute",
     severity=Severity.ERROR,
     title="TensorFlow can be imported, but fails when it is used",
+    despite_verified=True,
     cause="the driver, CUDA or cuDNN failed; their last messages are the evidence",
     explained_by=(
         "driver.*",

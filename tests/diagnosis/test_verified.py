@@ -1,0 +1,111 @@
+"""What was computed and verified outranks lists of files: on the reports of a real H100, edited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.facts import CallResult, ComputeCheck, DamagedPackage, Facts, Known
+from tfgpu_doctor.records.report import Report, Severity, load_report
+
+H100 = Path(__file__).parents[1] / "captures" / "h100" / "doctor"
+MATRIX = Matrix.load()
+SITE = "/home/user/tf/lib/python3.12/site-packages"
+
+
+def saved(name: str) -> Report:
+    return load_report((H100 / name).read_bytes(), name)
+
+
+def _edited(facts: Facts, section: str, **fields: Any) -> Facts:
+    record = msgspec.structs.replace(getattr(facts, section), **fields)
+    return msgspec.structs.replace(facts, **{section: record})
+
+
+def _damaged(facts: Facts, name: str, version: str, path: str) -> Facts:
+    record = f"{SITE}/{name.replace('-', '_')}-{version}.dist-info/RECORD"
+    one = DamagedPackage(name=name, version=version, record=record, missing=(path,), files=1)
+    return _edited(facts, "python", damaged=Known((one,), "RECORD of the installed packages"))
+
+
+def cudnn_ops_gone(facts: Facts) -> Facts:
+    """libcudnn_ops.so.9 of the wheel was moved away; that of the machine's own cuDNN 9.14 was loaded."""
+    ours, theirs = f"{SITE}/nvidia/cudnn/lib/libcudnn_ops.so.9", "/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.14.0"
+    assert isinstance(facts.loader.loaded, Known) and ours in facts.loader.loaded.value
+    loaded = tuple(theirs if path == ours else path for path in facts.loader.loaded.value)
+    facts = _edited(facts, "loader", loaded=Known(loaded, facts.loader.loaded.source))
+    return _damaged(facts, "nvidia-cudnn-cu12", "9.28.0.42", "nvidia/cudnn/lib/libcudnn_ops.so.9")
+
+
+def ptxas_gone(facts: Facts) -> Facts:
+    """The wheel's ptxas was moved away; XLA used the toolkit's."""
+    return _damaged(facts, "nvidia-cuda-nvcc-cu12", "12.9.86", "nvidia/cuda_nvcc/bin/ptxas")
+
+
+def nvml_mismatch(facts: Facts) -> Facts:
+    """The driver was updated under a running kernel module: NVML refuses, and CUDA computes."""
+    answer = CallResult(code=18, message="Driver/library version mismatch", name="NVML_ERROR_LIB_RM_VERSION_MISMATCH")
+    return _edited(facts, "driver", nvml_init=Known(answer, "nvmlInit"))
+
+
+def without(kind: str) -> Callable[[Facts], Facts]:
+    """The same damage, where one of the computations failed."""
+
+    def edit(facts: Facts) -> Facts:
+        assert isinstance(facts.tensorflow.checks, Known)
+        failed = (
+            ComputeCheck(one.device, one.kind, ok=False, error="InternalError: no kernel") if one.kind == kind else one
+            for one in facts.tensorflow.checks.value
+        )
+        return cudnn_ops_gone(_edited(facts, "tensorflow", checks=Known(tuple(failed), "")))
+
+    return edit
+
+
+VERIFIED = [
+    (cudnn_ops_gone, "tf.install-damaged", "/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.14.0 (9.14.0) is loaded"),
+    (ptxas_gone, "tf.install-damaged", "ptxas 13.0.88 is used instead"),
+    (nvml_mismatch, "driver.version-mismatch", "matmul, conv2d and XLA give correct results on 1 GPU"),
+]
+
+
+@pytest.mark.parametrize(("edit", "finding", "seen"), VERIFIED, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_verified_computation_makes_it_a_warning(edit: Callable[[Facts], Facts], finding: str, seen: str) -> None:
+    report = make_report(edit(saved("fixed.json").facts), MATRIX, source="report", timings={})
+    first = report.findings[0]
+    assert (report.verdict, first.id, first.severity) == ("degraded", finding, Severity.WARNING)
+    assert any(line.saw.startswith(seen) for line in first.evidence), first.evidence
+
+
+@pytest.mark.parametrize("kind", ["matmul", "conv2d", "xla"])
+def test_a_failed_computation_leaves_it_an_error(kind: str) -> None:
+    report = make_report(without(kind)(saved("fixed.json").facts), MATRIX, source="report", timings={})
+    assert (report.verdict, report.findings[0].id) == ("broken", "tf.install-damaged")
+
+
+def test_gpus_that_are_missing_stay_an_error() -> None:
+    facts = cudnn_ops_gone(saved("fixed.json").facts)
+    report = make_report(facts, MATRIX, source="report", timings={}, require_gpus=2)
+    errors = {one.id for one in report.findings if one.severity is Severity.ERROR}
+    assert report.verdict == "broken" and "gpu.fewer-than-required" in errors
+
+
+def test_what_a_small_computation_does_not_reach_is_declared() -> None:
+    layers = {one.layer for one in DECLARATIONS.values() if one.despite_verified and one.severity is Severity.ERROR}
+    assert layers <= {"GPU", "Driver", "Devices", "Compute"}  # never what files and packages suggest
+
+
+def test_the_saved_reports_judge_as_the_machine_did() -> None:
+    installed, fixed = (
+        make_report(saved(name).facts, MATRIX, source="report", timings={})
+        for name in ("as-installed.json", "fixed.json")
+    )
+    assert (installed.verdict, installed.findings[0].id) == ("broken", "cuda.lib-path")
+    assert (fixed.verdict, fixed.findings) == ("ok", ())
