@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.bench.advice import advise_anew
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.records.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
 
@@ -39,7 +40,14 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
         check_runs(result.runs, name, "bench result")
     except ReportError as error:
         raise ReportError(f"{error}{_by(data)}") from error
-    return result
+    return advise_anew(msgspec.structs.replace(result, runs=tuple(map(_with_hardware_peak, result.runs))))
+
+
+def _with_hardware_peak(run: Run) -> Run:
+    """The run without per cent that are not those of the hardware's peak: older results gave a CPU's of its best size."""
+    if run.peak_is in (None, "peak"):
+        return run
+    return msgspec.structs.replace(run, percent_of_peak=None, peak_is=None)
 
 
 def check_runs(runs: Iterable[Run], name: str, what: str) -> None:
