@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,10 +12,13 @@ from tests.bench.samples import SHAKY, failed, run, telemetry
 from tests.healthy import gpu
 from tfgpu_doctor.bench.advice import _RULES, About, _Subject, advise
 from tfgpu_doctor.bench.ratios import relate
-from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.results import Reading, Run
+from tfgpu_doctor.bench.saved import load_result
 
 BUS_ID = "0000:65:00.0"
-ABOUT = About("matpow", 2, {BUS_ID: gpu(0, sm_clock_max=1830)})
+ABOUT = About("matpow", 2, {BUS_ID: gpu(0, sm_clock_max=1830, power_limit=700.0)})
+IDLE = telemetry(power_w=169.0)
+CAPTURES = Path(__file__).parents[1] / "captures" / "h100" / "bench"
 TWO: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
 
 
@@ -40,15 +44,28 @@ ROWS: list[tuple[Run, list[str]]] = [
     ),
     (
         run("1 GPU", 0.0004, gpu=(telemetry(),)),
-        ["a sample takes 0.4 ms, mostly overhead: a larger --size shows the GPU's speed"],
+        ["probably limited by kernel launches (0.4 ms per sample): try a larger --size"],
     ),
     (
         msgspec.structs.replace(run("1 GPU", 0.1), steps=100, step_name="step"),
-        ["a step takes 1 ms, mostly overhead: a larger --size shows the GPU's speed"],
+        ["probably limited by kernel launches (1 ms per step): try a larger --size"],
     ),
     (
-        run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),)),
-        ["low GPU utilization, 31 % (/GPU:0): try a larger --size"],
+        run("1 GPU", 0.1, gpu=(IDLE,), percent_of_peak=3.2),
+        ["probably limited by kernel launches (3 % of peak, 169 of 700 W): try a larger --size"],
+    ),
+    (run("1 GPU", 0.0004, gpu=(telemetry(),), percent_of_peak=60.0), []),
+    (run("1 GPU", 0.1, gpu=(IDLE,), percent_of_peak=24.0), []),
+    (run("1 GPU", 0.1, gpu=(telemetry(),), percent_of_peak=3.2), []),  # it draws power: not launches
+    (run("1 GPU", 0.1, gpu=(IDLE,)), []),
+    (run("1 GPU", 0.1, gpu=(telemetry(utilization=0.0),)), []),  # of pauses between samples
+    (run("1 GPU", 0.1, gpu=(telemetry(throttled=("sw_power_cap",)),), throttled_samples=(0, 1, 2)), []),
+    (
+        run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_slowdown", "sw_power_cap")),), throttled_samples=(0, 1, 2)),
+        [
+            "/GPU:0 was throttled (hw_slowdown) during 3 of 11 samples: nvidia-smi -q -d PERFORMANCE shows whether heat "
+            "or the power supply is the reason"
+        ],
     ),
     (
         run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_thermal_slowdown",)),), throttled_samples=(0, 1, 2)),
@@ -62,13 +79,14 @@ ROWS: list[tuple[Run, list[str]]] = [
         ["/GPU:0 was throttled (a_reason_of_2030) during 1 of 11 samples"],
     ),
     (
-        run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),)),
+        run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),), percent_of_peak=35.0),
         [
             "/GPU:0 ran at 900 of 1830 MHz and reported no throttling: nvidia-smi -q -d CLOCK shows whether its "
             "clocks are locked"
         ],
     ),
-    (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0, pci_bus_id="0000:99:00.0"),)), []),
+    (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),)), []),  # an idle GPU saves power
+    (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0, pci_bus_id="0000:99:00.0"),), percent_of_peak=35.0), []),
     (
         run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
         ["tf32 was requested, but float32 was computed: the error is too small for tf32"],
@@ -114,36 +132,33 @@ def test_every_rule_has_a_row() -> None:
 
 
 def test_another_workload_has_other_options_or_none() -> None:
-    idle = run("1 GPU", 0.1, gpu=(telemetry(utilization=31.0),))
-    assert advice(idle, about=About("cnn")) == ["low GPU utilization, 31 % (/GPU:0): try a larger --batch-size"]
-    assert advice(idle, about=About("transfer")) == []
+    idle = run("1 GPU", 0.1, gpu=(IDLE,), percent_of_peak=3.2)
+
+    def of(workload: str, **parameters: int | str) -> list[str]:
+        return [text.rpartition(": ")[2] for text in advice(idle, about=About(workload, 2, ABOUT.gpus, parameters))]
+
+    assert of("cnn") == of("cnn", xla=1) == ["try a larger --batch-size"]
+    assert of("cnn", xla=0) == ["try --xla or a larger --batch-size"]
+    assert of("transfer") == of("inference", xla="off") == []  # what it waits for is not known
+    short = msgspec.structs.replace(idle, steps=100, step_name="call")
+    assert advice(short, about=About("inference", 2, ABOUT.gpus)) == [
+        "mostly overhead (3 % of peak, 1 ms per call, 169 of 700 W): try a larger batch (--batch-size)"
+    ]
 
 
 def test_a_small_point_of_a_sweep_is_small_on_purpose() -> None:
-    small = run("1 GPU", 0.0004, parameters={"size": 64}, flop=1e9, gpu=(telemetry(utilization=9.0),))
+    small = run("1 GPU", 0.0004, parameters={"size": 64}, flop=1e9, gpu=(IDLE,))
     large = run("1 GPU", 0.1, parameters={"size": 4096}, flop=1e13)
     assert advice(large, small) == []
-    assert len(advice(small)) == 2
+    assert len(advice(small)) == 1
 
 
-@pytest.mark.parametrize(
-    ("utilization", "said"),
-    [
-        (
-            40.0,
-            "efficiency 55 %: the GPUs were busy 40 to 60 % of the time and otherwise waited for each other",
-        ),
-        (
-            80.0,
-            "efficiency 55 %, although the GPUs were busy 80 to 100 % of the time: they share power, cooling or a link",
-        ),
-        (None, "efficiency 55 %: the work of each GPU may be too small: try a larger --size"),
-    ],
-)
-def test_poor_scaling_gets_a_reason(utilization: float | None, said: str) -> None:
-    pair = (telemetry(utilization=utilization), telemetry("/GPU:1", utilization=utilization and utilization + 20))
+def test_poor_scaling_gets_a_reason() -> None:
+    pair = (telemetry(), telemetry("/GPU:1"))
     one = run("1 GPU", 0.11, gpu=(telemetry(),))
-    assert advice(one, run("2 GPUs, rows", 0.1, spread="rows", gpu=pair, **TWO)) == [said]
+    assert advice(one, run("2 GPUs, rows", 0.1, spread="rows", gpu=pair, **TWO)) == [
+        "efficiency 55 %: the work of each GPU may be too small: try a larger --size"
+    ]
 
 
 def test_good_scaling_gets_none() -> None:
@@ -151,10 +166,51 @@ def test_good_scaling_gets_none() -> None:
 
 
 def test_many_gpus_are_told_in_one_sentence() -> None:
-    many = tuple(
-        telemetry(f"/GPU:{place}", utilization=30.0 + place, throttled=("sw_power_cap",)) for place in range(8)
-    )
-    assert advice(run("8 GPUs, rows", 0.1, gpu=many, throttled_samples=(2,))) == [
-        "8 GPUs were throttled (sw_power_cap) during 1 of 11 samples: nvidia-smi -q -d POWER shows the limit",
-        "low GPU utilization, 30 to 37 % (8 GPUs): try a larger --size",
+    many = tuple(telemetry(f"/GPU:{place}", throttled=("hw_slowdown", "sw_power_cap")) for place in range(8))
+    (one,) = advise([run("8 GPUs, rows", 0.1, gpu=many, throttled_samples=(2,))], ABOUT)
+    assert [text.partition(": ")[0] for text in one.advice] == [
+        "8 GPUs were throttled (hw_slowdown) during 1 of 11 samples"
     ]
+    assert one.notes == ("power-limited, as usual for this load",)
+
+
+def test_the_power_limit_is_a_note_with_the_highest_reading() -> None:
+    at_limit = telemetry(
+        throttled=("sw_power_cap",), power_w=380.0, readings=tuple(Reading(t=t, power_w=t) for t in (120.0, 681.2))
+    )
+    (one,) = advise([run("1 GPU", 0.1, gpu=(at_limit,), throttled_samples=(1,))], ABOUT)
+    assert one.notes == ("power-limited (up to 681 of 700 W), as usual for this load",)
+    assert one.advice == one.throttled_samples == ()
+
+
+@pytest.mark.parametrize(
+    ("steps", "period", "shown"),
+    [
+        (60, 0.05, 96.0),  # three seconds without a pause: what the window holds is the work
+        (60, 0.06, None),  # as many samples in 3.6 s: pauses between them
+        (20, 0.05, None),  # one second: no longer than the window
+        (60, 0.02, None),  # samples of two results, and the readings of one
+    ],
+)
+def test_utilization_is_known_only_of_work_without_a_pause(steps: int, period: float, shown: float | None) -> None:
+    readings = tuple(
+        Reading(t=place * period, utilization=10.0 if place * period <= 1 else 96.0) for place in range(steps)
+    )
+    one = run("1 GPU", 0.05, steps=(1.0,) * steps, gpu=(telemetry(utilization=67.0, readings=readings),))
+    assert advise([one], ABOUT)[0].gpu[0].utilization == shown
+
+
+@pytest.mark.parametrize("name", ["matpow", "cnn"])
+def test_results_of_a_real_gpu_say_what_limits_it_whoever_saved_them(name: str) -> None:
+    data = (CAPTURES / f"{name}.json").read_bytes()
+    assert b"low GPU utilization" in data
+    shown = load_result(data, name)
+    assert {gpu.utilization for one in shown.runs for gpu in one.gpu} == {None}
+    texts = [text for one in shown.runs for text in one.advice]
+    assert not any("utilization" in text or "power_cap" in text for text in texts)
+    assert load_result(shown.to_json(), name) == shown
+    limited = [one.notes for one in shown.runs if any(gpu.throttled for gpu in one.gpu)]
+    assert len(limited) == (3 if name == "matpow" else 0)
+    assert all(note.endswith("of 700 W), as usual for this load") for (note,) in limited)
+    launches = "probably limited by kernel launches (3 % of peak, 169 of 700 W): try --xla or a larger --batch-size"
+    assert (launches in texts) == (name == "cnn")

@@ -70,9 +70,7 @@ def test_a_failed_base_gives_no_ratio() -> None:
     assert found["1 GPU float32"].speedup_vs_cpu is None
 
 
-def test_a_cpu_is_held_against_its_own_best_size() -> None:
-    sizes = {size: run("CPU", seconds, parameters={"size": size}) for size, seconds in ((256, 2.0), (512, 1.0))}
-    assert [one.percent_of_peak for one in relate(list(sizes.values()))] == [None, None]  # two sizes are no sweep
-    runs = relate([*sizes.values(), run("CPU", 4.0, parameters={"size": 1024}), run("1 GPU", 0.1)])
-    assert [one.percent_of_peak and round(one.percent_of_peak) for one in runs] == [50, 100, 25, None]
-    assert [one.peak_is for one in runs] == [*["the CPU's best size"] * 3, None]
+def test_a_cpu_has_no_share_of_a_peak() -> None:
+    sizes = ((256, 2.0), (512, 1.0), (1024, 4.0))
+    runs = relate([run("CPU", seconds, parameters={"size": size}) for size, seconds in sizes])
+    assert {one.percent_of_peak for one in runs} == {None}  # its best size is not its peak

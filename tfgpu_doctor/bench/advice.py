@@ -1,24 +1,31 @@
 """A closed list of advice: sentences that the figures of a run give reason for, with the figures in them. Pure.
 
 Each rule looks at one run and yields sentences or nothing; what only one workload knows (how long a step waits for its
-input) is in its plan. Warnings about implausible figures belong to the list, too.
+input) is in its plan. Warnings about implausible figures belong to the list, too. What is usual and worth knowing is a
+note of the run, not advice: nothing is to be done about it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from tfgpu_doctor.bench.results import GpuTelemetry, Run
+from tfgpu_doctor.bench.gpu_load import POWER_CAP, revised, slowdowns
+from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Parameters, Run
 from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
-from tfgpu_doctor.records.facts import Gpu, Known
+from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.records.units import seconds
 
 TINY = 0.002  # seconds of a step; below it the launch of kernels (some µs each) weighs more than the work
-IDLE = 70.0  # per cent of utilisation below which a GPU waits more than it should
+LOW_SHARE = 20.0  # per cent of the peak; above it, the GPU computes for most of the time
+LOW_POWER = 0.5  # of the limit; what is limited by memory or arithmetic draws more (an H100 that waits: 169 of 700 W)
+AT_LIMIT = 0.9  # of the limit
+AT_WORK = 40.0  # per cent of what the clock at hand allows; above it, the GPU had reason to raise its clock
+RESIDENT = ("matpow", "cnn", "gan")  # whose steps copy nothing between host and GPU
 BUSY_SHARE = 0.7  # of the CPUs; a CPU run that got less was disturbed, or cannot use them
 OTHERS_SHARE = 0.1  # of the CPUs; other programs that took more than this disturb
 OUTLIER, MANY_OUTLIERS = 1.25, 0.05  # times the median, and the share of the samples from which on it is reported
@@ -32,7 +39,6 @@ _THROTTLE_HINTS = {  # by throttle reason: the first that applies is shown
     "sw_thermal_slowdown": "check the cooling (nvidia-smi -q -d TEMPERATURE)",
     "hw_power_brake_slowdown": "the power supply requests a slowdown",
     "hw_slowdown": "nvidia-smi -q -d PERFORMANCE shows whether heat or the power supply is the reason",
-    "sw_power_cap": "nvidia-smi -q -d POWER shows the limit",
 }
 
 
@@ -43,6 +49,22 @@ class About:
     workload: str
     cpus: int | None = None  # that the benchmark may use
     gpus: Mapping[str, Gpu] = field(default_factory=dict)  # by PCI bus id, in lower case
+    parameters: Parameters = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, workload: str, environment: Facts, parameters: Parameters) -> About:
+        """Collect it from what a result holds."""
+        gpus = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(environment.gpus, ())}
+        return cls(workload, value_or(environment.host.cpus, None), gpus, parameters)
+
+    def gpu(self, telemetry: GpuTelemetry) -> Gpu | None:
+        """Return the facts about a GPU that was watched."""
+        return self.gpus.get((telemetry.pci_bus_id or "").lower())
+
+    def power_limit(self, telemetry: GpuTelemetry) -> float | None:
+        """Return its power limit in watts; None where it is not known."""
+        gpu = self.gpu(telemetry)
+        return (value_or(gpu.power_limit, None) or None) if gpu else None
 
 
 @dataclass(frozen=True)
@@ -58,6 +80,12 @@ class _Subject:
         """What makes a step of this workload larger."""
         workload = WORKLOADS.get(self.about.workload)
         return workload.larger if workload else None
+
+    @property
+    def remedies(self) -> str | None:
+        """What leaves fewer or larger kernels: XLA, where it is off and can be turned on, and a larger step."""
+        is_off = self.about.parameters.get("xla") in (0, "off")
+        return " or ".join(filter(None, ("--xla" if is_off else None, self.larger))) if self.larger else None
 
     @property
     def on_gpu(self) -> bool:
@@ -76,12 +104,38 @@ class _Subject:
 
 def advise(runs: Sequence[Run], about: About) -> tuple[Run, ...]:
     """Add to each run with a speed what its figures give reason to say. Virtual devices prove no speed."""
-    return tuple(
-        msgspec.structs.replace(run, advice=(*run.advice, *_advice(_Subject(run, runs, about))))
-        if run.throughput and not run.virtual
-        else run
-        for run in runs
-    )
+    founded = [revised(run) for run in runs]
+    return tuple(_advised(_Subject(run, founded, about)) for run in founded)
+
+
+# Statements of older versions that the figures do not support, and those that today's rules make anew in other words.
+_WITHDRAWN = re.compile(
+    r"low GPU utilization, |.* (?:was|were) throttled \(|efficiency .* the GPUs were busy|a \w+ takes .*, mostly overhead"
+)
+
+
+def advise_anew(result: BenchResult) -> BenchResult:
+    """Return a saved result with what today's rules say of its figures, and without what they say no longer."""
+    runs = [
+        msgspec.structs.replace(run, advice=tuple(text for text in run.advice if not _WITHDRAWN.match(text)))
+        for run in result.runs
+    ]
+    about = About.of(result.workload, result.environment, result.parameters)
+    return msgspec.structs.replace(result, runs=advise(runs, about))
+
+
+def _advised(subject: _Subject) -> Run:
+    """The run with advice and notes that it does not have yet, other figures in one sentence aside."""
+    run = subject.run
+    if not run.throughput or run.virtual:
+        return run
+    known = {_without_figures(text) for text in run.advice}
+    advice = (text for text in _advice(subject) if _without_figures(text) not in known)
+    return msgspec.structs.replace(run, advice=(*run.advice, *advice), notes=tuple(_power_limited(subject)))
+
+
+def _without_figures(text: str) -> str:
+    return re.sub(r"[\d.]+", "#", text)
 
 
 def _advice(subject: _Subject) -> Iterator[str]:
@@ -103,55 +157,77 @@ def _outliers(subject: _Subject) -> Iterator[str]:
         yield f"{slow} of {count} samples took more than {OUTLIER:g} times the median: other programs may interfere"
 
 
-def _tiny(subject: _Subject) -> Iterator[str]:
-    run = subject.run
+def _launches(subject: _Subject) -> Iterator[str]:
+    """Many small kernels: the GPU computes little and draws little power, or its steps are very short."""
+    run, share = subject.run, subject.run.percent_of_peak
     step = (run.median_s or 0.0) / run.steps
-    if subject.on_gpu and step < TINY and subject.is_best and subject.larger:
-        yield f"a {run.step_name} takes {seconds(step)}, mostly overhead: {subject.larger} shows the GPU's speed"
+    if not (subject.on_gpu and subject.is_best and subject.remedies) or (share is not None and share >= LOW_SHARE):
+        return
+    saw = [f"{share:.0f} % of peak"] if share is not None else []
+    power = _low_power(subject) if share is not None else None
+    if step < TINY:
+        saw.append(f"{seconds(step)} per {run.step_name}")
+    elif power is None or subject.about.workload not in RESIDENT:
+        return
+    if power:
+        saw.append(power)
+    limit = "probably limited by kernel launches" if subject.about.workload in RESIDENT else "mostly overhead"
+    yield f"{limit} ({', '.join(saw)}): try {subject.remedies}"
+
+
+def _low_power(subject: _Subject) -> str | None:
+    """The power of the GPU that drew most, where all are far below their limits: "169 of 700 W"."""
+    found = [(gpu.power_w, subject.about.power_limit(gpu)) for gpu in subject.run.gpu]
+    known = [(power, limit) for power, limit in found if power is not None and limit is not None]
+    if not known or len(known) < len(found) or any(power >= LOW_POWER * limit for power, limit in known):
+        return None
+    power, limit = max(known)
+    return f"{power:.0f} of {limit:.0f} W"
 
 
 def _throttled(subject: _Subject) -> Iterator[str]:
     run = subject.run
     count = f"{len(run.throttled_samples)} of {len(run.samples_s)} samples"
-    for reasons in dict.fromkeys(gpu.throttled for gpu in run.gpu if gpu.throttled):
-        alike = [gpu for gpu in run.gpu if gpu.throttled == reasons]
+    for reasons in dict.fromkeys(filter(None, map(slowdowns, run.gpu))):
+        alike = [gpu for gpu in run.gpu if slowdowns(gpu) == reasons]
         was = "was" if len(alike) == 1 else "were"
         hint = next((f": {_THROTTLE_HINTS[reason]}" for reason in _THROTTLE_HINTS if reason in reasons), "")
         yield f"{_named(alike)} {was} throttled ({', '.join(reasons)}) during {count}{hint}"
 
 
+def _power_limited(subject: _Subject) -> Iterator[str]:
+    """A note: a GPU at its power limit is at full load."""
+    capped = [gpu for gpu in subject.run.gpu if POWER_CAP in gpu.throttled]
+    if not capped:
+        return
+    # the highest reading: NVML averages the power over a second, too
+    power = [(max((one.power_w or 0.0 for one in gpu.readings), default=gpu.power_w or 0.0), gpu) for gpu in capped]
+    highest, gpu = max(power, key=lambda pair: pair[0])
+    limit = subject.about.power_limit(gpu)
+    shown = f" (up to {highest:.0f} of {limit:.0f} W)" if limit and highest >= AT_LIMIT * limit else ""
+    yield f"power-limited{shown}, as usual for this load"
+
+
 def _slow_clock(subject: _Subject) -> Iterator[str]:
+    share = subject.run.percent_of_peak
     for gpu in subject.run.gpu:
-        known = subject.about.gpus.get((gpu.pci_bus_id or "").lower())
+        known = subject.about.gpu(gpu)
         if gpu.sm_clock_mhz is None or known is None or not isinstance(known.sm_clock_max, Known) or gpu.throttled:
             continue
         most = known.sm_clock_max.value
-        if gpu.sm_clock_mhz < SLOW_CLOCK * most and _busy(gpu):
+        if gpu.sm_clock_mhz < SLOW_CLOCK * most and share is not None and share >= AT_WORK * gpu.sm_clock_mhz / most:
             yield (
                 f"{gpu.device} ran at {gpu.sm_clock_mhz:.0f} of {most} MHz and reported no throttling: nvidia-smi -q "
                 "-d CLOCK shows whether its clocks are locked"
             )
 
 
-def _idle(subject: _Subject) -> Iterator[str]:
-    waiting = [gpu for gpu in subject.run.gpu if not _busy(gpu)]
-    if subject.larger and waiting and subject.is_best and not list(_poor_scaling(subject)):
-        percent = _range([gpu.utilization for gpu in waiting if gpu.utilization is not None])
-        yield f"low GPU utilization, {percent} % ({_named(waiting)}): try {subject.larger}"
-
-
 def _poor_scaling(subject: _Subject) -> Iterator[str]:
     run = subject.run
     if run.efficiency is None or run.efficiency.high >= POOR:
         return
-    used = [gpu.utilization for gpu in run.gpu if gpu.utilization is not None]
-    percent = f"efficiency {100 * run.efficiency.value:.0f} %"
-    if used and min(used) < IDLE:
-        yield f"{percent}: the GPUs were busy {_range(used)} % of the time and otherwise waited for each other"
-    elif used:
-        busy = f"{percent}, although the GPUs were busy {_range(used)} % of the time"
-        yield f"{busy}: they share power, cooling or a link"
-    elif run.scaling == "strong" and subject.larger:
+    if run.scaling == "strong" and subject.larger:
+        percent = f"efficiency {100 * run.efficiency.value:.0f} %"
         yield f"{percent}: the work of each GPU may be too small: try {subject.larger}"
 
 
@@ -193,18 +269,9 @@ def _implausible(subject: _Subject) -> Iterator[str]:
 
 
 _RULES: tuple[Callable[[_Subject], Iterator[str]], ...] = (
-    *(_implausible, _type, _outliers, _tiny, _throttled, _slow_clock, _idle, _poor_scaling, _cpus),
+    *(_implausible, _type, _outliers, _launches, _throttled, _slow_clock, _poor_scaling, _cpus),
     _slow_start,
 )
-
-
-def _busy(gpu: GpuTelemetry) -> bool:
-    return gpu.utilization is None or gpu.utilization >= IDLE
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = f"{min(values):.0f}", f"{max(values):.0f}"
-    return low if low == high else f"{low} to {high}"
 
 
 def _named(gpus: Sequence[GpuTelemetry]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.bench.advice import advise_anew
 from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.pooling import judged
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
@@ -44,7 +45,15 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
     except ReportError as error:
         raise ReportError(f"{error}{_by(data)}") from error
     cpus = usable_cpus(result.environment)
-    return msgspec.structs.replace(result, runs=tuple(judged(run, cpus) for run in result.runs))
+    runs = tuple(judged(_with_hardware_peak(run), cpus) for run in result.runs)
+    return advise_anew(msgspec.structs.replace(result, runs=runs))
+
+
+def _with_hardware_peak(run: Run) -> Run:
+    """The run without per cent that are not those of the hardware's peak: older results gave a CPU's of its best size."""
+    if run.peak_is in (None, "peak"):
+        return run
+    return msgspec.structs.replace(run, percent_of_peak=None, peak_is=None)
 
 
 def check_runs(runs: Iterable[Run], name: str, what: str) -> None:

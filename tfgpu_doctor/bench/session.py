@@ -227,8 +227,7 @@ class Session:
         return [known[index] for index in case.gpus if index < len(known)] if alike or len(known) == 1 else []
 
     def _result(self, runs: Sequence[Run]) -> BenchResult:
-        gpus = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(self.environment.gpus, ())}
-        about = About(self.plan.workload, value_or(self.environment.host.cpus, None), gpus)
+        about = About.of(self.plan.workload, self.environment, self.plan.parameters())
         related = advise(relate([with_peak(run, self.environment, self.matrix) for run in runs]), about)
         advised = tuple(
             msgspec.structs.replace(run, advice=(*run.advice, *self.plan.advice(run, related))) for run in related

@@ -124,11 +124,13 @@ def figure(item: Figure, named: bool = True) -> str:
     return f"{item.name} {shown}" + (f": {item.note}" if item.note else "") if named else shown
 
 
-def proof(run: Run) -> str:
-    """What was verified, and where it was computed; empty when nothing was."""
+def proof(run: Run, brief: bool = False) -> str:
+    """What was verified, and where it was computed; empty when nothing was. `brief`: where alone, if it is right."""
     found = run.verified
     if found is None:
         return ""
+    if brief and found.ok:
+        return f"verified, on {', '.join(dict.fromkeys(run.placed_on))}" if run.placed_on else "verified"
     parts = [": ".join(filter(None, (check.name, check.saw))) for check in found.checks]
     if found.residual is not None:
         limit = "" if found.tolerance is None else f" (limit {found.tolerance:.2g})"
@@ -145,7 +147,7 @@ def start_up(run: Run) -> str:
     return "start-up: " + ", ".join(parts) if parts else ""
 
 
-def utilisation(run: Run) -> str:
+def gpu_load(run: Run) -> str:
     """What NVML reported during the run: ranges over all GPUs; empty when it reported nothing."""
     kinds = (
         ("utilization", "utilization", "%"),
@@ -159,14 +161,14 @@ def utilisation(run: Run) -> str:
         if values:
             low, high = f"{min(values):.0f}", f"{max(values):.0f}"
             parts.append(f"{title} {low if low == high else f'{low} to {high}'} {unit}")
-    return f"GPU load: {', '.join(parts)}" if parts else ""
+    return f"GPU load: {', '.join((*parts, *run.notes))}" if parts or run.notes else ""
 
 
 def peaks(run: Run) -> str:
     """Shares of what the device could do, and of what they are; empty when none is known."""
     parts = []
     if run.percent_of_peak is not None:
-        parts.append(f"{run.percent_of_peak:.0f} % of {run.peak_is or 'peak'}")
+        parts.append(f"{of_peak(run)} of peak")
     if run.percent_of_bandwidth is not None and run.percent_of_bandwidth >= LEAST_BANDWIDTH:
         parts.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
     return ", ".join(parts)
@@ -214,6 +216,11 @@ def worst(result: BenchResult) -> str:
     return next(name for name in ("error", "warning", "ok") if name in found)
 
 
+def leading(result: BenchResult) -> tuple[str, ...]:
+    """The conclusions that are the answer; that of a sweep over sizes is its best figure, and they stand beside it."""
+    return () if result.parameters.get("sweep") == "size" else result.conclusions
+
+
 def verdict(result: BenchResult) -> str:
     """One sentence: what came out, for who reads no further."""
     good = [run for run in result.runs if run.throughput and not run.virtual]
@@ -223,10 +230,9 @@ def verdict(result: BenchResult) -> str:
         return "Nothing was measured."
     if not good:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
-    if result.conclusions:
-        return f"{'. '.join(result.conclusions)}. {bad or 'Every result is verified'}.{_not_run(result)}"
-    best = _speedups(good) or _best(good, result.runs)
-    return f"{best}. {bad or 'Every result is verified'}.{_doubts(good)}{_not_run(result)}"
+    if found := leading(result):
+        return f"{'. '.join(found)}. {bad or 'Every result is verified'}.{_not_run(result)}"
+    return f"{_best(good, result.runs)}. {bad or 'Every result is verified'}.{_doubts(good)}{_not_run(result)}"
 
 
 def _not_run(result: BenchResult) -> str:
@@ -243,28 +249,10 @@ def _doubts(good: Sequence[Run]) -> str:
     return f" {number} of {len(good)} speeds {'is' if number == 1 else 'are'} uncertain."
 
 
-def _speedups(good: Sequence[Run]) -> str:
-    """ "1 GPU: 34 times the CPU; 2 GPUs: 1.9 times one GPU"; empty where several points or types were measured."""
-    if len({(run.dtype, point(run)) for run in good}) > 1:
-        return ""
-    best: dict[str, Run] = {}
-    for run in good:
-        name = run.label.partition(",")[0]
-        rival = best.get(name)
-        if rival is None or not rival.throughput or (run.throughput and run.throughput.value > rival.throughput.value):
-            best[name] = run
-    parts = []
-    for name, run in best.items():
-        if run.speedup_vs_1gpu and len(run.devices) > 1:
-            parts.append(f"{name}: {ratio(run.speedup_vs_1gpu, interval=False)} times one GPU")
-        elif run.speedup_vs_cpu:
-            parts.append(f"{name}: {ratio(run.speedup_vs_cpu, interval=False)} times the CPU")
-    return "; ".join(parts) if len(parts) > 1 else ""
-
-
 def _best(good: Sequence[Run], runs: Sequence[Run]) -> str:
-    """The fastest run: its speed, its share of the peak, its speed-up."""
-    best = max(good, key=lambda run: run.throughput.value if run.throughput else 0.0)
-    share = "" if best.percent_of_peak is None else f", {of_peak(best)} of {best.peak_is or 'the peak'}"
+    """The fastest run, of GPUs where there are some: its speed, its share of the peak, its speed-up."""
+    rivals = [run for run in good if run.devices[0].startswith("/GPU")] or good
+    best = max(rivals, key=lambda run: run.throughput.value if run.throughput else 0.0)
+    share = "" if best.percent_of_peak is None else f", {of_peak(best)} of peak"
     others = ", ".join(comparisons(best))
     return f"{namer(runs)(best)}: {throughput(best)}{share}" + (f"; {others}" if others else "")

@@ -9,6 +9,7 @@ import msgspec
 
 from tfgpu_doctor.bench.comparing.comparison import JUDGED
 from tfgpu_doctor.bench.comparing.records import WORDS, RunChange
+from tfgpu_doctor.bench.gpu_load import slowdowns
 from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.records.facts import Known, Phase, value_or
@@ -201,7 +202,9 @@ def _found(outcome: Outcome, options: SmokeOptions) -> str:
 
 def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOptions) -> Iterator[str]:
     if not run.virtual:
-        share = f" ({run.percent_of_peak:.0f} % of peak)" if run.percent_of_peak is not None else ""
+        # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
+        known = run.percent_of_peak is not None and outcome.step.workload == "matpow"
+        share = f" ({run.percent_of_peak:.0f} % of peak)" if known else ""
         yield quantity(throughput.value, throughput.unit, throughput.ci95) + share
     yield f"verified in {run.computed_in or run.dtype}{_instead(run)}"
     if run.virtual:
@@ -211,7 +214,7 @@ def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOpt
         yield f"{compared.ratio.value:.2f} times the time of the baseline"
     if options.min_tflops is not None and outcome.step.workload == "matpow" and run.devices[0].startswith("/CPU"):
         yield "--min-tflops is for GPUs"
-    throttled = {reason for gpu in run.gpu for reason in gpu.throttled if gpu.device in run.devices}
+    throttled = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
     if throttled:
         yield f"throttled ({', '.join(sorted(throttled))})"
 

@@ -14,6 +14,7 @@ import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.comparing.records import RunChange
+from tfgpu_doctor.bench.gpu_load import revised
 from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.budget import Clock, Limit, OneProcess
@@ -214,5 +215,4 @@ class Smoking:
 def _of_its_devices(run: Run) -> Run:
     """Without the telemetry of GPUs that took no part."""
     own = tuple(gpu for gpu in run.gpu if gpu.device in run.devices)
-    throttled = run.throttled_samples if any(gpu.throttled for gpu in own) else ()
-    return msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)
+    return revised(msgspec.structs.replace(run, gpu=own, throttled_samples=run.throttled_samples if own else ()))

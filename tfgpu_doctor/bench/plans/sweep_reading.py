@@ -1,4 +1,4 @@
-"""What a sweep shows: where one device overtakes another, and where each saturates. Pure.
+"""What a sweep shows: where one device overtakes another, and where each is fastest. Pure.
 
 A point counts as faster or slower when the interval of the quotient leaves 1 outside; between the last point that is
 clearly slower and the first from which on all are clearly faster nothing is known but the interpolation.
@@ -14,7 +14,7 @@ from tfgpu_doctor.bench.ratios import ratio
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
 from tfgpu_doctor.records.units import approximate
 
-FULL = 0.9  # of the best throughput: the device counts as saturated
+FULL = 0.9  # of the best throughput: hardly more is to be had
 
 Curve = dict[int, Throughput]  # by size, ascending
 
@@ -79,19 +79,18 @@ def _interpolate(ratios: Mapping[int, Ratio], low: int, high: int) -> float:
 
 
 def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
-    """Sentences: the smallest size with FULL of the best throughput of each device and type."""
+    """Sentences: at which size each device and type is fastest, and from which on nearly so."""
     for (label, dtype), curve in curves(runs, axis).items():
         if len(curve) < 2:
             continue
         sizes = list(curve)
         best = max(sizes, key=lambda size: curve[size].value)
         full = next(size for size in sizes if curve[size].value >= FULL * curve[best].value)
+        text = f"fastest at {name} = {best}"
         if full == sizes[-1]:
             before = sizes[-2]
             more = 100 * (curve[full].value / curve[before].value - 1)
-            text = f"not saturated yet: {more:.0f} % faster at {name} = {full}, the largest, than at {before}"
-        else:
-            text = f"saturated from {name} = {full} on: " + (
-                "its best" if full == best else f"{100 * FULL:.0f} % of its best, which is at {best}"
-            )
+            text += f", the largest, by {more:.0f} % over {before}: a larger one may be faster still"
+        elif full != best:
+            text += f"; {100 * FULL:.0f} % of that from {full} on"
         yield f"{label}, {dtype}: {text}"

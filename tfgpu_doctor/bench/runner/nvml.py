@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tfgpu_doctor.bench.gpu_load import POWER_CAP
 from tfgpu_doctor.bench.results import GpuTelemetry, Reading
 from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.probes.gpus import THROTTLE_REASONS
@@ -53,9 +54,9 @@ class Telemetry:
         self._on.set()
 
     def pause(self) -> tuple[str, ...]:
-        """The timed block has ended; returns the reasons for which a GPU was throttled in it."""
+        """The timed block has ended; returns the reasons for which a GPU was slowed down in it, its power limit aside."""
         self._on.clear()
-        return tuple(sorted(self._block))
+        return tuple(sorted(self._block - {POWER_CAP}))
 
     def close(self) -> None:
         """Stop watching."""

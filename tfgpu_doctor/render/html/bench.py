@@ -32,8 +32,7 @@ _READ = (
     "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
     "have the interval of the median, speed-ups the worst case of both intervals. Only digits that the spread supports "
     "are shown. A run whose result was wrong, unverified or computed on another device has no speed. Per cent of peak: "
-    "multiprocessors × highest SM clock × FLOP per cycle of the architecture; of a CPU, its own best size in the "
-    "sweep. Logical (virtual) devices share one physical device: they prove function, never speed."
+    "multiprocessors × highest SM clock × FLOP per cycle of the architecture. Logical (virtual) devices share one physical device: they prove function, never speed."
 )
 
 
@@ -94,7 +93,9 @@ def _advice(result: BenchResult) -> Iterator[str]:
         name = words.namer(result.runs)
         for run in advised:
             yield element("h3", text(name(run))) + items(run.advice)
-    if (notes := words.notes(result)) and advised:
+    name = words.namer(result.runs)
+    usual = [f"{name(run)}: {note}." for run in result.runs for note in run.notes]
+    if (notes := (*result.conclusions[len(words.leading(result)) :], *words.notes(result), *usual)) and advised:
         yield element("h3", "All runs")
     yield items(notes)
 
@@ -250,12 +251,12 @@ def _gpus(result: BenchResult) -> Iterator[str]:
                 "" if value is None else f"{value:.0f}"
                 for value in (gpu.utilization, gpu.sm_clock_mhz, gpu.power_w, gpu.temperature_c)
             ),
-            ", ".join(gpu.throttled) or "never",
+            ", ".join(gpu.throttled) or "nothing",
         )
         for run in result.runs
         for gpu in run.gpu
     ]
-    head = ("run", "GPU", "model", "busy, %", "SM clock, MHz", "power, W", "temperature, °C", "throttled")
+    head = ("run", "GPU", "model", "busy, %", "SM clock, MHz", "power, W", "temperature, °C", "clocks limited by")
     yield table("Medians", head, rows, (3, 4, 5, 6))
 
 

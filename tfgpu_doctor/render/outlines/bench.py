@@ -26,10 +26,12 @@ def page(result: BenchResult) -> Page:
     advice = tuple(
         f"{name(having[-1])}{words.others(len(having) - 1)}: {text}" for having, text in words.shared_advice(runs)
     )
+    conclusions = result.conclusions[len(words.leading(result)) :]
     parts = (
         table,
-        Items((*failures, *advice, *words.notes(result))),
+        Items((*conclusions, *failures, *advice, *words.notes(result))),
         Detail("Times", ("Run", "Time"), tuple((name(run), _time(run)) for run in runs if run.median_s)),
+        Detail("GPU load", ("Run", "NVML"), tuple((name(run), load) for run in runs if (load := _load(run)))),
         Detail("How the results were verified", ("Run", "Found"), tuple((name(run), words.proof(run)) for run in runs)),
         Detail("Start-up", ("Run", "Time"), tuple((name(run), words.start_up(run)) for run in runs)),
         Detail("Command", lines=(result.command,) if result.command else ()),
@@ -45,6 +47,10 @@ def _command(result: BenchResult) -> str:
 
 def _time(run: Run) -> str:
     return words.taken(run) if run.virtual else words.timing(run)
+
+
+def _load(run: Run) -> str:
+    return words.gpu_load(run).removeprefix("GPU load: ")
 
 
 def checks(result: BenchResult) -> Checks:
@@ -98,7 +104,7 @@ def _figures(run: Run) -> Iterator[tuple[str, str, float | None]]:
     yield "step_seconds", "Median time of a step.", run.median_s / run.steps if run.median_s else None
     if run.throughput:
         yield rate(run.throughput.unit), "Work per second.", run.throughput.value
-    yield "peak_ratio", "Share of the peak of the device.", _share(run.percent_of_peak)
+    yield "peak_ratio", "Share of the peak of the GPUs.", _share(run.percent_of_peak)
     yield "memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", _share(run.percent_of_bandwidth)
     for name, about, ratio in (
         ("cpu_speedup_ratio", "Speed over that of the CPU.", run.speedup_vs_cpu),

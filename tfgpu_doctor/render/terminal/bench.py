@@ -30,7 +30,7 @@ def render(result: BenchResult, console: Console, detail: Detail = "normal") -> 
         own = [advice for runs, advice in advised if runs == (run,)]
         if not many or run.failure or own or run.figures:
             console.print()
-            _run(run, own, many, console)
+            _run(run, own, "least" if many else detail, console)
     if many:
         console.print()
         hanging(
@@ -66,7 +66,8 @@ def show_end(result: BenchResult, console: Console) -> None:
         console.print()
     for note in notes:
         marked("note", note, console)
-    first, others = result.conclusions[:1], result.conclusions[1:]
+    first = words.leading(result)[:1]
+    others = result.conclusions[len(first) :]
     if others:
         console.print()
     for conclusion in others:
@@ -79,7 +80,7 @@ def show_verdict(result: BenchResult, console: Console) -> None:
     conclude(words.worst(result), Text(words.verdict(result), "bold"), console)
 
 
-def _run(run: Run, advised: Sequence[str], short: bool, console: Console) -> None:
+def _run(run: Run, advised: Sequence[str], detail: Detail, console: Console) -> None:
     symbols = marks(console)
     title = "  ".join(part for part in (run.label, run.dtype, words.point(run)) if part) + "  "
     if run.throughput is None:
@@ -99,8 +100,9 @@ def _run(run: Run, advised: Sequence[str], short: bool, console: Console) -> Non
     hanging(indent, Text(words.taken(run) if run.virtual else words.timing(run)), console)
     for text in (*words.comparisons(run), *map(words.figure, words.figures(run))):
         hanging(indent, Text(text), console)
-    details = (words.utilisation(run), words.proof(run), "" if run.virtual else words.start_up(run))
-    for text in () if short else filter(None, details):
+    details = [words.gpu_load(run), words.proof(run, brief=detail != "full")] if detail != "least" else []
+    details += [words.start_up(run)] if detail == "full" and not run.virtual else []
+    for text in filter(None, details):
         hanging(indent, Text(text, "dim"), console)
     for advice in advised:
         marked("warning", advice, console, indent=4)

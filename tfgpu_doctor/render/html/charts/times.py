@@ -39,7 +39,7 @@ def window(runs: Sequence[Run]) -> tuple[float, float]:
 def samples(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
     """Every sample in per cent of its run's median, the first at the top of the run's row and the last at its bottom.
 
-    Samples that fall on one spot are drawn once. Those of throttled blocks are crosses, those outside of the window
+    Samples that fall on one spot are drawn once. Those of blocks in which a GPU was slowed down are crosses, those outside of the window
     triangles at its edge; the line is the median, the band its interval.
     """
     low, high = window(runs)
@@ -107,10 +107,11 @@ PANELS: Mapping[str, tuple[str, float]] = {
 def panels_of(run: Run) -> dict[str, tuple[str, float]]:
     """What NVML reported of any GPU of the run."""
     readings = [reading for gpu in run.gpu for reading in gpu.readings]
+    unknown = {"utilization"} if all(gpu.utilization is None for gpu in run.gpu) else set()
     return {
         field: panel
         for field, panel in PANELS.items()
-        if any(getattr(reading, field) is not None for reading in readings)
+        if field not in unknown and any(getattr(reading, field) is not None for reading in readings)
     }
 
 
@@ -141,7 +142,7 @@ def telemetry(run: Run, name: str) -> str:
         if len(run.gpu) > 1:
             figure.legend(handles, labels, loc="outside lower center", ncols=4)
         titles = ", ".join(title for title, _ in panels.values())
-        return svg(figure, name, clean(f"{titles} of {len(run.gpu)} GPUs over time; {words.utilisation(run)}"))
+        return svg(figure, name, clean(f"{titles} of {len(run.gpu)} GPUs over time; {words.gpu_load(run)}"))
 
 
 def _thinned(readings: Sequence[Reading]) -> Sequence[Reading]:
