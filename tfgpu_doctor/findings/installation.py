@@ -171,7 +171,7 @@ def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Pa
     needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
     named = list(dict.fromkeys(one.name for _, one in needed or absent))
     release = f"{tensorflow.name} {tensorflow.version}"
-    again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}")
+    again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}", *named)
     source = context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
@@ -195,11 +195,11 @@ def module_reported_missing(
         return None
     module = seen[0].values["module"]
     name = _DISTRIBUTIONS.get(module, module.replace("_", "-"))
-    wanted = f"tensorflow=={tensorflow_version}" if tensorflow_version else name
+    wanted = (f"tensorflow=={tensorflow_version}", name) if tensorflow_version else (name,)
     more = "; the release of TensorFlow stays the same" if tensorflow_version else ""
     return Problem(
         title=f"{name}, which TensorFlow requires, is not installed",
         cause=_IMPORTED,
         evidence=message_evidence(*seen),
-        fixes=(Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(wanted)),),
+        fixes=(Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(*wanted)),),
     )

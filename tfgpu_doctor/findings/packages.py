@@ -329,7 +329,7 @@ def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | No
     """The same release as `tensorflow`; another one only where none is asked for by its number."""
     row = _renamed(view, one)
     if row and view.pythons and not set(view.pythons) & set(row.python):
-        yield Fix(f"Use Python {span(row.python)}: tensorflow {row.version} has wheels for these")
+        yield write_python(view, row.python)
     elif row:
         yield write_tensorflow(one, f"tensorflow{one.specifier}")
     elif better and pinned(one) is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec import structs
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -134,7 +134,7 @@ def _requirements(command: str) -> Iterator[Requirement]:
     for word in words[words.index("install") + 1 :]:
         try:
             yield Requirement(word)
-        except InvalidRequirement:
+        except ValueError:
             continue
 
 
