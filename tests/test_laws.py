@@ -55,6 +55,8 @@ PURE = (
     ),
     *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
     *(
+        "bench/advice.py",
+        "bench/gpu_load.py",
         "bench/saved.py",
         "bench/doubts.py",
         "bench/pooling.py",

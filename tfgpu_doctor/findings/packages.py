@@ -21,7 +21,7 @@ from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offe
 from tfgpu_doctor.findings.planned_wheels import no_release, without_wheels
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.constraints import best_release, span
+from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.file_edits import replacement, write_python, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW

@@ -240,8 +240,8 @@ def refused(fix: Fix, situation: Situation) -> Reason | None:
 def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, ...]:
     """The fixes that nothing speaks against, the first of them as such."""
     situation = Situation(facts, matrix)
-    first, *others = [fix for fix in fixes if fix.decides or not refused(fix, situation)] or [None]
-    return () if first is None else (_as_first(first), *others)
+    left = [fix for fix in fixes if fix.decides or not refused(fix, situation)]
+    return (*map(_as_first, left[:1]), *left[1:])
 
 
 def _as_first(fix: Fix) -> Fix:
