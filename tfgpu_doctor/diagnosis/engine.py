@@ -150,8 +150,9 @@ def _to_decide(
     own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
     undecided = [one.id for one in possible if not any(fix.decides for fix in one.fixes)]
     shared = () if context.probed else (_deciding(_commands_of(undecided, judged, own), own),)
-    tried = possible[:1] if not any(map(_is_problem, certain)) else []
-    repairs = [_repair(one, judged[one.id].declared, context) if one in tried else tuple(_words(one)) for one in possible]
+    repairs = [tuple(_words(one)) for one in possible]
+    if possible and not any(map(_is_problem, certain)):
+        repairs[0] = _repair(possible[0], judged[possible[0].id].declared, context)
     return [
         replace(one, fixes=(*fixes, *(shared if one.id in undecided else ())))
         for one, fixes in zip(possible, repairs, strict=True)
