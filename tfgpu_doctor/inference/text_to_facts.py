@@ -33,6 +33,7 @@ from tfgpu_doctor.records.facts import (
     Facts,
     Host,
     Known,
+    Limit,
     Message,
     Package,
     Python,
@@ -40,6 +41,7 @@ from tfgpu_doctor.records.facts import (
     Unknown,
     value_or,
 )
+from tfgpu_doctor.records.units import KIB
 
 T = TypeVar("T")
 _ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
@@ -146,7 +148,17 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         cpu_flags=_of(system.cpu_flags),
         container=container,
         pci_gpus=cards(text, matrix),
+        address_space_limit=_address_space(text),
     )
+
+
+def _address_space(text: ParsedText) -> Fact[Limit]:
+    """The last limit that is shown or set; `ulimit -v NUMBER` sets the hard limit, too."""
+    for message in reversed(text.messages_of("address-space-limit")):
+        values = message.values
+        size = int(values["bytes"]) if "bytes" in values else int(values.get("kib") or values["set"]) * KIB
+        return Known(Limit(size, size if "set" in values else None), f"line {message.line}")
+    return NOT_IN_TEXT
 
 
 def _as_written(stated: Statement) -> str:

@@ -133,6 +133,7 @@ def examine(
             host=msgspec.structs.replace(
                 here_found,
                 pci_gpus=named(here_found.pci_gpus, matrix),
+                address_space_limit=result.address_space_limit or here_found.address_space_limit,
                 startup_settings=settings_probe.result(),
             ),
             driver=driver_facts.driver,
