@@ -32,7 +32,7 @@ _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:t
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
 _RELEASE = re.compile(r"^(?:Or )?(?:[Ii]nstall|[Kk]eep) (?:TensorFlow )?(?P<release>\d+\.\d+\.\d+\S*?)[,:]?(?= |$)")
 _WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
-_BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|nvidia-[\w-]+-cu\d\d|=cuda\d|docker run|/cuda")
+_BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|-cu1\d\b|=cuda\d|docker run|/cuda")
 _OF_CMD = re.compile(r'^set "|^setx? \w+=|%\w+%|^cmd /c')
 _INSTALLS = re.compile(r"\b(?:pip|conda|mamba|micromamba|uv) (?:un)?(?:install|create|remove)\b|\buv (?:pip|venv)\b")
 _FROM_SCRATCH = re.compile(r"\bvenv\b|conda create|--force-reinstall|--upgrade")
