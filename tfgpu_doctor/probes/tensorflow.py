@@ -21,7 +21,7 @@ from types import TracebackType
 from tfgpu_doctor.probes import launch, oom, tensorflow_facts
 from tfgpu_doctor.probes.activity import Watch
 from tfgpu_doctor.probes.events import End, Start, parse_event
-from tfgpu_doctor.probes.process import Child, Completed, run
+from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript, killed
@@ -181,9 +181,11 @@ class TensorFlowProbe:
         while child.stdout.size <= NOISE:
             try:
                 line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
-            except TimeoutError:
+            except TimeoutError as error:
                 if time.monotonic() >= deadline:
                     return self._why_timed_out(child)
+                if isinstance(error, FloodError):
+                    return f"it wrote more than {FLOOD / 1e6:.0f} MB to standard error"
                 if watch and watch.hangs():
                     return self._why_it_hangs(watch)
                 continue
