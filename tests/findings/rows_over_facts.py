@@ -37,6 +37,8 @@ from tfgpu_doctor.records.facts import (
 
 NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
+# where nothing was verified on a GPU, an error stays one
+NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": WHY}
 PCI = (PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
 
 

@@ -87,7 +87,8 @@ def _not_mapped(message: Message) -> bool:
 
 def _another_folder(context: Context) -> tuple[Fix, ...]:
     folder: TemporaryFolder | None = value_or(context.facts.host.temporary_folder, None)
-    own = Fix(text="Use a folder of your own for temporary files", commands=("mkdir -p ~/tmp", "export TMPDIR=~/tmp"))
+    commands = () if context.remedies.os == "windows" else ("mkdir -p ~/tmp", "export TMPDIR=~/tmp")
+    own = Fix(text="Use a folder of your own for temporary files", commands=commands)
     if folder is None or folder.path != "/tmp" or folder.problem is None:
         return (own,)
     if folder.problem == _READ_ONLY:
@@ -103,7 +104,6 @@ TMPDIR = finding(
     cause="XLA writes PTX code there, from which ptxas makes the code for the GPU: what XLA compiles (jit_compile, "
     "Keras 3 on a GPU) fails",
     fixes=_another_folder,
-    despite_verified=True,  # the doctor's own child got a folder that can be written
     docs="https://docs.python.org/3/library/tempfile.html#tempfile.tempdir",
 )
 
@@ -123,6 +123,7 @@ def folder_refuses(context: Context, temporary_folder: TemporaryFolder, has_gpu:
         cause=None if has_gpu else "TensorFlow and XLA take this folder for their temporary files",
         evidence=(found,),
         severity=None if has_gpu else Severity.WARNING,
+        despite_verified=True,  # the child of the doctor gets a folder of its own, below one that can be written
     )
 
 
