@@ -20,6 +20,7 @@ from tfgpu_doctor.records.facts import (
     GpuProcess,
     Kernel,
     LibraryFile,
+    Limit,
     OtherPython,
     Package,
     PciGpu,
@@ -27,6 +28,7 @@ from tfgpu_doctor.records.facts import (
     Setting,
     ShadowedModule,
     SmiResult,
+    TemporaryFolder,
     TfDevice,
     Toolkit,
     Unknown,
@@ -662,6 +664,32 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {"variables": known({"PYTHONPATH": "/src:/old/lib/python3.11/site-packages"})},
         ),
     ],
+    "env.address-space-limit": [
+        (
+            "ulimit -v 8000000",
+            {
+                "host.address_space_limit": known(Limit(8_192_000_000, 8_192_000_000)),
+                "driver.cuda_init": call(2, "out of memory"),
+            },
+        ),
+        (
+            "too small for TensorFlow's libraries",
+            {
+                "host.address_space_limit": known(Limit(1_000_000_000)),
+                "messages": logged("ImportError: libtensorflow_cc.so.2: failed to map segment from shared object"),
+            },
+        ),
+    ],
+    "env.tmpdir-unwritable": [
+        (
+            "TMPDIR of root",
+            {"host.temporary_folder": known(TemporaryFolder("/scratch", "TMPDIR", "Permission denied"))},
+        ),
+        (
+            "a read-only container",
+            {"host.temporary_folder": known(TemporaryFolder("/tmp", "default", "Read-only file system"))},
+        ),
+    ],
     "env.ld-library-path": [
         (
             "an older cuDNN first",
@@ -880,6 +908,23 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {**elsewhere("numpy", "2.1.3", "PYTHONPATH"), "tensorflow.phases": healthy().tensorflow.phases},
         ),
     ],
+    "env.address-space-limit": [
+        ("a limit that is large enough", {"host.address_space_limit": known(Limit(2**50))}),
+        (
+            "no limit",
+            {"host.address_space_limit": known(Limit(None)), "driver.cuda_init": call(2, "out of memory")},
+        ),
+        (
+            "a file system without execution",
+            {
+                "host.address_space_limit": known(Limit(2**40)),
+                "messages": logged("ImportError: /s/_x.so: failed to map segment from shared object: not permitted"),
+            },
+        ),
+    ],
+    "env.tmpdir-unwritable": [
+        ("the usual", {"host.temporary_folder": known(TemporaryFolder("/tmp", "default", free=10**10))})
+    ],
     "env.ld-library-path": [("the same version", {"variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib"})})],
     "env.legacy-keras": [
         ("2.15, which has Keras 2", {**release("2.15.1"), "variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
@@ -954,6 +999,8 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "xla.libdevice-missing": {"cuda.libdevice": WHY},
     "xla.ptxas-missing": {"cuda.ptxas": WHY},
     "tf.wrong-env": {"python.elsewhere": WHY},
+    "env.address-space-limit": {"host.address_space_limit": WHY},
+    "env.tmpdir-unwritable": {"host.temporary_folder": WHY},
     "env.ld-library-path": {"loader.sonames": WHY},
     "env.pythonpath": {"variables": WHY},
     "env.legacy-keras": {"variables": WHY},

@@ -79,7 +79,8 @@ def test_unknown_key_in_facts_is_refused() -> None:
     [
         ({}, "ok", (0, 0, 0)),
         (FIRES["gpu.throttled"][0][1], "degraded", (0, 1, 0)),
-        (FIRES["cuda.missing"][0][1], "broken", (1, 1, 0)),
+        ({**FIRES["cuda.missing"][0][1], "tensorflow.checks": known(())}, "broken", (1, 1, 0)),
+        (FIRES["cuda.missing"][0][1], "degraded", (0, 1, 0)),  # verified on the GPU for all that
         ({"tensorflow.devices": WHY}, "unknown", (3, 3, 0)),
     ],
 )

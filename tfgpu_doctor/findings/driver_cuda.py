@@ -259,9 +259,10 @@ _VISIBLE = Fix(
 )
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.
 _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
-    2: (
-        "the GPU does not have enough free memory for CUDA to start; another process uses it",
-        (answers.RELOAD_UVM, answers.DEVICE_NODES),
+    answers.OUT_OF_MEMORY: (
+        "the machine, not the GPU, gives CUDA no memory to start: the address space of the process is limited, or the "
+        "memory of the machine or the container is used up",
+        (answers.MEMORY_OF_PROCESS, answers.KERNEL_LOG),
     ),
     3: (
         "the driver could not start: device nodes or the module nvidia-uvm are missing",
@@ -300,6 +301,7 @@ INIT_FAILED = finding(
     pointless_after=(
         *("driver.version-mismatch", "driver.stub-loaded", "driver.not-loaded", "driver.missing"),
         *("driver.unresponsive", "container.no-gpu", "wsl.setup", "gpu.hidden", "gpu.mig", "gpu.fault"),
+        "env.address-space-limit",
     ),
     docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
 )

@@ -7,6 +7,7 @@ lack ensurepip, which venv needs.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import msgspec
 from tfgpu_doctor.probes import process, programs
 
 ANSWER = 20.0  # seconds that an interpreter may take to describe itself
+_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.")
 _ASK = (
     "import json, platform, struct, sys, sysconfig\n"
     "def has(name):\n"
@@ -104,5 +106,6 @@ class Interpreters:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 said = None
             usable = said and said.kind == "CPython" and said.bits == 64 and said.gil
+            usable = usable and os.path.isabs(said.path) and _VERSION.match(said.version)  # they become arguments
             self._answers[path] = Interpreter(said.path, said.version, said.venv) if said and usable else None
         return self._answers[path]

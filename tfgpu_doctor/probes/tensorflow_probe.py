@@ -185,7 +185,17 @@ def interpreter(_state: "State") -> "Data":
         "platform": sys.platform,
         "machine": os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", ""),
         "sys_path": list(folders()),
+        "address_space": address_space(),
     }
+
+
+def address_space() -> "List[int]":
+    """The soft and the hard limit of this process; nothing where there are none, as on Windows."""
+    try:
+        resource = own("resource")
+    except ImportError:
+        return []
+    return list(resource.getrlimit(resource.RLIMIT_AS))
 
 
 def kind_of_environment(prefix: "str", base: "str") -> "str":
