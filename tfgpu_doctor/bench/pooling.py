@@ -67,8 +67,8 @@ def judged(run: Run, cpus: float | None) -> Run:
     """The run with what makes its figure doubtful, also as the first of its advice; virtual devices have no figure."""
     if run.throughput is None or run.ci95_s is None or not run.samples_s:
         return run
-    found = doubts(settled(run, cpus), run.ci95_s)
-    said = (DOUBTFUL + "; ".join(found),) if found and not run.virtual else ()
+    found = () if run.virtual else doubts(settled(run, cpus), run.ci95_s)
+    said = (DOUBTFUL + "; ".join(found),) if found else ()
     others = (advice for advice in run.advice if not advice.startswith((DOUBTFUL, *OLDER)))
     return msgspec.structs.replace(run, doubts=found, advice=(*said, *others))
 

@@ -85,7 +85,7 @@ def interval_of(run: Run) -> str:
 
 def mark(run: Run) -> str:
     """The symbol of a run: it failed, its figure is doubtful, or all is well; virtual devices have no figure."""
-    return "error" if run.throughput is None else "warning" if run.doubts and not run.virtual else "ok"
+    return "error" if run.throughput is None else "warning" if run.doubts else "ok"
 
 
 def taken(run: Run) -> str:
@@ -190,7 +190,7 @@ def machine(result: BenchResult) -> str:
 def notes(result: BenchResult) -> tuple[str, ...]:
     """What qualifies the whole result."""
     missing = "; ".join(result.not_run)
-    not_run = f"Not run, because the time limit was reached: {missing}. Allow more time: --deadline, or --within."
+    not_run = f"Not run, for lack of time: {missing}. Allow more time: --deadline SECONDS."
     disturbed = (LEFT_OUT,) if any(run.left_out for run in result.runs) else ()
     return (*result.notes, *disturbed, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
 

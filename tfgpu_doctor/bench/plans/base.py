@@ -48,6 +48,12 @@ class PlanBase:
     workload: ClassVar[str]  # a name in workload_registry.WORKLOADS
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
+    # times as long as the import of TensorFlow: devices, inputs, tracing, verification (benchmarks/estimates.py)
+    ready: ClassVar[float] = 1.0
+
+    def settles(self, _label: str) -> bool:
+        """No: on a CPU, and where the host takes part in every step, samples vary by more than 0.5 %."""
+        return False
 
     def conclusions(self, _runs: Sequence[Run]) -> Sequence[str]:
         """Nothing: the runs answer no further question together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.session import Group, Session, TooSlowError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.records.units import approximate
@@ -23,6 +24,7 @@ SPREAD = "replicas"
 SLOW, SLOW_GPU = 2e10, 5e11
 CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
 LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
+FEWEST = 3  # steps for which there has to be time
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 # How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
 NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
@@ -85,8 +87,9 @@ class Cnn(PlanBase):
             DeviceError: devices that are not there, or over which the images cannot be shared out.
             TooLargeError: the images alone are more than the memory.
         """
-        cases = self.without_slow_cpu(self.cases(session.found), session.cpus())
+        cases = self.cases(session.found)
         self.check_memory(cases, session.free(cases))
+        cases = self.without_slow_cpu(cases, session.cpus(), session.rule.deadline)
         groups = [Group(entries) for entries in self.entries_by_type(cases)]
         labels = [case.label for group in groups for case, _ in group.entries]
         session.begin(labels, len(labels))
@@ -107,17 +110,29 @@ class Cnn(PlanBase):
         own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
         return (self.cluster.together(each, first), *own)
 
-    def without_slow_cpu(self, cases: tuple[Case, ...], cpus: float | None) -> tuple[Case, ...]:
-        """Leave the CPU out where it stands beside GPUs unasked, and its steps would take long."""
-        if self.selection.devices is not None or not any(case.gpus for case in cases):
-            return cases
+    def without_slow_cpu(self, cases: tuple[Case, ...], cpus: float | None, deadline: float) -> tuple[Case, ...]:
+        """Leave the CPU out where it stands beside GPUs unasked, and its steps would take long.
+
+        Raises TooSlowError: it was asked for, or is all there is, and the time is too short for some steps.
+        """
         seconds = self.batch_of(1) * training_flop(self.model) / (CPU_EACH * (cpus or 1))
-        if seconds < LONG:
-            return cases
-        self.left_out = (
-            f"The CPU is skipped: a step would take about {seconds:.0f} s. Use --devices cpu,gpu:0 to measure it.",
-        )
-        return tuple(case for case in cases if case.gpus)
+        gpus, more = tuple(case for case in cases if case.gpus), f"--deadline {math.ceil(seconds) * 2 * FEWEST}"
+        if gpus and self.selection.devices is None and seconds >= LONG:
+            self.left_out = (
+                f"The CPU is skipped: a step would take about {seconds:.0f} s. To measure it: "
+                f"--devices cpu,gpu:0 {more}",
+            )
+            return gpus
+        if len(gpus) < len(cases) and FEWEST * seconds > deadline:
+            option, batch = (
+                ("--global-batch-size", self.global_batch) if self.global_batch else ("--batch-size", self.each)
+            )
+            fits = max(int((batch or 1) * deadline / (FEWEST * seconds)), 1)
+            raise TooSlowError(
+                f"a step of {batch} images on the CPU would take about {seconds:.0f} s, too long for --deadline "
+                f"{deadline:g}. Try {option} {fits}, or {more}"
+            )
+        return cases
 
     def entries_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
         """What is measured in turns, type by type.

@@ -84,7 +84,7 @@ class Inference(PlanBase):
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
             wanted = len(self.batches)
             prepared = self._prepare(session, Path(folder))
-            session.schedule.skip(1 + len(labels) * (wanted - len(self.batches)))
+            session.skip(1 + len(labels) * (wanted - len(self.batches)))
             rule = LatencyRule(
                 min_samples=min(session.rule.min_samples, self.wanted),
                 min_seconds=session.rule.min_seconds,
@@ -95,7 +95,7 @@ class Inference(PlanBase):
                 for batch in self.batches:
                     job = self._job(dtype, batch, prepared)
                     possible = [case for case in mine if self._splits(case, batch)]
-                    session.schedule.skip(len(mine) - len(possible))
+                    session.skip(len(mine) - len(possible))
                     last = batch == self.batches[-1]
                     keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
                     if possible:

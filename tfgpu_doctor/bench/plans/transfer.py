@@ -144,7 +144,7 @@ class Transfer(PlanBase):
         session.begin(labels * len(self.sizes), sum(len(cases) for cases, _ in stages))
         for cases, its in stages:
             sizes = self._fitting(session, cases)
-            session.schedule.skip((len(self.sizes) - len(sizes)) * len(_labels(cases, its)))
+            session.skip((len(self.sizes) - len(sizes)) * len(_labels(cases, its)))
             todo = [(route, size) for route in its for size in sizes]
             for place, (route, size) in enumerate(todo):
                 having = [case for case in cases if _has(case, route)]

@@ -17,6 +17,7 @@ LARGEST = 65536
 
 @define_command(
     "inference",
+    context_settings={"default_map": {"deadline": 60.0}},  # of all batch sizes together
     epilog="Examples: tfgpu bench inference --model resnet50 --dtype float32 --dtype mixed_float16; "
     "tfgpu bench inference --saved-model ./model --batch-size 1,16",
 )

@@ -12,7 +12,7 @@ from tfgpu_doctor.cli.values import OneOf, Size
 
 @define_command(
     "input",
-    context_settings={"default_map": {"deadline": 15.0}},  # of each pipeline, of which there are many
+    context_settings={"default_map": {"deadline": 8.0}},  # of each pipeline, of which there are many
     epilog="Examples: tfgpu bench input --model resnet50; tfgpu bench input --dataset photos/ --images 2000 --gpus 2",
 )
 @model_option("The network to train; images are resized to its input.")

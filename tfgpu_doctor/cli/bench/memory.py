@@ -11,6 +11,7 @@ from tfgpu_doctor.cli.options import define_command
 
 @define_command(
     "memory",
+    context_settings={"default_map": {"deadline": 60.0}},  # of the search and of all batches together
     epilog="Examples: tfgpu bench memory --model resnet50; "
     "tfgpu bench memory --model resnet50 --dtype float32 --dtype mixed_float16",
 )

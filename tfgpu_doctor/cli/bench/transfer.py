@@ -11,7 +11,7 @@ from tfgpu_doctor.cli.values import Listed, Size
 
 @define_command(
     "transfer",
-    context_settings={"default_map": {"deadline": 20.0}},  # of each route and size, of which there are many
+    context_settings={"default_map": {"deadline": 3.0}},  # of each route and size, of which there are many
     epilog="Examples: tfgpu bench transfer; tfgpu bench transfer --gpus all --size 1MiB,64MiB,1GiB",
 )
 @option(
