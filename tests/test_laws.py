@@ -56,6 +56,8 @@ PURE = (
     *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
     *(
         "bench/saved.py",
+        "bench/advice.py",
+        "bench/gpu_load.py",
         "bench/doubts.py",
         "bench/pooling.py",
         "bench/ratios.py",

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Selection
-from tfgpu_doctor.bench.jobs import Ask
+from tfgpu_doctor.bench.jobs import Ask, Job
 from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.runner.workers import Key
 
 TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 
@@ -39,6 +40,11 @@ class Reference:
 
     def __exit__(self, *error: object) -> None:
         self._folder.cleanup()
+
+
+def keys(cases: Sequence[Case], job: Job) -> frozenset[Key]:
+    """The processes of the cases, to be kept for another group."""
+    return frozenset((case.label, job.dtype_on(case)) for case in cases)
 
 
 @dataclass(kw_only=True)

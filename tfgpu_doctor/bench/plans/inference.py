@@ -11,7 +11,7 @@ from typing import Any
 
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.plans.base import PlanBase, keys
 from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER
 from tfgpu_doctor.bench.plans.model_signature import SignatureError, resolve
 from tfgpu_doctor.bench.plans.sweep_reading import saturation
@@ -97,7 +97,7 @@ class Inference(PlanBase):
                     possible = [case for case in mine if self._splits(case, batch)]
                     session.skip(len(mine) - len(possible))
                     last = batch == self.batches[-1]
-                    keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
+                    keep = frozenset() if last else keys(possible, job)
                     if possible:
                         yield Group(tuple((case, job) for case in possible), keep=keep, rule=rule)
 

@@ -10,7 +10,7 @@ from typing import Any
 from tfgpu_doctor.bench.devices import SPREADS, Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import PlanBase, Reference
+from tfgpu_doctor.bench.plans.base import PlanBase, Reference, keys
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.workers import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Group, Session, TooSlowError
@@ -72,16 +72,17 @@ class MatPow(PlanBase):
         with Reference() as reference:
             for dtype, todo in by_type:
                 job = self.job(dtype, self.chosen, reference, terms)
-                gpus = tuple(case for case in todo if self.own_sizes and self.settles(case.label))
-                job = replace(job, point={"size": self.chosen}) if again else job
-                keep = frozenset((case.label, dtype) for case in gpus)
-                yield Group(tuple((case, job) for case in todo), expected, keep)
-                size = self._own_size(session, gpus, dtype)
-                if size is None:
-                    session.skip(len(gpus))
+                if not again:
+                    yield Group(tuple((case, job) for case in todo), expected)
                     continue
-                job = replace(self.job(dtype, size, reference, terms), point={"size": size})
-                yield Group(tuple((case, job) for case in gpus))
+                job = replace(job, point={"size": self.chosen})
+                gpus = tuple(case for case in todo if case.label in again)
+                yield Group(tuple((case, job) for case in todo), expected, keys(gpus, job))
+                if size := self._own_size(session, gpus, dtype):
+                    job = replace(self.job(dtype, size, reference, terms), point={"size": size})
+                    yield Group(tuple((case, job) for case in gpus))
+                else:
+                    session.skip(len(gpus))
 
     def _own_size(self, session: Session, gpus: Sequence[Case], dtype: str) -> int | None:
         """The size that fills the GPUs, by their speed and memory; None where it is not larger than the shared one."""

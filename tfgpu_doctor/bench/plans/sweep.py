@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tfgpu_doctor.bench.devices import SPREADS, Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import PlanBase, Reference
+from tfgpu_doctor.bench.plans.base import PlanBase, Reference, keys
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.sweep_reading import overtaking, saturation
 from tfgpu_doctor.bench.results import Run
@@ -100,7 +100,7 @@ class Sweep(PlanBase):
                         session.not_run.append(f"N = {size} in {dtype}")
                     if possible:
                         last = size == self.sizes[-1]
-                        keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
+                        keep = frozenset() if last else keys(possible, job)
                         expected = [self._expected(session.runs, case, job, size) or 0.0 for case in possible]
                         yield Group(tuple((case, job) for case in possible), max(expected), keep)
 

@@ -62,7 +62,7 @@ def command(
     training fed by a pipeline; every image is verified.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     import os
 

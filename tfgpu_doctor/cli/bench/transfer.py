@@ -31,7 +31,7 @@ def command(context: click.Context, sizes: tuple[int, ...], measuring: Measuring
     all-reduce over all GPUs (bus bandwidth). On the CPU alone: a copy within the host's memory.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, Transfer
 
