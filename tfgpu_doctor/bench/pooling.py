@@ -9,12 +9,11 @@ import msgspec
 from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.comparing.ratio_interval import Samples, interval
 from tfgpu_doctor.bench.comparing.verdicts import samples_of
-from tfgpu_doctor.bench.doubts import doubts
+from tfgpu_doctor.bench.doubts import DOUBTFUL, doubts
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
 
-DOUBTFUL = "uncertain: "  # how the advice begins that says what is doubtful about the figure
 OLDER = ("noisy: ", "rough: ")  # how it began where the spread of the samples was judged
 
 

@@ -49,6 +49,7 @@ class Cnn(PlanBase):
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     left_out: tuple[str, ...] = ()  # what is not measured, and why
+    ready = 3.3
 
     @property
     def each(self) -> int:
