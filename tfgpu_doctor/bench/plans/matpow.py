@@ -139,7 +139,7 @@ class MatPow(PlanBase):
         names = {index: gpu.name for index, gpu in enumerate(session.found)}
         size = workload_size.fit(cases, self.dtypes, self.size, chosen, session.free(cases), names)
         expected = matpow.flop(size, self.power, 2) / slowest
-        if FEWEST * expected <= rule.deadline or not self.size:
+        if not self.size or max(FEWEST, session.processes) * expected <= session.rule.deadline:
             return cases, size, expected
         longer = f"--deadline {math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10}"
         others = tuple(case for case in cases if case.gpus)
