@@ -82,10 +82,8 @@ def estimated(replay: Replay, plan: Plan, deadline: float) -> tuple[str, float]:
 def test_estimates_hold_within_a_factor_of_one_and_a_half(name: str) -> None:
     plan, deadline = PLANS[name]
     text, took = estimated(Replay(saved(name)), plan(), deadline)
-    found = re.search(r"about ([0-9.]+) s, at most ([0-9.]+) s", text)
-    assert found, text
-    about, most = map(float, found.groups())
-    assert 1 / 1.5 <= took / about <= 1.5 and took <= 1.1 * most
+    about, *most = map(float, re.findall(r"([0-9.]+) s", text))
+    assert 1 / 1.5 <= took / about <= 1.5 and all(took <= 1.1 * one for one in most)
 
 
 @pytest.mark.parametrize("name", ["matpow", "cnn"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import pytest
 
@@ -37,7 +35,7 @@ def test_how_long_it_will_take_is_said_beforehand() -> None:
     rule = StoppingRule(deadline=30.0)
     Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
     (line,) = said
-    assert re.fullmatch(r"1 run \(CPU\): about [0-9.]+ m?s, at most 30 s", line)
+    assert line == "1 run (CPU): about 30 s"
 
 
 @pytest.mark.parametrize(("start", "processes"), [(1.0, 1), (4.0, 1), (1.0, 5)])

@@ -33,6 +33,7 @@ from tfgpu_doctor.records.report import Tool
 from tfgpu_doctor.records.units import count, seconds
 
 SETTLED = 1.5  # seconds until the median of a steady device is known: 0.7 to 1.5 on an H100 (tests/bench/test_h100.py)
+BESIDES = 0.3  # times the import, for a further run in a process: inputs, verification
 LEFT = 5  # samples for which there is time, however little of it --within leaves a run
 MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
@@ -70,7 +71,7 @@ class Plan(Protocol):
 
     @property
     def ready(self) -> float:
-        """How long a process takes from its start to its first sample, as a multiple of importing TensorFlow."""
+        """What a process takes from the import of TensorFlow to its first sample, as a multiple of the import."""
         ...
 
     def settles(self, label: str) -> bool:
@@ -180,7 +181,9 @@ class Session:
             besides: what else is done, as so many runs.
         """
         runs, self.total = len(labels), float(len(labels) + besides)
-        starts = self.start * ((1 + self.plan.ready) * processes * self.processes - 1) + WARM_UPS * slowest
+        started = processes * self.processes
+        starts = self.start * (started - 1 + self.plan.ready * started + BESIDES * max(runs - processes, 0))
+        starts += WARM_UPS * slowest
         if self.limit < math.inf:  # a round of --against: as much for each run as it leaves
             left = max((self.limit - starts) / runs, LEFT * slowest, self.rule.min_seconds)
             self.rule = replace(self.rule, deadline=min(self.rule.deadline, left))
@@ -195,7 +198,8 @@ class Session:
         )
         names = dict.fromkeys(labels)
         what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
-        self.announce(f"{what}: about {seconds(starts + usual)}, at most {seconds(starts + most)}")
+        limit = f", at most {seconds(starts + most)}" if starts + most > 1.1 * (starts + usual) else ""
+        self.announce(f"{what}: about {seconds(starts + usual)}{limit}")
 
     def skip(self, runs: int) -> None:
         """So many of the runs that were announced do not take place."""

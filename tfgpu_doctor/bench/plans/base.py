@@ -54,12 +54,14 @@ class PlanBase:
     workload: ClassVar[str]  # a name in workload_registry.WORKLOADS
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
-    # times as long as the import of TensorFlow: devices, inputs, tracing, verification (benchmarks/estimates.py)
-    ready: ClassVar[float] = 1.0
+    # what a process needs beside the import of TensorFlow and its samples (devices, inputs, tracing, verification), as
+    # a multiple of that import: much the same on 2 CPUs in use and on 16 beside an H100 (benchmarks/estimates.py)
+    ready: ClassVar[float] = 1.5
+    steady: ClassVar[bool] = False  # a GPU takes nearly the same time again and again; a host that takes part does not
 
-    def settles(self, _label: str) -> bool:
-        """No: on a CPU, and where the host takes part in every step, samples vary by more than 0.5 %."""
-        return False
+    def settles(self, label: str) -> bool:
+        """Whether the median is usually known long before the deadline: never on a CPU."""
+        return self.steady and "GPU" in label and "virtual" not in label
 
     def conclusions(self, _runs: Sequence[Run]) -> Sequence[str]:
         """Nothing: the runs answer no further question together."""

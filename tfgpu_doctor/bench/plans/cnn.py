@@ -25,6 +25,7 @@ SLOW, SLOW_GPU = 2e10, 5e11
 CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
 LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
 FEWEST = 3  # steps for which there has to be time
+READY = {"mnist": 1.0, "cifar": 3.5, "resnet50": 6.0}  # PlanBase.ready, by model
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 # How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
 NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
@@ -49,12 +50,16 @@ class Cnn(PlanBase):
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     left_out: tuple[str, ...] = ()  # what is not measured, and why
-    ready = 3.3
 
     @property
     def each(self) -> int:
         """Images on each device, where that is the same for all cases."""
         return self.batch or MODELS[self.model].default_batch
+
+    @property
+    def ready(self) -> float:  # type: ignore[override]
+        """As of the model: tracing and verifying it take longer than importing TensorFlow."""
+        return READY[self.model]
 
     def title(self) -> str:
         """What is computed."""
@@ -90,7 +95,8 @@ class Cnn(PlanBase):
         """
         cases = self.cases(session.found)
         self.check_memory(cases, session.free(cases))
-        cases = self.without_slow_cpu(cases, session.cpus(), session.rule.deadline)
+        step = self.batch_of(1) * training_flop(self.model) / (CPU_EACH * (session.cpus() or 1))
+        cases = self.without_slow_cpu(cases, step, session.rule.deadline)
         groups = [Group(entries) for entries in self.entries_by_type(cases)]
         labels = [case.label for group in groups for case, _ in group.entries]
         session.begin(labels, len(labels))
@@ -111,12 +117,11 @@ class Cnn(PlanBase):
         own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
         return (self.cluster.together(each, first), *own)
 
-    def without_slow_cpu(self, cases: tuple[Case, ...], cpus: float | None, deadline: float) -> tuple[Case, ...]:
-        """Leave the CPU out where it stands beside GPUs unasked, and its steps would take long.
+    def without_slow_cpu(self, cases: tuple[Case, ...], seconds: float, deadline: float) -> tuple[Case, ...]:
+        """Leave the CPU out where it stands beside GPUs unasked, and its steps, of so many seconds, would take long.
 
         Raises TooSlowError: it was asked for, or is all there is, and the time is too short for some steps.
         """
-        seconds = self.batch_of(1) * training_flop(self.model) / (CPU_EACH * (cpus or 1))
         gpus, more = tuple(case for case in cases if case.gpus), f"--deadline {math.ceil(seconds) * 2 * FEWEST}"
         if gpus and self.selection.devices is None and seconds >= LONG:
             self.left_out = (

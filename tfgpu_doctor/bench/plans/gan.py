@@ -22,6 +22,8 @@ class Gan(PlanBase):
     workload = "gan"
     batch: int = gan.DEFAULT_BATCH  # images on each device
 
+    ready = 2.8
+
     def title(self) -> str:
         """What is computed."""
         return f"steps of a DCGAN, 28 × 28 images, {self.batch} per device"

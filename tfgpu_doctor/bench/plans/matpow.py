@@ -36,15 +36,12 @@ class MatPow(PlanBase):
     spreads: tuple[str, ...] = SPREADS
     chosen: int = 0  # the size that all devices share
     left_out: str = ""
-    ready = 0.9
+    ready = 0.5
+    steady = True
 
     def title(self) -> str:
         """What is computed."""
         return f"A^{self.power} and B^{self.power}, {self.chosen} × {self.chosen}"
-
-    def settles(self, label: str) -> bool:
-        """A GPU multiplies large matrices in nearly the same time again and again; a CPU does not."""
-        return "GPU" in label and "virtual" not in label
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """Which device is missing."""

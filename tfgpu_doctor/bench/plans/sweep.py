@@ -64,6 +64,8 @@ class Sweep(PlanBase):
     sizes: tuple[int, ...] = AUTO
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
+    ready = 0.5
+    steady = True
     named: bool = False  # each size was asked for, not a range
     left_out: dict[str, list[int]] = field(default_factory=dict)  # by reason
 

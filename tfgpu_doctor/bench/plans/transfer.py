@@ -34,6 +34,7 @@ class Transfer(PlanBase):
     named: bool = False  # the sizes were asked for, and one that does not fit is an error
     left_out: list[int] = field(default_factory=list)
     environment: Facts | None = None
+    steady = True
 
     def title(self) -> str:
         """What is moved."""
