@@ -7,9 +7,12 @@ import pytest
 
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.bench.plans.cnn import Cnn
+from tfgpu_doctor.bench.plans.gan import Gan
+from tfgpu_doctor.bench.plans.inference import Inference
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.session import SETTLED, Session
+from tfgpu_doctor.bench.session import SETTLED, Plan, Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.records.units import seconds
 
@@ -58,6 +61,26 @@ def test_a_round_of_a_comparison_shortens_the_deadline_and_leaves_some_samples()
 
     assert (deadline(1000.0), deadline(20.0), deadline(0.0)) == (20.0, 10.0, 0.5)
     assert deadline(0.0, slowest=2.0) == 10.0, "five samples"
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Cnn(model="resnet50", batch=4096),
+        Cnn(model="resnet50", global_batch=4096),
+        Gan(batch=2**20),
+        Inference(model="resnet50", batches=(1, 65536)),
+        MatPow(size=16384),
+    ],
+    ids=lambda plan: plan.workload,
+)
+def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: Plan) -> None:
+    workers = Workers(seconds=0.05)
+    rule = StoppingRule(deadline=5.0)
+    with pytest.raises(TooSlowError, match=r"would take about .* too long for --deadline 5\. Try --[a-z-]+ \d+, or"):
+        Session(plan, MATRIX, healthy(), workers, rule).run()
+    assert all(size is None or size < 4096 for worker in workers.started for size in worker.sizes)
+    assert all(worker.closed for worker in workers.started)
 
 
 @pytest.mark.parametrize(("size", "doing"), [(None, "choosing a size"), (512, "estimating the time")])

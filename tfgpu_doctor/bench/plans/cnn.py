@@ -38,6 +38,42 @@ XLA_NOTE = (
 SHARED_NOTE = "Some workers share a machine: their combined speed does not predict the speed of several machines."
 
 
+def cpu_seconds(flop: float, session: Session) -> float:
+    """How long the CPUs that may be used take for so many operations of a network, roughly."""
+    return flop / (CPU_EACH * (session.cpus() or 1))
+
+
+def longer(seconds: float) -> str:
+    """A deadline that steps of so many seconds need."""
+    return f"--deadline {math.ceil(seconds) * 2 * FEWEST}"
+
+
+def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:
+    """Refuse steps on the CPU that take too long. Raises TooSlowError; the message says which batch fits."""
+    if FEWEST * seconds > deadline:
+        fits = max(int(batch * deadline / (FEWEST * seconds)), 1)
+        raise TooSlowError(
+            f"a step of {batch} images on the CPU would take about {seconds:.0f} s, too long for --deadline "
+            f"{deadline:g}. Try {option} {fits}, or {longer(seconds)}"
+        )
+
+
+def with_time(
+    cases: tuple[Case, ...], seconds: float, session: Session, batch: int, option: str, *, is_named: bool
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """The cases without a CPU that stands beside GPUs unasked and whose steps take long, and what is to be said of it.
+
+    Raises TooSlowError: it was asked for, or is all there is.
+    """
+    gpus = tuple(case for case in cases if case.gpus)
+    if gpus and len(gpus) < len(cases) and not is_named and seconds > min(LONG, session.rule.deadline / FEWEST):
+        said = f"The CPU is skipped: a step would take about {seconds:.0f} s. To measure it: --devices cpu,gpu:0"
+        return gpus, (f"{said} {longer(seconds)}",)
+    if len(gpus) < len(cases):
+        check_time(seconds, session.rule.deadline, batch, option)
+    return cases, ()
+
+
 @dataclass
 class Cnn(PlanBase):
     """One run of the benchmark, from what was asked for."""
@@ -95,8 +131,11 @@ class Cnn(PlanBase):
         """
         cases = self.cases(session.found)
         self.check_memory(cases, session.free(cases))
-        step = self.batch_of(1) * training_flop(self.model) / (CPU_EACH * (session.cpus() or 1))
-        cases = self.without_slow_cpu(cases, step, session.rule.deadline)
+        step = cpu_seconds(self.batch_of(1) * training_flop(self.model), session)
+        option = "--global-batch-size" if self.global_batch else "--batch-size"
+        cases, self.left_out = with_time(
+            cases, step, session, self.batch_of(1), option, is_named=self.selection.devices is not None
+        )
         groups = [Group(entries) for entries in self.entries_by_type(cases)]
         labels = [case.label for group in groups for case, _ in group.entries]
         session.begin(labels, len(labels))
@@ -116,29 +155,6 @@ class Cnn(PlanBase):
         first = self.cluster.first_gpu(each, len(found))
         own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
         return (self.cluster.together(each, first), *own)
-
-    def without_slow_cpu(self, cases: tuple[Case, ...], seconds: float, deadline: float) -> tuple[Case, ...]:
-        """Leave the CPU out where it stands beside GPUs unasked, and its steps, of so many seconds, would take long.
-
-        Raises TooSlowError: it was asked for, or is all there is, and the time is too short for some steps.
-        """
-        gpus, more = tuple(case for case in cases if case.gpus), f"--deadline {math.ceil(seconds) * 2 * FEWEST}"
-        if gpus and self.selection.devices is None and seconds >= LONG:
-            self.left_out = (
-                f"The CPU is skipped: a step would take about {seconds:.0f} s. To measure it: "
-                f"--devices cpu,gpu:0 {more}",
-            )
-            return gpus
-        if len(gpus) < len(cases) and FEWEST * seconds > deadline:
-            option, batch = (
-                ("--global-batch-size", self.global_batch) if self.global_batch else ("--batch-size", self.each)
-            )
-            fits = max(int((batch or 1) * deadline / (FEWEST * seconds)), 1)
-            raise TooSlowError(
-                f"a step of {batch} images on the CPU would take about {seconds:.0f} s, too long for --deadline "
-                f"{deadline:g}. Try {option} {fits}, or {more}"
-            )
-        return cases
 
     def entries_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
         """What is measured in turns, type by type.
