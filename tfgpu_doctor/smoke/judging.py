@@ -211,9 +211,13 @@ def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOpt
         yield f"{compared.ratio.value:.2f} times the time of the baseline"
     if options.min_tflops is not None and outcome.step.workload == "matpow" and run.devices[0].startswith("/CPU"):
         yield "--min-tflops is for GPUs"
-    throttled = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
-    if throttled:
-        yield f"throttled ({', '.join(sorted(throttled))})"
+    yield from _throttled(run)
+
+
+def _throttled(run: Run) -> Iterator[str]:
+    reasons = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
+    if reasons:
+        yield f"throttled ({', '.join(sorted(reasons))})"
 
 
 def _share(step: Step, run: Run) -> str:
