@@ -78,7 +78,7 @@ COMMANDS = {
     "install, repair": Command(("install", "ENV", "--repair", "--yes"), 200),
     "check, resolve": Command(("check", "HERE/requirements.txt", "--resolve", *MACHINE), 500, codes=(0, 1, 2, 3)),
     "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
-    "collect, here": Command(("fleet", "collect", "--here", "--timeout", "9", "smoke", "--python", "PYTHON"), 5),
+    "collect, here": Command(("fleet", "collect", "--here", "--timeout", "30", "smoke", "--python", "PYTHON"), 5),
     "notebook": Command(("doctor", "--python", "PYTHON"), 20, MAGIC, (0,)),
 }
 
