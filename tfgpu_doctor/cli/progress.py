@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EVERY = 10.0  # seconds between two lines where there is no terminal; what is over before the first prints none
+SILENT = 30.0  # seconds after which a line says that there is nothing new
 
 
 class Reporter(Protocol):
@@ -35,10 +37,11 @@ class Lines:
         """Start counting."""
         self._clock = clock
         self._began = self._last = clock()
+        self._label = ""
 
     def __call__(self, label: str, done: float) -> None:
         """Print a line, if it is time for one."""
-        now = self._clock()
+        now, self._label = self._clock(), label
         if now - self._last >= EVERY:
             self._last = now
             share = f", {100 * done:.0f} % done" if done > 0 else ""
@@ -47,6 +50,28 @@ class Lines:
     def announce(self, text: str) -> None:
         """Print it."""
         say(f"tfgpu: {text}")
+
+    def remind(self) -> None:
+        """Print what is still waited for, where nothing was printed for long."""
+        now = self._clock()
+        if self._label and now - self._last >= SILENT:
+            self._last = now
+            say(f"tfgpu: after {now - self._began:.0f} s: still waiting: {self._label}")
+
+    @contextmanager
+    def reminding(self) -> Iterator[None]:
+        """Do so while the block runs, which may wait for minutes for one answer."""
+        ended = threading.Event()
+
+        def remind() -> None:
+            while not ended.wait(EVERY):
+                self.remind()
+
+        threading.Thread(target=remind, name="progress", daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
 
 
 @contextmanager
@@ -89,7 +114,9 @@ def bar(*, is_quiet: bool = False) -> Iterator[Reporter]:
         yield Silent()
         return
     if not sys.stderr.isatty():
-        yield Lines()
+        lines = Lines()
+        with lines.reminding():
+            yield lines
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.text import Text
