@@ -31,6 +31,7 @@ class Interpreter(Struct, frozen=True):
     platform: str
     machine: str
     sys_path: tuple[str, ...]
+    address_space: tuple[int, ...] = ()
 
 
 class Packages(Struct, frozen=True):
