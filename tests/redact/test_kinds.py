@@ -118,7 +118,7 @@ ROWS: dict[str, tuple[str, str, str]] = {
     "CIFS": (
         "//filehost/x /mnt cifs username=adal,password2=hunter2x,domain=CORPXY,uid=1000",
         "adal hunter2x CORPXY",
-        "uid",
+        "",
     ),
     "mount of CIFS": (
         "mount -t cifs -o user=adal,pass=hunter2x,dom=CORPXY //filehost/x /m",
