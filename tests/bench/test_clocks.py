@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.bench.samples import failed, result
 from tfgpu_doctor.bench.runner.answers import clock_problem, problem
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+from tfgpu_doctor.cli.bench.measuring import _conclude
 
 SAMPLED: dict[str, Any] = {
     "samples": [0.1],
@@ -27,6 +30,10 @@ for line in sys.stdin:
     answer["took"] = 0.025
     print(json.dumps(answer), flush=True)
 """
+
+
+def _told(took: float, elapsed: float) -> str:
+    return f"the answer to 'sample' cannot be used: {clock_problem({'took': took}, elapsed)}"
 
 
 @pytest.mark.parametrize("changes", [{"samples": [0.0]}, {"samples": [-0.1]}, {"took": -1.0}, {"loads": [-1.0]}])
@@ -52,6 +59,16 @@ def test_a_start_of_negative_length() -> None:
 )
 def test_our_own_clock_contradicts(took: float | None, elapsed: float, wrong: bool) -> None:
     assert (clock_problem({"took": took}, elapsed) is not None) is wrong
+
+
+@pytest.mark.parametrize(
+    ("failures", "code"),
+    [((_told(0.5, 50.0),), 3), ((_told(0.5, 50.0), "the result is wrong: 0.5"), 1), (("out of memory",), 1)],
+)
+def test_the_exit_code_says_that_nothing_was_determined(failures: tuple[str, ...], code: int) -> None:
+    measured = result(*(failed(f"{number} GPUs", why) for number, why in enumerate(failures)))
+    measuring: Any = SimpleNamespace(history=None, detail=None, matrix_file=None)
+    assert _conclude(measured, None, measuring, []) == code
 
 
 def test_a_clock_that_runs_slow_is_refused(tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ _TASKS: dict[str, type[Struct]] = {"describe": Described, "slurm": Slurm}  # of 
 
 # a time of the worker that is no time
 _NO_TIME = re.compile(r"^Expected `float` [<>]=? .* at `\$\.(?:cold|samples|loads|waited|busy|took)\b")
-_CLOCK = "its clock stood still, went back or jumped, so that its times mean nothing"
+NO_TIMES = "so that its times mean nothing"  # how the failure of a run ends that says nothing of TensorFlow
+_CLOCK = f"its clock stood still, went back or jumped, {NO_TIMES}"
 _SLACK = 2.0  # seconds in which a busy machine may deliver an answer
 
 
@@ -142,4 +143,4 @@ def clock_problem(answer: Mapping[str, Any], elapsed: float) -> str | None:
     took = answer.get("took")
     if took is None or (elapsed <= 2 * took + _SLACK and took <= 2 * elapsed + _SLACK):
         return None
-    return f"its clock counted {took:.3g} s where {elapsed:.3g} s passed, so that its times mean nothing"
+    return f"its clock counted {took:.3g} s where {elapsed:.3g} s passed, {NO_TIMES}"
