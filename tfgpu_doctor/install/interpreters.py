@@ -106,6 +106,8 @@ class Interpreters:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 said = None
             usable = said and said.kind == "CPython" and said.bits == 64 and said.gil
-            usable = usable and os.path.isabs(said.path) and _VERSION.match(said.version)  # they become arguments
-            self._answers[path] = Interpreter(said.path, said.version, said.venv) if said and usable else None
+            if said and usable and os.path.isabs(said.path) and _VERSION.match(said.version):  # they become arguments
+                self._answers[path] = Interpreter(said.path, said.version, said.venv)
+            else:
+                self._answers[path] = None
         return self._answers[path]
