@@ -238,22 +238,28 @@ def write(
     targets: list[Output],
     *,
     redact: bool | None = None,
+    redacted: Callable[[], Any] | None = None,
     **options: Any,
 ) -> None:
     """Show a result once for each target, redacted where `redact` or the format says so.
 
     Args:
         result: what has a `to_json`, and a renderer of its kind in each of the formats.
+        redacted: makes the result from facts that are redacted, where its texts alone do not show what they were.
         options: what renderers may want to know beside it.
     """
+
+    def private() -> Any:
+        return _redacted(redacted() if redacted else result)
+
     if caller := capturing():
-        caller.results.append(_redacted(result) if redact and kind not in PUBLIC else result)
+        caller.results.append(private() if redact and kind not in PUBLIC else result)
         return
 
     def show(target: Output) -> None:
         row = FORMATS[target.format]
         hide = kind not in PUBLIC and (row.shared if redact is None else redact)
-        shown = _redacted(result) if hide else result
+        shown = private() if hide else result
         if row.name == "json":
             target.write_json(shown.to_json())
         elif row.name == "text":
