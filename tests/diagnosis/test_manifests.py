@@ -352,7 +352,8 @@ def test_conda_has_no_cudatoolkit_of_every_version() -> None:
 def test_fixes_are_lines_to_write() -> None:
     report = judged(made("tensorflow-gpu==2.12.0", **python("==3.11.*")))
     assert report.findings[0].fixes[0].text == (
-        "In requirements.txt:1, write 'tensorflow[and-cuda]==2.20.0' instead of 'tensorflow-gpu==2.12.0'"
+        "In requirements.txt:1, write 'tensorflow==2.12.0' instead of 'tensorflow-gpu==2.12.0', with CUDA "
+        "and cuDNN beside it (tfgpu plan has the commands)"
     )
 
 

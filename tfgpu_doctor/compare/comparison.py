@@ -22,6 +22,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import Facts, Known, Python, about, look_up, value_or
 from tfgpu_doctor.records.report import (
     EXIT_OK,
@@ -154,7 +155,7 @@ def _aligned(good: Facts, bad: Facts) -> Facts:
     if None in prefixes or prefixes[0] == prefixes[1] or _SHARED_PREFIXES & set(prefixes):
         return good
     pattern = re.compile(re.escape(prefixes[0] or "") + r"(?=[\\/\"':\s]|$)")
-    text = pattern.sub(lambda _: prefixes[1] or "", msgspec.json.encode(good).decode())
+    text = pattern.sub(lambda _: prefixes[1] or "", compact(good).decode())
     folders = [_library_folder(facts.python) for facts in (good, bad)]
     if all(folders) and folders[0] != folders[1]:
         text = text.replace(f"{prefixes[1]}/{folders[0]}/", f"{prefixes[1]}/{folders[1]}/")

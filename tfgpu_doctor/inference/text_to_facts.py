@@ -212,10 +212,7 @@ def _platform(text: ParsedText) -> Fact[str]:
     image = text.hints.image
     if image and text.hints.os == "windows" and text.hints.starts and holds_tensorflow(image):
         return Known("linux_x86_64", f"the image {image}", "inferred")
-    stated = " ".join(one.raw for one in text.all_stated("os")).lower()
-    machine = text.system.machine.value if text.system.machine else ""
-    named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
-    arm = bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
+    arm = _is_arm(text)
     platform = {
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",
@@ -225,6 +222,13 @@ def _platform(text: ParsedText) -> Fact[str]:
         if text.hints.os
         else Known(platform, "assumed, for the text does not say", "inferred")
     )
+
+
+def _is_arm(text: ParsedText) -> bool:
+    stated = " ".join(one.raw for one in text.all_stated("os")).lower()
+    machine = text.system.machine.value if text.system.machine else ""
+    named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
+    return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
 
 
 def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:

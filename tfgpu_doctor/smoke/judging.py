@@ -201,25 +201,22 @@ def _found(outcome: Outcome, options: SmokeOptions) -> str:
 
 
 def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOptions) -> Iterator[str]:
-    if not run.virtual:
-        yield quantity(throughput.value, throughput.unit, throughput.ci95) + _share(outcome.step, run)
-    yield f"verified in {run.computed_in or run.dtype}{_instead(run)}"
+    is_matpow = outcome.step.workload == "matpow"
+    verified = f"verified in {run.computed_in or run.dtype}{_instead(run)}"
     if run.virtual:
-        yield "virtual devices have no speed"
+        yield from (verified, "virtual devices have no speed")
+    else:
+        # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
+        share = f" ({run.percent_of_peak:.0f} % of peak)" if is_matpow and run.percent_of_peak is not None else ""
+        yield from (quantity(throughput.value, throughput.unit, throughput.ci95) + share, verified)
     compared = outcome.compared
     if isinstance(compared, RunChange) and compared.ratio and compared.verdict != "slower":
         yield f"{compared.ratio.value:.2f} times the time of the baseline"
-    if options.min_tflops is not None and outcome.step.workload == "matpow" and run.devices[0].startswith("/CPU"):
+    if options.min_tflops is not None and is_matpow and run.devices[0].startswith("/CPU"):
         yield "--min-tflops is for GPUs"
     throttled = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
     if throttled:
         yield f"throttled ({', '.join(sorted(throttled))})"
-
-
-def _share(step: Step, run: Run) -> str:
-    """The share of the GPU's peak; that of a network as small as smoke's is low on every GPU, and says nothing."""
-    known = run.percent_of_peak is not None and step.workload == "matpow"
-    return f" ({run.percent_of_peak:.0f} % of peak)" if known else ""
 
 
 def _instead(run: Run) -> str:
