@@ -24,6 +24,7 @@ from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, Python, value_
 from tfgpu_doctor.records.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
+CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
@@ -155,8 +156,17 @@ class Fixes:
     @property
     def tensorflow(self) -> tuple[str, ...]:
         """What pip is asked for to get the one release of this report: never TensorFlow of any version."""
-        if row := self.release:
-            return self.installation(row).requirements
+        return self.installation(row).requirements if (row := self.release) else self._newest
+
+    @property
+    def tensorflow_here(self) -> tuple[str, ...]:
+        """The same for the Python that is there; where that release has no wheel for it, the newest that has one."""
+        python = from_facts(self.facts, self.matrix).python
+        row = self.release
+        return self.installation(row).requirements if row and python in (None, *row.python) else self._newest
+
+    @property
+    def _newest(self) -> tuple[str, ...]:
         target = from_facts(self.facts, self.matrix)
         rows = [one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow"]
         newest = next((one for one in rows if target.python in (None, *one.python)), rows[0])
@@ -192,7 +202,7 @@ class Fixes:
             text = f"Install {new} (uv or conda can install that Python): {why}"
             return (Fix(text=text, commands=self.new_environment(installation.python, *installation.requirements)),)
         if row := self._best_release(this_python=False, own_cuda=False):
-            return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version} with CUDA {row.cuda}: {why}"))
+            return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why))
         return ()
 
     def for_cpu(self) -> tuple[Fix, ...]:
@@ -214,10 +224,18 @@ class Fixes:
             self._found[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
         return self._found[key]
 
-    def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
-        """A new environment for a release that has no extra for CUDA, where some command brings it."""
-        if commands := self.installation(row).commands:
-            yield Fix(text=text, commands=commands.get("conda") or next(iter(commands.values())))
+    def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
+        """A new environment for a release that has no extra for CUDA, where some command brings it.
+
+        CUDA 9.1 and older is in NVIDIA's archive alone, and the sentence says so.
+        """
+        installation = self.installation(row)
+        libraries = f"CUDA {row.cuda}" + (f" and cuDNN {row.cudnn}" if row.cudnn else "")
+        by_hand = f"; {libraries} must come from {CUDA_ARCHIVE}" if installation.cuda_by_hand else ""
+        own = "" if by_hand else f" with {libraries}"
+        if commands := installation.commands:
+            whole = f"{text}{own}{': ' if why else ''}{why}{by_hand}"
+            yield Fix(text=whole, commands=commands.get("conda") or next(iter(commands.values())))
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""

@@ -188,7 +188,7 @@ def is_there(repair: Repair, situation: Situation) -> bool:
     driver, have = _DRIVER.search(repair.fix.text), situation.target.driver
     if driver and have and driver_reaches(have, driver["driver"]):
         return True
-    asked = repair.requirements
+    asked = tuple(one for one in repair.requirements if one.name not in TENSORFLOW)  # brings what it requires along
     if not asked or repair.makes_environment or len(repair.fix.commands) > 1:
         return False
     return all(one.specifier and not one.extras and _is_met(one, situation) for one in asked)
@@ -240,8 +240,8 @@ def refused(fix: Fix, situation: Situation) -> Reason | None:
 def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, ...]:
     """The fixes that nothing speaks against, the first of them as such."""
     situation = Situation(facts, matrix)
-    first, *others = [fix for fix in fixes if fix.decides or not refused(fix, situation)] or [None]
-    return () if first is None else (_as_first(first), *others)
+    good = [fix for fix in fixes if fix.decides or not refused(fix, situation)]
+    return (*map(_as_first, good[:1]), *good[1:])
 
 
 def _as_first(fix: Fix) -> Fix:
