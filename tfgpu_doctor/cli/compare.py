@@ -120,8 +120,8 @@ def command(
 ) -> None:
     """Compare two reports of tfgpu doctor, or two results of tfgpu bench.
 
-    Reports: shows what changed, and which change causes which new finding. A change is the cause of a finding if the
-    finding disappears when the change is undone and the diagnosis is repeated. Both reports are diagnosed again.
+    Reports: shows what changed, and for each new finding the changes that its check reads: if it is one, it is the
+    cause; of several, each may be. Both reports are diagnosed again.
 
     Bench results: each run is slower, faster, the same, inconclusive, or not comparable, with the reason. A change
     counts if it is larger than --factor and its 95 % confidence interval, calculated over processes, does not include

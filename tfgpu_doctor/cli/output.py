@@ -16,6 +16,7 @@ from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.values import Listed, OneOf, interpreter_of
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
 from tfgpu_doctor.render.streams import capturing, guarded, harmless, say
 
@@ -103,7 +104,7 @@ class Output(NamedTuple):
         if self.path is None:
             guarded(sys.stdout).write_document(text)
         else:
-            write_file(self.path, text.encode("utf-8", "replace"))
+            write_file(self.path, utf8(text))
             report_written(self.path)
 
     def print_with(self, render: Callable[[Console], None]) -> None:
@@ -115,7 +116,7 @@ class Output(NamedTuple):
             return
         page = io.StringIO()
         render(console_for(page))
-        write_file(self.path, page.getvalue().encode("utf-8"))
+        write_file(self.path, utf8(page.getvalue()))
         report_written(self.path)
 
 
@@ -219,7 +220,7 @@ def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
     path = environ.get(SUMMARY)
     if not path:
         return
-    data = page.encode("utf-8", "replace") + b"\n"
+    data = utf8(page) + b"\n"
     try:
         if not writing.append(path, data, _LARGEST_SUMMARY):
             say(f"tfgpu: {SUMMARY} is full; the summary was left out")

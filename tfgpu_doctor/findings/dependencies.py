@@ -40,7 +40,7 @@ def _reinstall_all(context: Context) -> tuple[Fix, ...]:
 
 
 def _again(context: Context, names: Sequence[str]) -> tuple[str, ...]:
-    return (context.remedies.pip_uninstall(*names), *context.remedies.pip_install(*context.remedies.tensorflow_here))
+    return (context.remedies.pip_uninstall(*names), *context.remedies.pip_install(*context.remedies.tensorflow))
 
 
 PACKAGE_CONFLICT = finding(

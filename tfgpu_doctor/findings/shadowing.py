@@ -24,7 +24,7 @@ _IN_EVERY_TENSORFLOW = frozenset(
 
 def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
     uninstall, python = context.remedies.pip_uninstall("tensorflow"), context.remedies.python
-    install = context.remedies.pip_install("--force-reinstall", *context.remedies.tensorflow_here)
+    install = context.remedies.pip_install("--force-reinstall", *context.remedies.tensorflow)
     return (
         Fix(text="See what is imported", commands=(f"{python} -c 'import tensorflow; print(tensorflow)'",)),
         Fix(

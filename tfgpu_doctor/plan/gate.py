@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec import structs
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -134,7 +134,7 @@ def _requirements(command: str) -> Iterator[Requirement]:
     for word in words[words.index("install") + 1 :]:
         try:
             yield Requirement(word)
-        except InvalidRequirement:
+        except ValueError:
             continue
 
 
@@ -240,8 +240,8 @@ def refused(fix: Fix, situation: Situation) -> Reason | None:
 def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, ...]:
     """The fixes that nothing speaks against, the first of them as such."""
     situation = Situation(facts, matrix)
-    good = [fix for fix in fixes if fix.decides or not refused(fix, situation)]
-    return (*map(_as_first, good[:1]), *good[1:])
+    left = [fix for fix in fixes if fix.decides or not refused(fix, situation)]
+    return (*map(_as_first, left[:1]), *left[1:])
 
 
 def _as_first(fix: Fix) -> Fix:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ from tfgpu_doctor.probes import (
 )
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
+from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -52,6 +53,7 @@ from tfgpu_doctor.records.facts import (
 
 T = TypeVar("T")
 
+PATIENCE = 120.0  # seconds that a probe has, all of its children included
 DEAD_DRIVER = 8.0  # seconds that TensorFlow still gets when the driver has not answered within its own deadline
 
 
@@ -69,6 +71,7 @@ class _Probe(Generic[T]):
     def __init__(self, name: str, timings: dict[str, float], call: Callable[[], T], failed: Callable[[str], T]) -> None:
         self._name, self._timings, self._call, self._failed = name, timings, call, failed
         self._result: T | None = None
+        self._end = time.monotonic() + PATIENCE
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -81,8 +84,10 @@ class _Probe(Generic[T]):
         self._timings[self._name] = round(time.monotonic() - started, 4)
 
     def result(self) -> T:
-        """Wait for the probe; every probe bounds its own time."""
-        self._thread.join()
+        """Wait for the probe: it bounds the time of its children, but a file system may not answer."""
+        self._thread.join(max(self._end - time.monotonic(), 0.0))
+        if self._thread.is_alive() and self._result is None:
+            return self._failed(f"the probe {self._name} did not end within {PATIENCE:g} s")
         assert self._result is not None
         return self._result
 
@@ -132,6 +137,7 @@ def examine(
             host=msgspec.structs.replace(
                 here_found,
                 pci_gpus=named(here_found.pci_gpus, matrix),
+                address_space_limit=result.address_space_limit or here_found.address_space_limit,
                 startup_settings=settings_probe.result(),
             ),
             driver=driver_facts.driver,
@@ -173,16 +179,8 @@ def _encodable(facts: Facts) -> Facts:
     try:
         msgspec.json.encode(facts)
     except UnicodeEncodeError:
-        return msgspec.convert(_replaced(msgspec.to_builtins(facts)), Facts)
+        return msgspec.json.decode(compact(facts), type=Facts)
     return facts
-
-
-def _replaced(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_replaced(key): _replaced(item) for key, item in value.items()}
-    return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...]]:

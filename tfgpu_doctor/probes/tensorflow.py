@@ -21,11 +21,11 @@ from types import TracebackType
 from tfgpu_doctor.probes import launch, oom, tensorflow_facts
 from tfgpu_doctor.probes.activity import Watch
 from tfgpu_doctor.probes.events import End, Start, parse_event
-from tfgpu_doctor.probes.process import Child, Completed, run
+from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import Ending, Transcript, killed
-from tfgpu_doctor.records.facts import Fact, Known, Python, TensorFlow
+from tfgpu_doctor.probes.transcript import Ending, Transcript, died, killed
+from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
 from tfgpu_doctor.records.versions import at_least
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
@@ -68,6 +68,7 @@ class ProbeResult:
     tensorflow: TensorFlow
     loaded: Fact[tuple[str, ...]]  # CUDA libraries in the child's memory map
     cudnn_runtime: Fact[str]
+    address_space_limit: Fact[Limit] | None  # None: the child has not told it
     sys_path: tuple[str, ...]
     site_packages: tuple[str, ...]
     tensorflow_dir: str | None
@@ -180,9 +181,11 @@ class TensorFlowProbe:
         while child.stdout.size <= NOISE:
             try:
                 line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
-            except TimeoutError:
+            except TimeoutError as error:
                 if time.monotonic() >= deadline:
                     return self._why_timed_out(child)
+                if isinstance(error, FloodError):
+                    return f"it wrote more than {FLOOD / 1e6:.0f} MB to standard error"
                 if watch and watch.hangs():
                     return self._why_it_hangs(watch)
                 continue
@@ -236,8 +239,11 @@ class TensorFlowProbe:
         time.sleep(0.02)  # the frames follow the headline
 
     def _foreign(self, completed: Completed, seconds: float) -> Ending:
-        """Find out what a program is that did not run the script: a Python before 3.6, or no Python."""
+        """Find out what a program is that did not run the script: a Python before 3.6, one that died, or no Python."""
         executable = self._transcript.executable
+        memory = "MemoryError" if "MemoryError" in completed.stderr else None
+        if died(completed.returncode) or memory:  # which does not tell whether it is a Python
+            return Ending("ended", completed.returncode, seconds, memory, completed.stderr)
         answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
         name, _, version = answer.stdout.partition(" ")
         old = version if name == "tfgpu-python" else None
@@ -274,6 +280,7 @@ class TensorFlowProbe:
             tensorflow=tensorflow_facts.tensorflow(self._transcript, ending, here.python),
             loaded=tensorflow_facts.loaded(self._transcript, ending),
             cudnn_runtime=tensorflow_facts.cudnn_runtime(self._transcript, ending),
+            address_space_limit=tensorflow_facts.address_space_limit(self._transcript, ending),
             sys_path=here.sys_path,
             site_packages=here.site_packages,
             tensorflow_dir=here.tensorflow_dir,
@@ -325,12 +332,12 @@ SITE_FOLDERS = ("site-packages", "dist-packages")
 
 
 def _why_not_started(executable: str, cwd: str | None, error: OSError) -> str:
-    if cwd is not None and not Path(cwd).is_dir():
+    if cwd is not None and not os.path.isdir(cwd):
         return f"no such folder to run in: {cwd}"
-    if Path(executable).is_dir():
+    if os.path.isdir(executable):  # False where a folder above it may not be entered
         return f"{executable} is a folder, not an interpreter"
     if isinstance(error, FileNotFoundError):
-        if Path(executable).exists():  # a script whose #! line names a missing interpreter, or a missing ELF loader
+        if os.path.exists(executable):  # a script whose #! line names a missing interpreter, or a missing ELF loader
             return f"cannot start {executable}: the interpreter that it needs itself is missing"
         return f"no such program: {executable}"
     return f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
