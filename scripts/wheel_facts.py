@@ -148,7 +148,7 @@ def _with_cuda(
     return structs.replace(
         row,
         cuda=_cuda(build, config, native),
-        cudnn=_cudnn(archive, requirements),
+        cudnn=_cudnn(archive),
         sass=native.sass if native else _capabilities(build, "sm_"),
         ptx=native.ptx if native else _capabilities(build, "compute_"),
         kernels="fatbin" if native else None,
@@ -260,16 +260,13 @@ def _capabilities(build: dict[str, object], prefix: str) -> tuple[str, ...]:
     return tuple(f"{number[:-1]}.{number[-1]}" for number in numbers)
 
 
-def _cudnn(archive: Archive, requirements: list[Requirement]) -> str | None:
-    """Major and minor version compiled against: from the header, else from the extra's exact pin, else unknown."""
+def _cudnn(archive: Archive) -> str | None:
+    """Major and minor version of the header (2.16 and later), else unknown: what the extra installs may be newer.
+
+    What the binary was compiled with is derived by refresh_builds.py.
+    """
     header = _macros(archive, CUDNN_VERSION, "CUDNN_(?:MAJOR|MINOR)")
-    if "CUDNN_MAJOR" in header:
-        return f"{header['CUDNN_MAJOR']}.{header['CUDNN_MINOR']}"
-    for requirement in requirements:
-        pin = re.fullmatch(r"==(\d+\.\d+)\..*", str(requirement.specifier))
-        if requirement.name.startswith("nvidia-cudnn") and pin:
-            return pin.group(1)
-    return None
+    return f"{header['CUDNN_MAJOR']}.{header['CUDNN_MINOR']}" if "CUDNN_MAJOR" in header else None
 
 
 def _dotted(version: str) -> str:

@@ -6,7 +6,6 @@ deadlines of minutes and hours come soon; `descendants`, which kills, keeps the 
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -53,7 +52,9 @@ process.END_GRACE *= factor
 subprocess._time = time.monotonic
 """
 MAIN = CODE + "from tfgpu_doctor.__main__ import main; main()"
-MAGIC = CODE + "from tfgpu_doctor.integrations.notebook.magics import Magic; Magic(None, {}, '')(' '.join(sys.argv[1:]))"
+MAGIC = CODE + (
+    "from tfgpu_doctor.integrations.notebook.magics import Magic; Magic(None, {}, '')(' '.join(sys.argv[1:]))"
+)
 MACHINE = ("--gpu", "RTX 4090", "--driver", "570")
 
 
@@ -141,9 +142,9 @@ class Stage:
         """The command lines of what still runs."""
         lines = []
         for one in psutil.process_iter(["cmdline", "status"]):
-            if any(self.mark in word for word in one.info["cmdline"] or []):
-                if one.info["status"] != psutil.STATUS_ZOMBIE:
-                    lines.append(f"{one.pid} {' '.join(one.info['cmdline'])}"[:200])
+            words = one.info["cmdline"] or []
+            if one.info["status"] != psutil.STATUS_ZOMBIE and any(self.mark in word for word in words):
+                lines.append(f"{one.pid} {' '.join(one.info['cmdline'])}"[:200])
         return lines
 
 

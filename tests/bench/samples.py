@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tests.healthy import healthy
+from tests.healthy import healthy, known, spoil
 from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.pooling import judged
 from tfgpu_doctor.bench.ratios import relate
@@ -16,6 +16,7 @@ from tfgpu_doctor.records.report import Tool
 
 FLOP = 4.0 * 4096**3 * 9
 SHAKY = (1.0, 1.2) * 6
+CPUS = 2
 STEADY = tuple(1.0 + 0.001 * step for step in (0, 3, 1, -2, 2, -1, 0, 1, -3, 2, 0))
 
 
@@ -54,7 +55,7 @@ def run(label: str = "CPU", seconds: float = 5.0, **changes: Any) -> Run:
         ),
         "verified": verified(),
     }
-    return judged(Run(label=label, **{**measured, **fields}), 2)
+    return judged(Run(label=label, **{**measured, **fields}), CPUS)
 
 
 def failed(label: str, why: str, **changes: Any) -> Run:
@@ -80,17 +81,19 @@ def telemetry(device: str = "/GPU:0", **changes: Any) -> GpuTelemetry:
 def result(*runs: Run, notes: tuple[str, ...] = (), **changes: Any) -> BenchResult:
     """A benchmark of 4096 × 4096 matrices."""
     fields: dict[str, Any] = {
-        "environment": healthy(),
+        "environment": spoil(healthy(), {"host.cpus": known(CPUS)}),
         "parameters": {"size": 4096, "power": 10, "seed": 7, "min_samples": 10, "deadline_s": 120.0},
         "software": {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3"},
         "workload": "matpow",
         "title": "A^10 and B^10, 4096 × 4096",
+        **changes,
     }
+    about = About.of(fields["workload"], fields["environment"], fields["parameters"])
     return BenchResult(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version="1.2.3"),
         created="2026-11-21T08:00:00Z",
-        runs=advise(relate(runs), About(changes.get("workload", "matpow"), 2)),
+        runs=advise(relate(runs), about),
         notes=notes,
-        **{**fields, **changes},
+        **fields,
     )

@@ -63,8 +63,8 @@ ROWS: list[tuple[Run, list[str]]] = [
     (
         run("1 GPU", 0.1, gpu=(telemetry(throttled=("hw_slowdown", "sw_power_cap")),), throttled_samples=(0, 1, 2)),
         [
-            "/GPU:0 was throttled (hw_slowdown) during 3 of 11 samples: nvidia-smi -q -d PERFORMANCE shows whether heat "
-            "or the power supply is the reason"
+            "/GPU:0 was throttled (hw_slowdown) during 3 of 11 samples: nvidia-smi -q -d PERFORMANCE shows whether "
+            "heat or the power supply is the reason"
         ],
     ),
     (

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.bench.samples import SHAKY, run
 from tfgpu_doctor.bench.doubts import drift
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.saved import load_result
 
-H100 = Path(__file__).parents[1] / "captures" / "h100" / "bench"
 WIDE = tuple(1.0 + 0.03 * (step % 7 - 3) for step in range(400))  # samples differ by 18 %, their median is known well
 
 
@@ -61,21 +57,3 @@ def test_a_drift_is_said_where_it_is_sure() -> None:
     assert drift([1.0] * 11) is None, "two halves of six give intervals"
     assert drift([1.0, 1.3] * 6 + [1.2, 1.5] * 6) is None, "the intervals of the halves overlap"
     assert drift([1.0] * 6 + [1.2] * 6) == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("name", ["matpow", "cnn"])
-def test_results_of_a_real_card_judged_again(name: str) -> None:
-    """Saved where the spread of the samples was judged: then 6 of 7 and 2 of 2 runs were marked."""
-    result = load_result((H100 / f"{name}.json").read_bytes(), name)
-    marked = {f"{one.label} {one.dtype}": one.doubts for one in result.runs if one.doubts}
-    assert not any("GPU" in label for label in marked)
-    assert marked == (
-        {
-            "CPU float32": ("only 5 samples",),
-            "CPU bfloat16": ("95 % interval ±17 %",),
-            "CPU float16": ("only 4 samples",),
-        }
-        if name == "matpow"
-        else {}
-    )
-    assert not any(advice.startswith("noisy: ") for one in result.runs for advice in one.advice)

@@ -88,7 +88,11 @@ def hostile_result() -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of hostile files, by plain names and by hostile ones."""
+    return filled(tmp_path)
+
+
+def filled(tmp_path: Path) -> Path:
+    """Fill a folder with hostile files, by plain names and by hostile ones."""
     for name in ("report.json", f"{BOMB}.json"):
         (tmp_path / name).write_bytes(hostile_report())
     (tmp_path / "other.json").write_bytes(report(FIRES["cuda.version-mismatch"][0][1]).to_json())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tests.bench.fake_worker import Clock
-from tests.guard import guarded
-from tfgpu_doctor.cli import progress
-from tfgpu_doctor.cli.progress import EVERY, SILENT, Lines
+from tfgpu_doctor.cli.progress import EVERY, Lines
 
 
 def test_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,31 +24,17 @@ def test_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_line_also_where_nothing_new_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample of a large matrix can take minutes."""
+    printed = threading.Event()
+    monkeypatch.setattr("tfgpu_doctor.cli.progress.EVERY", 0.05)
+    monkeypatch.setattr("tfgpu_doctor.cli.progress.say", lambda text: "CPU float32" in text and printed.set())
+    with Lines().ticking() as lines:
+        lines("CPU float32", 0.1)
+        assert printed.wait(5.0)
+
+
 def test_what_is_quick_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines(Clock())
     lines("starting TensorFlow", 0.0)
     assert capsys.readouterr().err == ""
-
-
-def test_what_waits_long_says_so_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
-    """An interpreter that never answers is waited for up to five minutes."""
-    clock = Clock()
-    lines = Lines(clock)
-    lines("starting TensorFlow", 0.0)
-    for second in range(0, 100, 5):
-        clock.now = float(second)
-        lines.remind()
-    assert SILENT == 30
-    assert capsys.readouterr().err.splitlines() == [
-        f"tfgpu: after {seconds} s: still waiting: starting TensorFlow" for seconds in (30, 60, 90)
-    ]
-
-
-def test_it_is_said_while_the_block_waits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "EVERY", 0.01)
-    monkeypatch.setattr(progress, "SILENT", 0.05)
-    with guarded(60, waiting=True), progress.bar() as report:
-        report("starting TensorFlow", 0.0)
-        said = ""
-        while said.count("still waiting: starting TensorFlow") < 3:
-            said += capsys.readouterr().err

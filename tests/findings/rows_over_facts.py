@@ -20,6 +20,7 @@ from tfgpu_doctor.records.facts import (
     GpuProcess,
     Kernel,
     LibraryFile,
+    Limit,
     OtherPython,
     Package,
     PciGpu,
@@ -27,6 +28,7 @@ from tfgpu_doctor.records.facts import (
     Setting,
     ShadowedModule,
     SmiResult,
+    TemporaryFolder,
     TfDevice,
     Toolkit,
     Unknown,
@@ -35,6 +37,10 @@ from tfgpu_doctor.records.facts import (
 
 NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
+# where nothing was verified on a GPU, an error stays one
+NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": WHY}
+R535 = {"driver.version": known("535.183.06"), "driver.cuda_supported": known("12.2")}  # of most H100 and H200
+L4 = known((gpu(name="NVIDIA L4", compute_capability="8.9"),))
 PCI = (PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
 
 
@@ -278,6 +284,9 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("older in the third part of its version alone", {"driver.version": known("525.60.12")}),
         ("forward compatibility refused", {"driver.cuda_init": call(804, "forward compatibility was attempted")}),
         ("Windows driver under WSL2", {**WSL, "driver.version": known("511.65")}),
+        ("535 under PTX of CUDA 12.5 on an H200", R535),
+        ("550 under it", {**R535, "driver.version": known("550.163.01"), "driver.cuda_supported": known("12.4")}),
+        ("PTX that Windows' driver does not know", {**WSL, **R535, "driver.version": known("552.44")}),
     ],
     "container.no-gpu": [("docker without --gpus", {**CONTAINER, **NO_DRIVER})],
     "wsl.setup": [
@@ -657,6 +666,32 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {"variables": known({"PYTHONPATH": "/src:/old/lib/python3.11/site-packages"})},
         ),
     ],
+    "env.address-space-limit": [
+        (
+            "ulimit -v 8000000",
+            {
+                "host.address_space_limit": known(Limit(8_192_000_000, 8_192_000_000)),
+                "driver.cuda_init": call(2, "out of memory"),
+            },
+        ),
+        (
+            "too small for TensorFlow's libraries",
+            {
+                "host.address_space_limit": known(Limit(1_000_000_000)),
+                "messages": logged("ImportError: libtensorflow_cc.so.2: failed to map segment from shared object"),
+            },
+        ),
+    ],
+    "env.tmpdir-unwritable": [
+        (
+            "TMPDIR of root",
+            {"host.temporary_folder": known(TemporaryFolder("/scratch", "TMPDIR", "Permission denied"))},
+        ),
+        (
+            "a read-only container",
+            {"host.temporary_folder": known(TemporaryFolder("/tmp", "default", "Read-only file system"))},
+        ),
+    ],
     "env.ld-library-path": [
         (
             "an older cuDNN first",
@@ -722,7 +757,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("the driver answers all the same", {"driver.kernel_module_loaded": known(False)}),
     ],
     "driver.too-old": [
-        ("minor-version compatibility", {"driver.version": known("525.60.13")}),
+        ("minor-version compatibility", {"driver.version": known("525.60.13"), "gpus": L4}),
+        ("libcuda of the forward-compatibility package", {**R535, "driver.cuda_supported": known("12.5")}),
+        ("a release whose PTX is old enough", {**R535, "tensorflow.version": known("2.16.2")}),
+        ("a GPU that is unknown", {**R535, "gpus": WHY, "host.pci_gpus": WHY, "tensorflow.devices": WHY}),
         ("a version that cannot be read", {"driver.version": known("JetPack")}),
     ],
     "container.no-gpu": [
@@ -872,6 +910,23 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {**elsewhere("numpy", "2.1.3", "PYTHONPATH"), "tensorflow.phases": healthy().tensorflow.phases},
         ),
     ],
+    "env.address-space-limit": [
+        ("a limit that is large enough", {"host.address_space_limit": known(Limit(2**50))}),
+        (
+            "no limit",
+            {"host.address_space_limit": known(Limit(None)), "driver.cuda_init": call(2, "out of memory")},
+        ),
+        (
+            "a file system without execution",
+            {
+                "host.address_space_limit": known(Limit(2**40)),
+                "messages": logged("ImportError: /s/_x.so: failed to map segment from shared object: not permitted"),
+            },
+        ),
+    ],
+    "env.tmpdir-unwritable": [
+        ("the usual", {"host.temporary_folder": known(TemporaryFolder("/tmp", "default", free=10**10))})
+    ],
     "env.ld-library-path": [("the same version", {"variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib"})})],
     "env.legacy-keras": [
         ("2.15, which has Keras 2", {**release("2.15.1"), "variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
@@ -946,6 +1001,8 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "xla.libdevice-missing": {"cuda.libdevice": WHY},
     "xla.ptxas-missing": {"cuda.ptxas": WHY},
     "tf.wrong-env": {"python.elsewhere": WHY},
+    "env.address-space-limit": {"host.address_space_limit": WHY},
+    "env.tmpdir-unwritable": {"host.temporary_folder": WHY},
     "env.ld-library-path": {"loader.sonames": WHY},
     "env.pythonpath": {"variables": WHY},
     "env.legacy-keras": {"variables": WHY},

@@ -36,7 +36,23 @@ def _refused(size: str, number: int) -> str:
     )
 
 
+_CUINIT = (
+    "E0000 00:00:1795809004.675513    5794 cuda_platform.cc:52] failed call to cuInit: RESOURCE_EXHAUSTED: "
+    "Failed call to cuInit: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
+)
+
 FIRES: dict[str, dict[str, str]] = {
+    "env.address-space-limit": {
+        "in a job script": text("ulimit -v 8000000", _CUINIT),
+        "ulimit -a": text("virtual memory              (kbytes, -v) 8000000", _CUINIT),
+    },
+    "env.tmpdir-unwritable": {
+        "XLA's file": text(
+            "PermissionDeniedError: /tmp/tempfile-box-fd15ced1-5159-661475d903aae; Permission denied",
+            "	Unable to write PTX contents to: /tmp/tempfile-box-fd15ced1-5159-661475d903aae",
+        ),
+        "Python's": "FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp']",
+    },
     "memory.oom": {
         "1.x": f"ResourceExhaustedError (see above for traceback): {_OOM}",
         "2.4": log(
@@ -147,7 +163,18 @@ FIRES: dict[str, dict[str, str]] = {
 }
 
 LOOK_ALIKES: dict[str, dict[str, str]] = {
+    "env.address-space-limit": {
+        "another reason": text("ulimit -v 8000000", "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no device"),
+        "no limit": text("virtual memory              (kbytes, -v) unlimited", _CUINIT),
+    },
+    "env.tmpdir-unwritable": {
+        "no space": text(
+            "ResourceExhaustedError: /tmp/tempfile-box-fd15ced1-5159-661475d903aae; No space left on device",
+            "	Unable to write PTX contents to: /tmp/tempfile-box-fd15ced1-5159-661475d903aae",
+        ),
+    },
     "memory.oom": {
+        "cuInit asks for no memory of the GPU": _CUINIT,
         "no failure": text(log("2.13", _BFC, _NO_FAILURE, "W"), created()),
         "no failure, without a card": log("1.15", _BFC, _NO_FAILURE, "W"),
         "a lot is taken": "Allocation of 1207959552 exceeds 10% of free system memory.",

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.bench.samples import result, run
+from tests.bench.samples import CPUS, result, run
 from tests.bench.test_runner import CPU
 from tests.bench.test_runner import runs as measured_runs
 from tests.fuzz import samples, way
@@ -426,7 +426,7 @@ def answers(data: bytes) -> BenchResult:
     worker = _Odd(tree if isinstance(tree, dict) else {})
     try:
         worker.ask(1.0, do="hello")
-        found = result(*measured_runs([CPU], [worker]))
+        found = result(*measured_runs([CPU], [worker], cpus=CPUS))
     except WorkerError:
         found = result()
     assert load_result(found.to_json(), "r.json") == found, "what is written is read again"

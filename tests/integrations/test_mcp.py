@@ -167,10 +167,36 @@ def test_what_is_no_message_is_passed_over() -> None:
         server.stdin.write(b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}\n' + request(5, "explain", ["no object"]))
         server.stdin.write(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n')
         server.stdin.flush()
-        answers = {one["id"]: one for one in (json.loads(server.stdout.readline()) for _ in range(2))}
+        answers = {one["id"]: one for one in (json.loads(server.stdout.readline()) for _ in range(3))}
         server.stdin.close()
+        assert answers["\ufffd"]["result"] == {}
         assert answers[5]["error"]["code"] == types.INVALID_PARAMS and answers[7]["result"] == {}
         assert (server.stderr.read(), server.wait()) == (b"", 0)
+
+
+HALVES = "\ud800 \udcff \ud83d\ud83d\ude00 \\ud800"  # the third is half of an emoji before a whole one
+
+
+def test_half_an_emoji_in_an_argument_gets_an_answer() -> None:
+    """The SDK drops a message that it cannot decode."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("check", {"files": {f"{HALVES}requirements.txt": f"tensorflow==1.99 # {HALVES}\n"}, "kind": "requirements"}),
+        ("plan", {"gpu": [HALVES]}),
+        ("explain", {"text": f"{NO_DEVICE}\n{HALVES}", "facts": True}),
+        ("matrix", {"table": "tensorflow", "name": HALVES}),
+        ("bench_show", {"text": HALVES}),
+        ("doctor", {"skip": [HALVES]}),
+        (HALVES, {}),
+    ]
+    with started(*calls) as server:
+        assert server.stdin and server.stdout and server.stderr
+        answers = {one["id"]: one for one in (json.loads(server.stdout.readline()) for _ in calls)}
+        server.stdin.close()
+        assert (server.stderr.read(), server.wait()) == (b"", 0)
+    assert sorted(answers) == list(range(2, 2 + len(calls)))
+    assert "internal error" not in json.dumps(answers)
+    (finding,) = answers[2]["result"]["structuredContent"]["result"]["report"]["findings"]
+    assert "\ufffd \ufffd \ufffd😀 \\ud800requirements.txt:1" in finding["evidence"][0]["source"]
 
 
 def test_it_ends_when_nobody_reads_its_answers() -> None:

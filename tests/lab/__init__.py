@@ -56,7 +56,7 @@ class Lab:
             self.libraries.mkdir(exist_ok=True)
             for soname, sources in LIBRARIES.items():
                 if not (self.libraries / soname).exists():
-                    self._compile(self.libraries / soname, *(HERE / source for source in sources))
+                    self.compile(self.libraries / soname, *(HERE / source for source in sources))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -65,7 +65,8 @@ class Lab:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _compile(self, target: Path, *sources: Path) -> Path:
+    def compile(self, target: Path, *sources: Path) -> Path:
+        """Make the shared library `target`, whose soname is its name."""
         options = ["-std=gnu11", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{target.name}", *WARNINGS]
         options.append("-Wl,-rpath,$ORIGIN")  # as cuDNN has it, for the parts that it opens itself
         command = [*compiler(), *options, "-o", str(target), *map(str, sources), "-ldl"]
@@ -82,7 +83,7 @@ class Lab:
             folder.mkdir(exist_ok=True)
             for soname, sources in CUDA_12.items():
                 if not (folder / soname).exists():
-                    self._compile(folder / soname, *(HERE / source for source in sources))
+                    self.compile(folder / soname, *(HERE / source for source in sources))
         return folder
 
     def installed(self, root: Path) -> Path:

@@ -73,7 +73,8 @@ def test_words_are_quoted_for_the_shell() -> None:
     assert advice({"python.executable": known("/home/a b/$(reboot)/python")}).startswith(
         "'/home/a b/$(reboot)/python' -m"
     )
-    windows = Fixes(spoil(healthy(), {"host.os": known("windows")}), MATRIX)
+    native = {"host.os": known("windows"), "python.wheel_platform": known("windows_amd64")}
+    windows = Fixes(spoil(healthy(), native), MATRIX)
     assert windows.quote("C:\\Program Files\\python.exe") == '"C:\\Program Files\\python.exe"'
 
 

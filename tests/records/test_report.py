@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scripts.write_schemas import derived
-from tests.findings.rows_over_facts import FIRES, NO_GPU_LISTED, WHY, absent
+from tests.findings.rows_over_facts import FIRES, NO_GPU_LISTED, NO_GPU_USED, WHY, absent
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report, works
 from tfgpu_doctor.records.facts import Facts, Phase
@@ -79,7 +79,8 @@ def test_unknown_key_in_facts_is_refused() -> None:
     [
         ({}, "ok", (0, 0, 0)),
         (FIRES["gpu.throttled"][0][1], "degraded", (0, 1, 0)),
-        (FIRES["cuda.missing"][0][1], "broken", (1, 1, 0)),
+        ({**FIRES["cuda.missing"][0][1], **NO_GPU_USED}, "broken", (1, 1, 0)),
+        (FIRES["cuda.missing"][0][1], "degraded", (0, 1, 0)),  # all the same, computations were verified
         ({"tensorflow.devices": WHY}, "unknown", (3, 3, 0)),
     ],
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, overload
 
 from tfgpu_doctor.api.calling import Option, call, captured, result_of
 from tfgpu_doctor.api.errors import TfgpuError, UsageError
+from tfgpu_doctor.records.printable import utf8
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.comparing.records import BenchComparison
@@ -94,7 +95,7 @@ def explain(
     from tfgpu_doctor.cli.checks import verify
     from tfgpu_doctor.diagnosis.selection import restrict
 
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    data = text if isinstance(text, bytes) else utf8(text)
     chosen = [((one,) if isinstance(one, str) else tuple(one)) for one in (only, skip)]
     with captured():
         verify(*chosen)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
+from tfgpu_doctor.bench.doubts import DOUBTFUL
 from tfgpu_doctor.bench.gpu_load import POWER_CAP, revised, slowdowns
 from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Parameters, Run
 from tfgpu_doctor.bench.statistics import median
@@ -47,7 +49,7 @@ class About:
     """What is known beside the runs."""
 
     workload: str
-    cpus: int | None = None  # that the benchmark may use
+    cpus: float | None = None  # that the benchmark may use
     gpus: Mapping[str, Gpu] = field(default_factory=dict)  # by PCI bus id, in lower case
     parameters: Parameters = field(default_factory=dict)
 
@@ -55,7 +57,7 @@ class About:
     def of(cls, workload: str, environment: Facts, parameters: Parameters) -> About:
         """Collect it from what a result holds."""
         gpus = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(environment.gpus, ())}
-        return cls(workload, value_or(environment.host.cpus, None), gpus, parameters)
+        return cls(workload, usable_cpus(environment), gpus, parameters)
 
     def gpu(self, telemetry: GpuTelemetry) -> Gpu | None:
         """Return the facts about a GPU that was watched."""
@@ -110,7 +112,8 @@ def advise(runs: Sequence[Run], about: About) -> tuple[Run, ...]:
 
 # Statements of older versions that the figures do not support, and those that today's rules make anew in other words.
 _WITHDRAWN = re.compile(
-    r"low GPU utilization, |.* (?:was|were) throttled \(|efficiency .* the GPUs were busy|a \w+ takes .*, mostly overhead"
+    r"low GPU utilization, |.* (?:was|were) throttled \(|efficiency .* the GPUs were busy|"
+    r"a \w+ takes .*, mostly overhead"
 )
 
 
@@ -125,22 +128,19 @@ def advise_anew(result: BenchResult) -> BenchResult:
 
 
 def _advised(subject: _Subject) -> Run:
-    """The run with advice and notes that it does not have yet, other figures in one sentence aside."""
+    """The run with notes and advice: what is doubtful about it, what the rules say, what else was said before."""
     run = subject.run
     if not run.throughput or run.virtual:
         return run
-    known = {_without_figures(text) for text in run.advice}
-    advice = (text for text in _advice(subject) if _without_figures(text) not in known)
-    return msgspec.structs.replace(run, advice=(*run.advice, *advice), notes=tuple(_power_limited(subject)))
+    advice = [text for rule in _RULES for text in rule(subject)]
+    made = set(map(_without_figures, advice))
+    doubtful = [text for text in run.advice if text.startswith(DOUBTFUL)]
+    others = [text for text in run.advice if text not in doubtful and _without_figures(text) not in made]
+    return msgspec.structs.replace(run, advice=(*doubtful, *advice, *others), notes=tuple(_power_limited(subject)))
 
 
 def _without_figures(text: str) -> str:
     return re.sub(r"[\d.]+", "#", text)
-
-
-def _advice(subject: _Subject) -> Iterator[str]:
-    for rule in _RULES:
-        yield from rule(subject)
 
 
 def _type(subject: _Subject) -> Iterator[str]:
@@ -238,13 +238,13 @@ def _cpus(subject: _Subject) -> Iterator[str]:
         return
     others = run.others_cpus or 0.0
     if others > OTHERS_SHARE * cpus:
-        yield f"other programs used {others:.1f} of {cpus} CPUs during the run: stop them and repeat"
+        yield f"other programs used {others:.1f} of {cpus:g} CPUs during the run: stop them and repeat"
     elif run.cpu_wait and (waited := median(run.cpu_wait)) > OTHERS_SHARE * cpus:
         yield f"the run waited for {waited:.1f} CPUs that other programs used: stop them and repeat"
     elif not subject.on_gpu and run.cpu_load and (used := median(run.cpu_load)) < BUSY_SHARE * cpus:
         limited = "its threads are limited or wait"
         why = f"other programs ran, or {limited}" if run.others_cpus is None else limited
-        yield f"used {used:.1f} of {cpus} CPUs: {why}"
+        yield f"used {used:.1f} of {cpus:g} CPUs: {why}"
 
 
 def _slow_start(subject: _Subject) -> Iterator[str]:
@@ -269,7 +269,7 @@ def _implausible(subject: _Subject) -> Iterator[str]:
 
 
 _RULES: tuple[Callable[[_Subject], Iterator[str]], ...] = (
-    *(_implausible, _type, _outliers, _launches, _throttled, _slow_clock, _poor_scaling, _cpus),
+    *(_implausible, _type, _launches, _outliers, _throttled, _slow_clock, _poor_scaling, _cpus),
     _slow_start,
 )
 

@@ -50,7 +50,7 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
 
 
 def _with_hardware_peak(run: Run) -> Run:
-    """The run without per cent that are not those of the hardware's peak: older results gave a CPU's of its best size."""
+    """The run without per cent of anything but the hardware's peak: older results gave a CPU's of its best size."""
     if run.peak_is in (None, "peak"):
         return run
     return msgspec.structs.replace(run, percent_of_peak=None, peak_is=None)

@@ -26,6 +26,7 @@ from tfgpu_doctor.cli.output import (
 from tfgpu_doctor.cli.reading import read_ends
 from tfgpu_doctor.cli.values import PageOrFile
 from tfgpu_doctor.files.reading import in_mib, shown
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.streams import say
 
@@ -153,7 +154,7 @@ def diagnose(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> R
 def _chunks(source: str) -> Iterator[bytes]:
     """What is to be read. Raises click.UsageError: a file that cannot be read."""
     if _is_message(source):
-        yield source.encode("utf-8", "replace")
+        yield utf8(source)
         return
     try:
         yield from read_ends(source, _LARGEST)
@@ -170,7 +171,7 @@ def _is_message(source: str) -> bool:
     from tfgpu_doctor.parsers.messages import catalogue
     from tfgpu_doctor.parsers.text import lines
 
-    read = lines.read([source.encode("utf-8", "replace")])
+    read = lines.read([utf8(source)])
     return any(catalogue.is_failure(message.kind) for message in catalogue.read(read.lines))
 
 

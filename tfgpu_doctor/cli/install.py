@@ -15,6 +15,7 @@ from tfgpu_doctor.cli.plan import HARDWARE, examined
 from tfgpu_doctor.cli.progress import bar
 from tfgpu_doctor.cli.target import read_target, target_options
 from tfgpu_doctor.cli.values import TENSORFLOW_VERSION, OneOf
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | No
         return _without_commands(error.proof.report, str(prefix))
     if not isinstance(error, CommandError):
         return None
-    excerpt = lines.read([error.output.encode("utf-8", "replace")])
+    excerpt = lines.read([utf8(error.output)])
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
 
 from tfgpu_doctor.cli.options import Group
+from tfgpu_doctor.records.printable import whole
 
 
 class LazyCommand(NamedTuple):
@@ -26,6 +28,12 @@ class LazyGroup(Group):
         super().__init__(*arguments, **options)
         self._table = table
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take arguments that the system could not give, half an emoji in a call from Python, as U+FFFD: so that a name
+        of a file that cannot exist is one that does not.
+        """
+        return super().parse_args(ctx, [word if _is_possible(word) else whole(word) for word in args])
+
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Keep the order of the table."""
         return list(self._table)
@@ -42,3 +50,11 @@ class LazyGroup(Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in self._table.items()])
+
+
+def _is_possible(word: str) -> bool:
+    try:
+        os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -16,6 +16,7 @@ from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.values import Listed, OneOf, interpreter_of
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
 from tfgpu_doctor.render.streams import capturing, guarded, harmless, say
 
@@ -107,7 +108,7 @@ class Output(NamedTuple):
         if self.path is None:
             guarded(sys.stdout).write_document(text)
         else:
-            write_file(self.path, text.encode("utf-8", "replace"))
+            write_file(self.path, utf8(text))
             report_written(self.path)
 
     def print_with(self, render: Callable[[Console], None]) -> None:
@@ -119,7 +120,7 @@ class Output(NamedTuple):
             return
         page = io.StringIO()
         render(console_for(page))
-        write_file(self.path, page.getvalue().encode("utf-8"))
+        write_file(self.path, utf8(page.getvalue()))
         report_written(self.path)
 
 
@@ -223,7 +224,7 @@ def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
     path = environ.get(SUMMARY)
     if not path:
         return
-    data = page.encode("utf-8", "replace") + b"\n"
+    data = utf8(page) + b"\n"
     try:
         if not writing.append(path, data, _LARGEST_SUMMARY):
             say(f"tfgpu: {SUMMARY} is full; the summary was left out")
@@ -237,22 +238,28 @@ def write(
     targets: list[Output],
     *,
     redact: bool | None = None,
+    redacted: Callable[[], Any] | None = None,
     **options: Any,
 ) -> None:
     """Show a result once for each target, redacted where `redact` or the format says so.
 
     Args:
         result: what has a `to_json`, and a renderer of its kind in each of the formats.
+        redacted: makes the result from facts that are redacted, where its texts alone do not show what they were.
         options: what renderers may want to know beside it.
     """
+
+    def private() -> Any:
+        return _redacted(redacted() if redacted else result)
+
     if caller := capturing():
-        caller.results.append(_redacted(result) if redact and kind not in PUBLIC else result)
+        caller.results.append(private() if redact and kind not in PUBLIC else result)
         return
 
     def show(target: Output) -> None:
         row = FORMATS[target.format]
         hide = kind not in PUBLIC and (row.shared if redact is None else redact)
-        shown = _redacted(result) if hide else result
+        shown = private() if hide else result
         if row.name == "json":
             target.write_json(shown.to_json())
         elif row.name == "text":

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EVERY = 10.0  # seconds between two lines where there is no terminal; what is over before the first prints none
-SILENT = 30.0  # seconds after which a line says that there is nothing new
 
 
 class Reporter(Protocol):
@@ -31,47 +30,46 @@ class Reporter(Protocol):
 
 
 class Lines:
-    """Where there is no terminal: a line when the last one is some seconds old."""
+    """Where there is no terminal: a line when the last one is some seconds old, also while nothing new begins."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start counting."""
         self._clock = clock
         self._began = self._last = clock()
-        self._label = ""
+        self._label, self._done = "", 0.0
+        self._end = threading.Event()
 
     def __call__(self, label: str, done: float) -> None:
         """Print a line, if it is time for one."""
-        now, self._label = self._clock(), label
-        if now - self._last >= EVERY:
+        self._label, self._done = label, done
+        self.tick()
+
+    def tick(self) -> None:
+        """Print a line about what goes on, if it is time for one."""
+        now = self._clock()
+        if self._label and now - self._last >= EVERY:
             self._last = now
-            share = f", {100 * done:.0f} % done" if done > 0 else ""
-            say(f"tfgpu: after {now - self._began:.0f} s: {label}{share}")
+            share = f", {100 * self._done:.0f} % done" if self._done > 0 else ""
+            say(f"tfgpu: after {now - self._began:.0f} s: {self._label}{share}")
+
+    @contextmanager
+    def ticking(self) -> Iterator[Lines]:
+        """Tick by a thread while the block runs: a single sample can take minutes."""
+        thread = threading.Thread(target=self._tick_on, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._end.set()
+            thread.join()
+
+    def _tick_on(self) -> None:
+        while not self._end.wait(EVERY / 10):
+            self.tick()
 
     def announce(self, text: str) -> None:
         """Print it."""
         say(f"tfgpu: {text}")
-
-    def remind(self) -> None:
-        """Print what is still waited for, where nothing was printed for long."""
-        now = self._clock()
-        if self._label and now - self._last >= SILENT:
-            self._last = now
-            say(f"tfgpu: after {now - self._began:.0f} s: still waiting: {self._label}")
-
-    @contextmanager
-    def reminding(self) -> Iterator[None]:
-        """Do so while the block runs, which may wait for minutes for one answer."""
-        ended = threading.Event()
-
-        def remind() -> None:
-            while not ended.wait(EVERY):
-                self.remind()
-
-        threading.Thread(target=remind, name="progress", daemon=True).start()
-        try:
-            yield
-        finally:
-            ended.set()
 
 
 @contextmanager
@@ -114,8 +112,7 @@ def bar(*, is_quiet: bool = False) -> Iterator[Reporter]:
         yield Silent()
         return
     if not sys.stderr.isatty():
-        lines = Lines()
-        with lines.reminding():
+        with Lines().ticking() as lines:
             yield lines
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

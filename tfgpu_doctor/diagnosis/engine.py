@@ -24,7 +24,17 @@ from msgspec.structs import replace
 from tfgpu_doctor.diagnosis.arranging import Found, arrange, with_possible
 from tfgpu_doctor.diagnosis.asked import only_asked
 from tfgpu_doctor.diagnosis.judging import Candidate, Judged, hypotheses, judge
-from tfgpu_doctor.diagnosis.likeliest import Open, as_possible, doubted, likeliest, read, suggested, tells_enough, weigh
+from tfgpu_doctor.diagnosis.likeliest import (
+    Open,
+    Text,
+    as_possible,
+    doubted,
+    likeliest,
+    read,
+    suggested,
+    tells_enough,
+    weigh,
+)
 from tfgpu_doctor.diagnosis.verified import contradicted_as_warnings
 from tfgpu_doctor.diagnosis.without_gpu import as_notes, where_a_gpu_is_wanted
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -70,12 +80,7 @@ def diagnose(
     likely: dict[str, float] = {}
     text = read(context)
     if text:
-        likely = weigh(text, certain, opened)
-        while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
-            judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
-            certain, opened = holding(judged, context)
-            likely = weigh(text, certain, opened)
-        opened = likeliest(text, likely, certain, [*suggested(text, opened)], judged, context)
+        judged, certain, opened, likely = _weighed(text, judged, certain, opened, context)
     elif not context.probed:
         opened = [one for one in opened if not one[1].by_value_alone]
     possible = _to_decide(
@@ -92,6 +97,18 @@ def diagnose(
         possible,
     )
     return Diagnosis(findings, tuple(_undetermined(judged, {finding.id for finding in findings})))
+
+
+def _weighed(
+    text: Text, judged: list[Judged], certain: list[Found], opened: list[Open], context: Context
+) -> tuple[list[Judged], list[Found], list[Open], dict[str, float]]:
+    """What holds in a text and what may, once what its words speak against is doubted, and how likely each is."""
+    likely = weigh(text, certain, opened)
+    while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
+        judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
+        certain, opened = holding(judged, context)
+        likely = weigh(text, certain, opened)
+    return judged, certain, likeliest(text, likely, certain, [*suggested(text, opened)], judged, context), likely
 
 
 def _undetermined(judged: Iterable[Judged], ids: set[str]) -> Iterator[Undetermined]:
@@ -132,20 +149,20 @@ def _to_decide(
     """
     own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
     undecided = [one.id for one in possible if not any(fix.decides for fix in one.fixes)]
-    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
-    left = tuple(dict.fromkeys(command for one in undecided for command in judged[one].asks if command not in asked))
-    shared = () if context.probed else (_deciding(left, own),)
-    tried = possible[:1] if not any(map(_is_problem, certain)) else []
+    shared = () if context.probed else (_deciding(_commands_of(undecided, judged, own), own),)
+    repairs = [tuple(_words(one)) for one in possible]
+    if possible and not any(map(_is_problem, certain)):
+        repairs[0] = _repair(possible[0], judged[possible[0].id].declared, context)
     return [
-        replace(
-            one,
-            fixes=(
-                *(_repair(one, judged[one.id].declared, context) if one in tried else _words(one)),
-                *(shared if one.id in undecided else ()),
-            ),
-        )
-        for one in possible
+        replace(one, fixes=(*fixes, *(shared if one.id in undecided else ())))
+        for one, fixes in zip(possible, repairs, strict=True)
     ]
+
+
+def _commands_of(undecided: list[str], judged: dict[str, Judged], own: list[Fix]) -> tuple[str, ...]:
+    """The commands that decide on these findings, each once, without those that a fix has already."""
+    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
+    return tuple(dict.fromkeys(one for finding in undecided for one in judged[finding].asks if one not in asked))
 
 
 def _is_problem(one: Finding) -> bool:

@@ -92,6 +92,12 @@ def judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ..
     return replace(judged, candidates=(*judged.candidates, Candidate(reported))) if reported else judged
 
 
+def signs_that_show(declared: Declaration, context: Context) -> list[Sign]:
+    """The signs of a finding that show it in these facts."""
+    over_facts, over_messages = _outcomes(declared, context)
+    return [sign for sign, outcome in (*over_facts, *over_messages) if isinstance(outcome, Problem)]
+
+
 def _outcomes(declared: Declaration, context: Context) -> tuple[list[_Outcome], list[_Outcome]]:
     """Of the signs over facts and over messages; where probes looked, a conclusive one overrules printed lines."""
     signs = [sign for sign in declared.signs if _is_asked(sign, context)]

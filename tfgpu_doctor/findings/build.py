@@ -72,7 +72,7 @@ def release_without_cuda(
         severity=_severity(messages),
         evidence=(found,),
         fixes=(
-            *use_wsl(context),
+            *context.remedies.use_wsl(),
             Fix(
                 text="Or stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
                 commands=(
@@ -82,20 +82,6 @@ def release_without_cuda(
             ),
         ),
     )
-
-
-def use_wsl(context: Context) -> Iterator[Fix]:
-    """Install WSL2, and there what a plan ranks first for this GPU."""
-    wsl = context.remedies.in_wsl
-    text, first = "Use WSL2: install it, and restart Windows", "wsl --install"
-    if row := wsl.release:
-        # the recipe of the plan: for some releases it is more than one installation
-        ways = wsl.installation(row).commands
-        recipe = ways.get("pip") or next(iter(ways.values()), ())
-        yield Fix(text=f"{text}; the rest in the terminal of WSL2", commands=(first, *recipe))
-    else:
-        yield Fix(text=text, commands=(first,))
-        yield from wsl.beside_the_wheels("in the terminal of WSL2")[:1]
 
 
 @in_manifests(WINDOWS_NATIVE)

@@ -322,9 +322,9 @@ def _why_nothing(view: PlannedEnvironment, release: Release, *, runtime_only: bo
 
 
 def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
-    """The line with its extra, or of a release that has one; where no GPU is meant, no other release."""
+    """The line with its extra; another release only where a GPU is meant and the extra of this one is broken."""
     better = with_extra(view, release) if release.extra else replacement(view)
-    if not view.wants_gpu and not _keeps_release(better, tensorflow, release):
+    if not (view.wants_gpu and release.extra) and not _keeps_release(better, tensorflow, release):
         yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
     elif better and better != tensorflow.text:
         yield write_tensorflow(tensorflow, better)

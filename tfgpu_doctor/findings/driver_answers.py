@@ -12,6 +12,7 @@ from tfgpu_doctor.records.report import Evidence, Fix
 
 # CUresult (cuda.h); a crash is minus the number of its signal, and TensorFlow 1.0 prints -1 of the stub
 STUB_LIBRARY = (34, -1)
+OUT_OF_MEMORY = 2  # of the machine or of addresses: cuInit allocates nothing on a GPU
 # what TensorFlow gives for cuInit when it cannot open libcuda (CUDA_ERROR_SHARED_OBJECT_INIT_FAILED)
 LIBCUDA_NOT_OPENED = 303
 COMPATIBILITY_REFUSED = 804
@@ -38,6 +39,11 @@ DEVICE_NODES = Fix(
 RELOAD_UVM = Fix(
     text="After suspend, an update or a crash in the driver: reload nvidia-uvm while nothing uses the GPU",
     commands=("sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm",),
+)
+MEMORY_OF_PROCESS = Fix(
+    text="See the limit of the address space, which must be unlimited, and the free memory, in the shell or job that "
+    "starts the program",
+    commands=("ulimit -v", "free -m"),
 )
 FABRIC_MANAGER = Fix(
     text="On a machine with NVSwitch: start the Fabric Manager of exactly the driver's version",

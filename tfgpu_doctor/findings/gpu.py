@@ -131,6 +131,7 @@ _EVERY_CAUSE = (
     *("driver.*", "gpu.none", "gpu.hidden", "gpu.arch-*", "gpu.fault", "gpu.mig", "container.*", "wsl.*"),
     # files and packages that are missing (tf.install-damaged) hide a GPU only through CUDA, cuDNN or the import
     *("cuda.*", "cudnn.*", "tf.[!i]*", "tf.import-*", "memory.*"),
+    "env.address-space-limit",
 )
 
 NOT_VISIBLE = finding(

@@ -259,6 +259,7 @@ def hang_message(messages: MessageLog) -> Problem | None:
 _CAUSES = (
     *("tf.abi-*", "tf.glibc-too-old", "tf.import-avx", "tf.import-dll", "tf.shadowed", "tf.package-conflict"),
     *("tf.package-removed", "tf.install-damaged", "env.pythonpath", "cuda.*", "cudnn.*"),
+    "env.address-space-limit",
 )
 
 

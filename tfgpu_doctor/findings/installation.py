@@ -54,12 +54,10 @@ def files_differ_from_record(
     intruders = {other for one in wanted if (other := _same_files_by(one.name, packages))}
     lost = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
     # `strip` makes libraries smaller, and leaves them in order
-    fails = any(one.missing for one in wanted) or bool(intruders) or _stops(phases or ())
+    fails = bool(intruders) or any(one.missing for one in wanted) or _stops(phases)
     missing = [path for one in wanted for path in one.missing]
-    instead = (
-        *_loaded_instead(missing, loader_loaded or (), cudnn_installed or (), context.source("loader.loaded")),
-        *_ptxas_instead(missing, ptxas or ()),
-    )
+    loaded = _loaded_instead(missing, loader_loaded, cudnn_installed, context.source("loader.loaded"))
+    instead = (*loaded, *_ptxas_instead(missing, ptxas))
     return Problem(
         title=f"{_what(wanted)} of {lost}{' and others' if len(wanted) > 3 else ''}",
         cause=_cause(sorted(intruders), [line.saw for line in instead]),
@@ -69,20 +67,20 @@ def files_differ_from_record(
     )
 
 
-def _ptxas_instead(missing: list[str], ptxas: tuple[XlaFile, ...]) -> Iterator[Evidence]:
+def _ptxas_instead(missing: list[str], ptxas: tuple[XlaFile, ...] | None) -> Iterator[Evidence]:
     """Yield the ptxas that XLA uses in place of a missing one."""
-    usable = next((file for file in ptxas if file.problem is None), None)
+    usable = next((file for file in ptxas or () if file.problem is None), None)
     if usable and any(path.rpartition("/")[2] == "ptxas" for path in missing):
         yield evidence(f"ptxas{f' {usable.version}' if usable.version else ''} is used instead", usable.path)
 
 
 def _loaded_instead(
-    missing: list[str], loaded: tuple[str, ...], cudnns: tuple[CudnnFile, ...], source: str
+    missing: list[str], loaded: tuple[str, ...] | None, cudnns: tuple[CudnnFile, ...] | None, source: str
 ) -> Iterator[Evidence]:
     """Yield the libraries of the same names that were loaded in place of missing ones: another release, most likely."""
     for name in (path.rpartition("/")[2] for path in missing if ".so" in path):
-        for path in (path for path in loaded if path.rpartition("/")[2].startswith(name)):
-            version = _version_of_file(path, cudnns)
+        for path in (path for path in loaded or () if path.rpartition("/")[2].startswith(name)):
+            version = _version_of_file(path, cudnns or ())
             yield evidence(f"{path}{f' ({version})' if version else ''} is loaded instead", source)
 
 
@@ -101,8 +99,8 @@ def _same_folder(folder: str) -> tuple[str, ...]:
     return folder, folder.removeprefix("/usr"), f"/usr{folder}"
 
 
-def _stops(phases: tuple[Phase, ...]) -> bool:
-    return any(phase.outcome in ("raised", "died") for phase in phases)
+def _stops(phases: tuple[Phase, ...] | None) -> bool:
+    return any(phase.outcome in ("raised", "died") for phase in phases or ())
 
 
 def _is_used(name: str, release: Release | None) -> bool:
@@ -171,7 +169,7 @@ def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Pa
     needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
     named = list(dict.fromkeys(one.name for _, one in needed or absent))
     release = f"{tensorflow.name} {tensorflow.version}"
-    again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}")
+    again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}", *named)
     source = context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
@@ -195,11 +193,11 @@ def module_reported_missing(
         return None
     module = seen[0].values["module"]
     name = _DISTRIBUTIONS.get(module, module.replace("_", "-"))
-    wanted = f"tensorflow=={tensorflow_version}" if tensorflow_version else name
+    wanted = (f"tensorflow=={tensorflow_version}", name) if tensorflow_version else (name,)
     more = "; the release of TensorFlow stays the same" if tensorflow_version else ""
     return Problem(
         title=f"{name}, which TensorFlow requires, is not installed",
         cause=_IMPORTED,
         evidence=message_evidence(*seen),
-        fixes=(Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(wanted)),),
+        fixes=(Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(*wanted)),),
     )

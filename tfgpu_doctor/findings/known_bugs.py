@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.findings.build import use_wsl
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
@@ -109,7 +108,7 @@ def dependency_not_on_index(context: Context, messages: MessageLog) -> Problem |
             title=f"The extra and-cuda needs {package}, which does not exist for Windows",
             cause="TensorFlow 2.11 and later have no GPU support on native Windows, and so no CUDA packages there",
             evidence=message_evidence(*seen),
-            fixes=tuple(use_wsl(context)),
+            fixes=tuple(context.remedies.use_wsl()),
         )
     return Problem(
         title=f"The index has no {package} of the required version",

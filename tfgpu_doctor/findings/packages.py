@@ -21,7 +21,7 @@ from tfgpu_doctor.findings.pip_answers import ended_on_macos, newest_minor, offe
 from tfgpu_doctor.findings.planned_wheels import no_release, without_wheels
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.constraints import best_release, span
+from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.file_edits import replacement, write_python, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -329,7 +329,7 @@ def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | No
     """The same release as `tensorflow`; another one only where none is asked for by its number."""
     row = _renamed(view, one)
     if row and view.pythons and not set(view.pythons) & set(row.python):
-        yield Fix(f"Use Python {span(row.python)}: tensorflow {row.version} has wheels for these")
+        yield write_python(view, row.python)
     elif row:
         yield write_tensorflow(one, f"tensorflow{one.specifier}")
     elif better and pinned(one) is None:

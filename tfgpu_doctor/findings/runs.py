@@ -29,6 +29,8 @@ RUN_FAILED = finding(
         "memory.*",
         "xla.*",
         "env.gpu-thread-mode",
+        "env.address-space-limit",
+        "env.tmpdir-unwritable",
         "tf.shadowed",
         "tf.install-damaged",
         "tf.package-conflict",

@@ -12,7 +12,7 @@ from tfgpu_doctor.fleet.distil import LONGEST_NAME, DistilError, Distiller
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.fleet.results import Gathered, NamedBy, Result
 from tfgpu_doctor.fleet.unwrapping import Absent, Document, LeftOut, documents
-from tfgpu_doctor.records.printable import cut
+from tfgpu_doctor.records.printable import cut, utf8
 from tfgpu_doctor.records.report import ReportError, schema_of, without_mark
 from tfgpu_doctor.records.units import count
 
@@ -119,7 +119,7 @@ class Gathering:
     def _add(self, document: Document, file: str, *, whole: bool = False, number: int = 0, inner: bool = False) -> None:
         try:
             envelope, data = "", document.data
-            if NODE_SCHEMA.encode() in data[:200]:
+            if utf8(NODE_SCHEMA) in data[:200]:
                 wrapped = msgspec.json.decode(data, type=NodeResult)
                 envelope, data = cut(wrapped.node, LONGEST_NAME) or "unnamed", bytes(wrapped.result)
                 if data == bytes(NO_RESULT):
@@ -178,7 +178,7 @@ def _within(data: bytes, depth: int = 4) -> list[bytes]:
         return []
     try:
         if data[:1] == b'"':
-            lines = msgspec.json.decode(data, type=str).encode("utf-8", "replace").split(b"\n")
+            lines = utf8(msgspec.json.decode(data, type=str)).split(b"\n")
             return [one.data for one in documents(lines) if isinstance(one, Document) and _OURS[0] in one.data]
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

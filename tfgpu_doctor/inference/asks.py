@@ -15,6 +15,8 @@ _ASKS = {
     "host.libc": "ldd --version",
     "host.cpu_flags": "lscpu",
     "host.shm": "df -h /dev/shm",
+    "host.address_space_limit": "ulimit -v",
+    "host.temporary_folder": 'ls -ld "${TMPDIR:-/tmp}"',
     "host.pci_gpus": "lspci -nn | grep -i nvidia",
     "host.container": "tfgpu doctor",
     "driver.version": "nvidia-smi",
@@ -50,6 +52,7 @@ _ASKS = {
 # Microsoft, "WMI command line (WMIC) utility deprecation": Windows 11 24H2 comes without wmic
 _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to ask for
     **dict.fromkeys(("host.kernel", "host.distribution", "host.libc", "host.shm", "driver.xid_events")),
+    **dict.fromkeys(("host.address_space_limit", "host.temporary_folder")),
     **dict.fromkeys(("driver.kernel_module", "driver.kernel_module_loaded")),
     "host.cpu_flags": 'powershell -Command "(Get-CimInstance Win32_Processor).Name"',
     "host.pci_gpus": 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"',

@@ -33,6 +33,7 @@ from tfgpu_doctor.records.facts import (
     Facts,
     Host,
     Known,
+    Limit,
     Message,
     Package,
     Python,
@@ -40,6 +41,7 @@ from tfgpu_doctor.records.facts import (
     Unknown,
     value_or,
 )
+from tfgpu_doctor.records.units import KIB
 
 T = TypeVar("T")
 _ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
@@ -146,7 +148,17 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         cpu_flags=_of(system.cpu_flags),
         container=container,
         pci_gpus=cards(text, matrix),
+        address_space_limit=_address_space(text),
     )
+
+
+def _address_space(text: ParsedText) -> Fact[Limit]:
+    """The last limit that is shown or set; `ulimit -v NUMBER` sets the hard limit, too."""
+    for message in reversed(text.messages_of("address-space-limit")):
+        values = message.values
+        size = int(values["bytes"]) if "bytes" in values else int(values.get("kib") or values["set"]) * KIB
+        return Known(Limit(size, size if "set" in values else None), f"line {message.line}")
+    return NOT_IN_TEXT
 
 
 def _as_written(stated: Statement) -> str:
@@ -200,10 +212,7 @@ def _platform(text: ParsedText) -> Fact[str]:
     image = text.hints.image
     if image and text.hints.os == "windows" and text.hints.starts and holds_tensorflow(image):
         return Known("linux_x86_64", f"the image {image}", "inferred")
-    stated = " ".join(one.raw for one in text.all_stated("os")).lower()
-    machine = text.system.machine.value if text.system.machine else ""
-    named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
-    arm = bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
+    arm = _is_arm(text)
     platform = {
         "windows": "windows_amd64",
         "macos": "macos_arm64" if arm else "macos_x86_64",
@@ -213,6 +222,13 @@ def _platform(text: ParsedText) -> Fact[str]:
         if text.hints.os
         else Known(platform, "assumed, for the text does not say", "inferred")
     )
+
+
+def _is_arm(text: ParsedText) -> bool:
+    stated = " ".join(one.raw for one in text.all_stated("os")).lower()
+    machine = text.system.machine.value if text.system.machine else ""
+    named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
+    return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
 
 
 def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:

@@ -18,7 +18,7 @@ from tfgpu_doctor.install.interpreters import Interpreters
 from tfgpu_doctor.install.records import Package
 from tfgpu_doctor.install.variables import of_children
 from tfgpu_doctor.plan.answers import Question
-from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.records.printable import clean, utf8
 from tfgpu_doctor.records.report import EXIT_UNKNOWN
 from tfgpu_doctor.records.resolution import Answer
 
@@ -78,7 +78,7 @@ class Resolver:
         with TemporaryDirectory(prefix="tfgpu-resolve-") as folder:
             wanted = Path(folder, "requirements.txt")
             try:
-                writing.replace(str(wanted), "".join(f"{one}\n" for one in question.requirements).encode())
+                writing.replace(str(wanted), utf8("".join(f"{one}\n" for one in question.requirements)))
             except OSError as error:
                 raise ResolverError(f"{folder} cannot be written: {error.strerror}") from error
             commands = Commands(of_children(self._environ, os.getcwd(), folder))

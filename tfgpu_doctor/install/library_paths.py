@@ -23,6 +23,7 @@ from tfgpu_doctor.plan.library_links import COMPILER, Links, StartLine, library_
 from tfgpu_doctor.probes.elf import Elf
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.loader import caller_of
+from tfgpu_doctor.records.printable import utf8
 
 _LIMIT = 32 << 20  # bytes of RECORD; that of TensorFlow 2.21 has 3 MB
 
@@ -39,7 +40,7 @@ class _Lacking:
 
     def make(self) -> None:
         if self.text:
-            writing.replace(str(self.path), self.text.encode())
+            writing.replace(str(self.path), utf8(self.text))
             return
         self.path.unlink(missing_ok=True)  # a dangling link
         self.path.symlink_to(self.target)
@@ -114,4 +115,4 @@ def _record(site: Path, release: Release, paths: Sequence[Path]) -> None:
     rows = io.StringIO()
     csv.writer(rows, lineterminator="\n").writerows((path.relative_to(site).as_posix(), "", "") for path in paths)
     old = read_whole(record, _LIMIT)
-    writing.replace(record, old + (b"" if old.endswith(b"\n") else b"\n") + rows.getvalue().encode())
+    writing.replace(record, old + (b"" if old.endswith(b"\n") else b"\n") + utf8(rows.getvalue()))

@@ -31,7 +31,7 @@ from tfgpu_doctor.install.records import LOCK, MANIFEST, REPORT, SCHEMA, Manifes
 from tfgpu_doctor.install.resolved import lock_text, with_archives
 from tfgpu_doctor.install.variables import dropped, of_children
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.printable import clean_lines, without_commands
+from tfgpu_doctor.records.printable import clean_lines, utf8, without_commands
 from tfgpu_doctor.records.report import Tool as Program
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.records.versions import minor
@@ -163,7 +163,7 @@ class Making:
         self.watcher.phase(f"creating the environment with {tool.method} and {made_with}", PHASES["environment"])
         tool.create(self.commands, prefix, interpreter)
         requirements = self.choice.requirements(python)
-        wanted = self._write(_WANTED, "".join(f"{one}\n" for one in requirements).encode())
+        wanted = self._write(_WANTED, utf8("".join(f"{one}\n" for one in requirements)))
         packages: tuple[Package, ...] = ()
         if requirements:
             label = "choosing the packages" + (", which pip downloads for that" if tool.method != "uv" else "")
@@ -195,13 +195,13 @@ class Making:
         prefix, packages = resolution.prefix, resolution.packages
         if isinstance(tool, tools.Conda) and not resolution.requirements:
             packages, text = tool.listed(self.commands, prefix)
-            self._write(LOCK, text.encode())
+            self._write(LOCK, utf8(text))
             return packages
         what = count(len(packages), "package")
         platform = resolution.choice.release.platform
         built = self.choice.source_only(minor(resolution.python))
         text = lock_text(packages, python=resolution.python, platform=platform)
-        lock = self._write(LOCK, text.encode())
+        lock = self._write(LOCK, utf8(text))
         self._installing(what, 0.0)
         counted = _Counted(packages, lambda done, name: self._installing(what, done, name))
         tool.install(self.commands, prefix, lock, counted.look, built)
@@ -296,6 +296,6 @@ def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:
     with suppress(OSError):
         for path in log_paths(prefix):
             with suppress(FileExistsError):
-                writing.create(str(path), text.encode("utf-8", "replace"))
+                writing.create(str(path), utf8(text))
                 return path
     return None

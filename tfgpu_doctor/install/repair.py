@@ -36,6 +36,7 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
 from tfgpu_doctor.records.distributions import ANY
+from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import Facts, Known, map_fact, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity
 
@@ -251,7 +252,7 @@ class Repairing:
         added: tuple[Added, ...] = ()
         try:
             if action.commands:
-                writing.replace(pending, msgspec.json.encode(action))
+                writing.replace(pending, compact(action))
                 self._tried.discard(("paths", ()))
                 if not self._install(action):
                     os.unlink(pending)

@@ -20,6 +20,7 @@ from tfgpu_doctor.install.resolved import lock_text
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.facts import Package as Distribution
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import Severity
 from tfgpu_doctor.records.report import Tool as Program
 
@@ -94,7 +95,7 @@ def _write_lock(prefix: Path, manifest: Manifest, facts: Facts) -> None:
     else:
         platform = value_or(facts.python.wheel_platform, "this platform")
         text = lock_text(manifest.packages, python=manifest.python, platform=platform)
-    writing.replace(path, text.encode())
+    writing.replace(path, utf8(text))
 
 
 def write_log(repairing: Repairing, message: str) -> Path | None:
@@ -103,7 +104,7 @@ def write_log(repairing: Repairing, message: str) -> Path | None:
     with suppress(OSError):
         if repairing.commands.log:
             text = "".join([f"{now()}\n", *repairing.commands.log, message, "\n"])
-            writing.replace(str(path), text.encode("utf-8", "replace"))
+            writing.replace(str(path), utf8(text))
             return path
     return None
 

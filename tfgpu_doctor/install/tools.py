@@ -22,6 +22,7 @@ from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pip
 from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.install_commands import PIP_OF_OLD_PYTHONS
 from tfgpu_doctor.probes import programs
+from tfgpu_doctor.records.printable import utf8
 
 _WHEELS = ("--only-binary", ":all:")
 _TAGS = Version("20.3")  # the first pip that knows manylinux_2_17 and later (PEP 600)
@@ -158,7 +159,7 @@ class Conda(Pip):
         """What conda has installed, and a lock file for conda."""
         argv = [self._conda, "list", "--prefix", str(prefix)]
         found = commands.run("listing the packages", [*argv, "--json"])
-        return _parsed(of_conda_list, found.encode()), commands.run(
+        return _parsed(of_conda_list, utf8(found)), commands.run(
             "writing the lock file", [*argv, "--explicit", "--md5"]
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfgpu_doctor.integrations.pytest_gpus import Machine, usable
+from tfgpu_doctor.records.printable import utf8
 
 if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Gpu
@@ -91,7 +92,7 @@ def shared(folder: str) -> Machine:
         if os.path.exists(result):
             return Machine.decode(reading.read_whole(result, _LARGEST).decode())
         machine = examine()
-        writing.replace(result, machine.encode().encode())
+        writing.replace(result, utf8(machine.encode()))
         return machine
     finally:
         claim.release()

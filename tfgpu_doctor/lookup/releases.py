@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import structs
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, kernels_for
+from tfgpu_doctor.matrix.compatibility import (
+    driver_branches,
+    driver_reaches,
+    drives,
+    kernels_for,
+    oldest_driver,
+)
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.schema import PLATFORMS
 from tfgpu_doctor.records.facts import Record
@@ -88,11 +94,11 @@ def _checks(matrix: Matrix, filters: Filters) -> list[Callable[[Release], bool]]
         line = minor(cudnn)  # rows have major and minor
         checks.append(lambda row: row.cudnn is not None and same_as_far_as_given(row.cudnn, line))
     if driver is not None:
-        checks.append(lambda row: driver_runs(row, driver, wsl2=filters.wsl2))
+        checks.append(lambda row: driver_runs(matrix, row, driver, filters))
     for card in cards(matrix, filters):
         first, last = driver_branches(matrix, card, filters.gpu)
         checks.append(lambda row, card=card: _runs_here(matrix, row, card, filters))  # type: ignore[misc]
-        checks.append(lambda row, first=first, last=last: _drivable(row, filters, first, last))  # type: ignore[misc]
+        checks.append(lambda row, first=first, last=last: _drivable(matrix, row, filters, first, last))  # type: ignore[misc]
     return checks
 
 
@@ -122,22 +128,22 @@ def same_as_far_as_given(version: str, wanted: str) -> bool:
     return have[: len(asked)] == asked
 
 
-def min_driver(row: Release, *, wsl2: bool = False) -> str | None:
-    """The oldest driver that a release runs on, on its own platform; None: unknown, or no GPU build."""
-    return row.min_driver_windows if wsl2 or row.platform.startswith("windows") else row.min_driver_linux
+def min_driver(matrix: Matrix, row: Release, filters: Filters) -> str | None:
+    """The oldest driver that a release runs on, on its own platform and the GPU asked for; None: unknown."""
+    return oldest_driver(row, cards(matrix, filters), windows=filters.wsl2 or row.platform.startswith("windows"))
 
 
-def driver_runs(row: Release, driver: str, *, wsl2: bool = False) -> bool:
+def driver_runs(matrix: Matrix, row: Release, driver: str, filters: Filters) -> bool:
     """Whether a driver is known to run a release."""
-    minimum = min_driver(row, wsl2=wsl2)
+    minimum = min_driver(matrix, row, filters)
     return minimum is not None and driver_reaches(driver, minimum)
 
 
-def _drivable(row: Release, filters: Filters, first: str | None, last: str | None) -> bool:
+def _drivable(matrix: Matrix, row: Release, filters: Filters, first: str | None, last: str | None) -> bool:
     """Whether the driver knows the card; without one, whether any driver that does is new enough for the release."""
     if filters.driver is not None:
         return drives(filters.driver, first, last)
-    needed = min_driver(row, wsl2=filters.wsl2)
+    needed = min_driver(matrix, row, filters)
     return needed is None or drives(needed, None, last)
 
 

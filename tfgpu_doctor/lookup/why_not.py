@@ -17,7 +17,14 @@ from tfgpu_doctor.lookup.releases import (
     releases,
     same_as_far_as_given,
 )
-from tfgpu_doctor.matrix.compatibility import cudnn_floor, driver_branches, driver_reaches, drives, kernels_for
+from tfgpu_doctor.matrix.compatibility import (
+    cudnn_floor,
+    driver_branches,
+    driver_reaches,
+    drives,
+    kernels_for,
+    why_driver,
+)
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, span
@@ -37,7 +44,7 @@ def _clauses(matrix: Matrix, row: Release, filters: Filters) -> Iterator[str]:
     yield from _not_built_for(row, filters)
     if filters.python is not None and filters.python not in row.python:
         yield f"no wheel for Python {filters.python}: {span(row.python)}"
-    yield from _driver(row, filters)
+    yield from _driver(matrix, row, filters)
     for card in cards(matrix, filters):
         yield from _card(matrix, row, card, filters)
 
@@ -49,18 +56,19 @@ def _not_built_for(row: Release, filters: Filters) -> Iterator[str]:
             yield f"built for {name} {built or 'that is unknown'}, not {wanted}"
 
 
-def _driver(row: Release, filters: Filters) -> Iterator[str]:
-    needed = min_driver(row, wsl2=filters.wsl2)
+def _driver(matrix: Matrix, row: Release, filters: Filters) -> Iterator[str]:
+    needed = min_driver(matrix, row, filters)
     if filters.driver is not None and (needed is None or not driver_reaches(filters.driver, needed)):
-        yield f"CUDA {row.cuda} needs driver {needed or 'that is unknown'} or newer, not {filters.driver}"
+        why = why_driver(row, cards(matrix, filters))
+        yield f"{why} needs driver {needed or 'that is unknown'} or newer, not {filters.driver}"
 
 
 def _card(matrix: Matrix, row: Release, card: str, filters: Filters) -> Iterator[str]:
     first, last = driver_branches(matrix, card, filters.gpu)
-    needed, name = min_driver(row, wsl2=filters.wsl2), filters.gpu or card
+    needed, name = min_driver(matrix, row, filters), filters.gpu or card
     floor, how = cudnn_floor(matrix, row), kernels_for(matrix, row, card)
     if filters.driver is None and needed is not None and not drives(needed, None, last):
-        yield f"CUDA {row.cuda} needs driver {needed} or newer, and {last} is the last branch for {name}"
+        yield f"{why_driver(row, [card])} needs driver {needed} or newer, and {last} is the last branch for {name}"
     elif filters.driver is not None and not drives(filters.driver, first, last):
         yield f"driver {filters.driver} does not support {name}: {branches(first, last)} do"
     if floor and capability(card) < capability(floor):

@@ -66,6 +66,32 @@ def published_row(matrix: Matrix, version: Fact[str], platform: Fact[str], packa
     return Known(row, f"compat_matrix.yaml, {row.package} {row.version} on {row.platform}")
 
 
+def oldest_driver(row: Release, cards: Iterable[str] = (), *, windows: bool = False) -> str | None:
+    """The oldest driver that runs a release on these GPUs; None: unknown, or no GPU build.
+
+    For its CUDA by minor-version compatibility, and for what a GPU runs by PTX alone the driver that compiles it.
+
+    Args:
+        windows: the driver is that of Windows, which WSL2 uses as well.
+    """
+    least = row.min_driver_windows if windows else row.min_driver_linux
+    if least is None:
+        return None
+    ptx = [row.ptx_only[card] for card in cards if card in row.ptx_only]
+    compile_it = (one.min_driver_windows if windows else one.min_driver_linux for one in ptx)
+    return max((least, *filter(None, compile_it)), key=numbers)
+
+
+def why_driver(row: Release, cards: Iterable[str] = ()) -> str:
+    """What asks for the oldest driver of a release: its CUDA, or what it has for a GPU as PTX alone."""
+    by_ptx = {card: row.ptx_only[card] for card in cards if card in row.ptx_only}
+    card = max(by_ptx, key=lambda one: numbers(by_ptx[one].min_driver_linux or "0"), default=None)
+    if card is None or oldest_driver(row) == oldest_driver(row, [card]):
+        return f"CUDA {row.cuda}"
+    found = by_ptx[card]
+    return f"its PTX {found.isa} ({found.fat_binaries} of {found.of} fat binaries have no SASS for {card})"
+
+
 def driver_reaches(driver: str, minimum: str) -> bool:
     """Whether a driver is `minimum` or newer; a branch ("570", "570.86") stands for the newest of that branch."""
     have = numbers(driver)

@@ -24,13 +24,13 @@ from tfgpu_doctor.matrix.lint_tables import (
     toolkit_architectures,
 )
 from tfgpu_doctor.matrix.rows import concerns, within
-from tfgpu_doctor.matrix.schema import KnownIssue, LibrarySet, MatrixFile, ReleaseRow, Wheel
+from tfgpu_doctor.matrix.schema import Build, KnownIssue, LibrarySet, MatrixFile, ReleaseRow, Wheel
 from tfgpu_doctor.records.versions import major, minor, numbers
 
 TABLES = (
     "architectures", "peaks", "gpus", "pci_devices", "cuda", "cudnn", "official", "libraries", "known_issues",
     "instances", "containers", "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "log_lines",
-    "tensorflow",
+    "builds", "ptx", "tensorflow",
 )  # fmt: skip
 
 # table → the fields that tell its rows apart
@@ -42,6 +42,7 @@ _KEYS = {
     "containers": ("image", "tag"),
     "conda_forge": ("version", "platform"),
     "log_lines": ("file", "message"),
+    "ptx": ("isa",),
     "tensorflow": ("package", "version"),
     **dict.fromkeys(("cuda", "cudnn", "official", "jetpacks"), ("version",)),
     **dict.fromkeys(("nvidia", "packages"), ("package",)),
@@ -162,6 +163,42 @@ def gpu_wheels(data: MatrixFile) -> Iterator[str]:
             yield f"{name}.libraries: {wheel.libraries!r} is none of {', '.join(libraries)}"
 
 
+def builds(data: MatrixFile) -> Iterator[str]:
+    """What the libraries of a wheel say agrees with its row, and their PTX is of a known instruction set."""
+    wheels = {(row.package, row.version, name): one for row in data.tensorflow for name, one in row.wheels.items()}
+    isas = [row.isa for row in data.ptx]
+    for build in data.builds:
+        place = f"builds {build.platform}"
+        for isa in sorted({isa for part in build.parts for isa in part.ptx.values()}.difference(isas)):
+            yield f"{place}: PTX {isa} is none of {', '.join(isas)}"
+        for package, version in ((name, one) for name, every in build.releases.items() for one in every.split()):
+            wheel = wheels.get((package, version, build.platform))
+            if wheel is None or wheel.cuda is None:
+                yield f"{place}: {package} {version} has no wheel with CUDA"
+            else:
+                yield from (f"{place}: {package} {version}: {one}" for one in _differences(build, wheel))
+
+
+def _differences(build: Build, wheel: Wheel) -> Iterator[str]:
+    """The header of cuDNN is that of the same minor version; the fat binaries together have the wheel's lists."""
+    if build.cudnn and wheel.cudnn and build.cudnn != wheel.cudnn:
+        yield f"compiled with cuDNN {build.cudnn}, but its header is that of {wheel.cudnn}"
+    found = {one for part in build.parts for one in (*part.sass, *part.ptx)}
+    listed = {*wheel.sass, *wheel.ptx}
+    if build.parts and found != listed:
+        yield f"fat binaries for {', '.join(sorted(found))}, but the wheel lists {', '.join(sorted(listed))}"
+
+
+def ptx_versions(data: MatrixFile) -> Iterator[str]:
+    """A later instruction set came with a later toolkit, which is one of `cuda`."""
+    known = {row.version for row in data.cuda}
+    for row in data.ptx:
+        if row.cuda not in known:
+            yield f"ptx {row.isa}: CUDA {row.cuda} is none of {', '.join(known)}"
+    yield from _sorted("ptx", [row.isa for row in data.ptx], falling=True)
+    yield from _sorted("ptx, cuda", [row.cuda for row in data.ptx], falling=True)
+
+
 def cpu_wheels(data: MatrixFile) -> Iterator[str]:
     """A wheel without CUDA has nothing that belongs to CUDA."""
     for name, wheel in _wheels(data):
@@ -206,7 +243,7 @@ def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
 LINTERS: tuple[Linter, ...] = (
     sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
     instance_gpus, peak_rates, peak_products, cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names,
-    official, issues, package_requirements, log_lines,
+    official, issues, package_requirements, log_lines, builds, ptx_versions,
 )  # fmt: skip
 
 

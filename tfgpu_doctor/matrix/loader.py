@@ -23,6 +23,7 @@ from tfgpu_doctor.matrix.parsing import MatrixError, parse
 from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import (
     Architecture,
+    Build,
     CudaToolkit,
     CudnnRelease,
     KnownIssue,
@@ -265,6 +266,15 @@ class Matrix:
         return known
 
     @cached_property
+    def _builds(self) -> dict[tuple[str, str, str], Build]:
+        return {
+            (package, version, row.platform): row
+            for row in self.data.builds
+            for package, versions in row.releases.items()
+            for version in versions.split()
+        }
+
+    @cached_property
     def _rows(self) -> dict[str, list[ReleaseRow]]:
         rows: dict[str, list[ReleaseRow]] = {}
         for row in self.data.tensorflow:
@@ -276,7 +286,8 @@ class Matrix:
         if key not in self._releases:
             wheel = row.wheels[platform]  # type: ignore[index]  # a platform is a str to those who ask
             toolkit = self.cuda(wheel.cuda) if wheel.cuda else None
-            self._releases[key] = build_release(row, platform, wheel, self.data, toolkit)
+            build = self._builds.get(key) if row.source == "wheel" else None
+            self._releases[key] = build_release(row, platform, wheel, self.data, toolkit, build)
         return self._releases[key]
 
 

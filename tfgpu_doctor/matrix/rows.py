@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import field, structs
 
-from tfgpu_doctor.matrix.schema import CudaToolkit, KnownIssue, MatrixFile, OfficialRow, ReleaseRow, Wheel
+from tfgpu_doctor.matrix.schema import Build, CudaToolkit, KnownIssue, MatrixFile, OfficialRow, ReleaseRow, Wheel
 from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.versions import numbers
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
 BUILD_INFO = "tensorflow/python/platform/build_info.py"
-CUDNN_HEADER = "cudnn_version.h, or the exact pin of the extra"
+CUDNN_HEADER = "cudnn_version.h"
 DSO_LOADER = "dso_loader.h and cuda_config.h"
 
 
@@ -40,6 +41,21 @@ class Gpu(Record, frozen=True, kw_only=True):
     last_driver_branch: str | None = None  # None: unknown, or still supported
 
 
+class PtxOnly(Record, frozen=True, kw_only=True):
+    """What of a build a GPU runs by PTX alone, and the driver that compiles it.
+
+    A driver compiles PTX up to the instruction set of its own CUDA; minor-version compatibility does not help there
+    (CUDA Compatibility, "Minor Version Compatibility", limitations).
+    """
+
+    isa: str  # the newest instruction set among it, "8.5"
+    cuda: str  # the first toolkit with that
+    min_driver_linux: str | None
+    min_driver_windows: str | None  # for WSL2 as well
+    fat_binaries: int  # that have PTX and no SASS for the GPU
+    of: int
+
+
 class Release(Record, frozen=True, kw_only=True):
     """One TensorFlow package of one version on one platform."""
 
@@ -58,6 +74,7 @@ class Release(Record, frozen=True, kw_only=True):
     extra: str | None = None  # "and-cuda"
     min_driver_linux: str | None = None  # minor-version compatibility counted in
     min_driver_windows: str | None = None  # for WSL2 as well
+    ptx_only: dict[str, PtxOnly] = field(default_factory=dict)  # compute capability → where parts have no SASS for it
     numpy: str | None = None  # specifiers of the oldest Python's wheel
     protobuf: str | None = None
     keras: str | None = None
@@ -78,7 +95,12 @@ class Release(Record, frozen=True, kw_only=True):
 
 
 def build_release(
-    row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile, toolkit: CudaToolkit | None
+    row: ReleaseRow,
+    platform: str,
+    wheel: Wheel,
+    data: MatrixFile,
+    toolkit: CudaToolkit | None,
+    build: Build | None = None,
 ) -> Release:
     """Join a wheel's row with the tables it refers to."""
     official = next((one for one in data.official if row.version.startswith(one.version + ".")), None)
@@ -91,7 +113,7 @@ def build_release(
         platform=platform,
         gpu=wheel.cuda is not None,
         cuda=wheel.cuda,
-        cudnn=wheel.cudnn or (official.cudnn if official and wheel.cuda else None),
+        cudnn=(build and build.cudnn) or wheel.cudnn or (official.cudnn if official and wheel.cuda else None),
         python=wheel.python,
         sass=wheel.sass,
         ptx=wheel.ptx,
@@ -101,6 +123,7 @@ def build_release(
         extra=wheel.extra,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
         min_driver_windows=toolkit.oldest_driver_windows if toolkit else None,
+        ptx_only=dict(_ptx_only(data, build)) if build else {},
         numpy=bounds.numpy,
         protobuf=bounds.protobuf,
         keras=bounds.keras,
@@ -112,8 +135,29 @@ def build_release(
         yanked=wheel.yanked,
         released=row.released,
         known_issues=tuple(_issues(row, platform, wheel, data)),
-        sources=dict(_sources(row, wheel, bounds, data, toolkit, official)),
+        sources=dict(_sources(row, wheel, bounds, data, toolkit, official, build)),
     )
+
+
+def _ptx_only(data: MatrixFile, build: Build) -> Iterator[tuple[str, PtxOnly]]:
+    """For each compute capability the fat binaries that it runs by PTX alone."""
+    toolkits = {row.version: row for row in data.cuda}
+    first = {row.isa: toolkits[row.cuda] for row in data.ptx if row.cuda in toolkits}
+    total = sum(part.count for part in build.parts)
+    for card in (row.compute_capability for row in data.architectures):
+        alone = [(isa, part.count) for part in build.parts if (isa := part.compiled_for(card)) in first and isa]
+        if not alone:
+            continue
+        isa = max((isa for isa, _ in alone), key=numbers)
+        found = PtxOnly(
+            isa=isa,
+            cuda=first[isa].version,
+            min_driver_linux=first[isa].min_driver_linux,
+            min_driver_windows=first[isa].min_driver_windows,
+            fat_binaries=sum(count for _, count in alone),
+            of=total,
+        )
+        yield card, found
 
 
 def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
@@ -181,6 +225,7 @@ def _sources(
     data: MatrixFile,
     toolkit: CudaToolkit | None,
     official: OfficialRow | None,
+    build: Build | None,
 ) -> Iterator[tuple[str, str]]:
     if row.source != "wheel":
         for name in ("python", "gpu", "cuda", "cudnn", "sass", "ptx", "libraries"):
@@ -198,7 +243,9 @@ def _sources(
     for name in ("sass", "ptx"):
         yield name, f"{wheel.wheel}: " + (".nv_fatbin of its libraries" if wheel.kernels else BUILD_INFO)
     yield "libraries", f"{wheel.wheel}: {DSO_LOADER}"
-    if wheel.cudnn:
+    if build and build.cudnn:
+        yield "cudnn", f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
+    elif wheel.cudnn:
         yield "cudnn", f"{wheel.wheel}: {CUDNN_HEADER}"
     elif official:
         yield "cudnn", data.sources[official.source].title
@@ -208,3 +255,5 @@ def _sources(
         key = toolkit.minor_compat_source or toolkit.source
         yield "min_driver_linux", data.sources[key].title
         yield "min_driver_windows", data.sources[key].title
+    if build and build.parts:
+        yield "ptx_only", f"{wheel.wheel}: the fat binaries of its libraries"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 from msgspec import Meta, field
 
 from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.versions import numbers
+from tfgpu_doctor.records.versions import capability, numbers
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
 
@@ -221,6 +221,40 @@ class NvidiaPackage(Record, frozen=True, kw_only=True, omit_defaults=True):
     source: SourceKey = "wheel"
 
 
+class PtxIsa(Record, frozen=True, kw_only=True):
+    """A version of PTX's instruction set, and the first toolkit with it, whose driver compiles it."""
+
+    isa: Numbers
+    cuda: Numbers
+    source: SourceKey
+
+
+class FatBinaries(Record, frozen=True, kw_only=True):
+    """Fat binaries with the same contents."""
+
+    count: int
+    sass: tuple[Capability, ...]
+    ptx: dict[Capability, Numbers]  # → version of its instruction set, "8.5"
+
+    def compiled_for(self, compute_capability: str) -> str | None:
+        """The instruction set of the PTX that the driver compiles for a GPU; None: SASS runs on it, or nothing does."""
+        card = capability(compute_capability)
+        if any(capability(one)[0] == card[0] and capability(one) <= card for one in self.sass):
+            return None
+        below = [one for one in self.ptx if capability(one) <= card]
+        return self.ptx[max(below, key=capability)] if below else None
+
+
+class Build(Record, frozen=True, kw_only=True):
+    """What the libraries of wheels were compiled with. Derived by scripts/refresh_builds.py."""
+
+    releases: dict[Text, Text]  # package → versions with the same contents: "2.14.1 2.14.0"
+    platform: Platform
+    cudnn: Numbers | None  # that the binary compares with the loaded one; None: it was not found
+    parts: Rows[FatBinaries]
+    source: SourceKey = "wheel-binaries"
+
+
 class OfficialRow(Record, frozen=True, kw_only=True):
     """TensorFlow's own table of tested builds, Linux. The wheel wins; this fills in what no wheel says."""
 
@@ -346,4 +380,6 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     packages: Rows[PackageRow] = ()
     source_only: Rows[SourceOnly] = ()
     log_lines: Rows[LogMessage] = ()
+    builds: Rows[Build] = ()
+    ptx: Rows[PtxIsa] = ()
     tensorflow: Rows[ReleaseRow] = ()

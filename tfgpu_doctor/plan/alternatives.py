@@ -9,7 +9,7 @@ from dataclasses import replace
 from msgspec import structs
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, runs_on
+from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, oldest_driver, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import PlanRequest, branch_to_go_back_to, first_branch, last_branch, on_windows
@@ -17,7 +17,7 @@ from tfgpu_doctor.plan.install_commands import check_conda, list_gpus
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import capability, major, numbers
+from tfgpu_doctor.records.versions import capability, major, minor, numbers
 
 _DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhp]\d{1,3}\b|t4\b|k[2468]0|gh200|gb[23]00|l40s)", re.IGNORECASE)
 PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel
@@ -57,7 +57,7 @@ def _holds_kernels(request: PlanRequest, row: Container) -> bool:
     """Whether an image has kernels for every card, as far as its publisher or its CUDA says."""
     if request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
         return False
-    release = request.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
+    release = _wheel_in(request, row)
     if release and not _opens_its_cudnn(row, release):
         return False
     return all(_has_kernels_for(request.matrix, row, release, card) for card in request.target.capabilities)
@@ -108,15 +108,32 @@ def _driver_of(request: PlanRequest, row: Container) -> str | None:
             (toolkit.minor_compat_min_linux, toolkit.minor_compat_min_windows),
         )
         need = next((windows for linux, windows in pairs if windows and major(linux) == major(need)), need)
-    need = max([one for one in (need, first_branch(request)) if one], key=Version)
+    need = max([one for one in (need, first_branch(request), _driver_of_wheel(request, row)) if one], key=Version)
     last = last_branch(request)
     if last is None or int(major(need)) <= int(last):
         return need
     return last if last in _forward_compatible(request, row) else None
 
 
+def _wheel_in(request: PlanRequest, row: Container) -> Release | None:
+    """The published wheel in an image of TensorFlow's own."""
+    return request.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
+
+
+def _driver_of_wheel(request: PlanRequest, row: Container) -> str | None:
+    wheel = _wheel_in(request, row)
+    return oldest_driver(wheel, request.target.capabilities, windows=on_windows(request.target)) if wheel else None
+
+
 def _forward_compatible(request: PlanRequest, row: Container) -> tuple[str, ...]:
-    """Older driver branches that run an image by CUDA's forward compatibility: data-centre GPUs on Linux."""
+    """Older driver branches that run an image by CUDA's forward compatibility: data-centre GPUs on Linux.
+
+    The image brings the libcuda of its own CUDA, which compiles no PTX of a later one.
+    """
+    wheel = _wheel_in(request, row)
+    by_ptx = [one for card in request.target.capabilities if wheel and (one := wheel.ptx_only.get(card))]
+    if any(Version(minor(row.cuda)) < Version(one.cuda) for one in by_ptx):
+        return ()
     return row.data_center_branches if is_data_centre(request.target) and request.target.os == "linux" else ()
 
 
@@ -180,7 +197,7 @@ def _cuda_for(request: PlanRequest, row: CondaBuild) -> str | None:
     """The newest of its CUDA versions that the driver runs."""
     have = request.target.driver
     for cuda in sorted(row.cuda, key=Version, reverse=True):
-        need, last = _oldest_driver(request, cuda), last_branch(request)
+        need, last = _oldest_driver(request, row, cuda), last_branch(request)
         exists = last is None or need is None or int(major(need)) <= int(last)
         runs = have is None or (drives(have, first_branch(request), last) and need and driver_reaches(have, need))
         if exists and runs:
@@ -188,16 +205,19 @@ def _cuda_for(request: PlanRequest, row: CondaBuild) -> str | None:
     return None
 
 
-def _oldest_driver(request: PlanRequest, cuda: str) -> str | None:
+def _oldest_driver(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
+    """By minor-version compatibility; that of the CUDA itself where the generated kernels are PTX alone."""
     toolkit = request.matrix.cuda(cuda)
     if toolkit is None:
         return None
+    if any(all(not _same_major(one, card) for one in row.sass) for card in request.target.capabilities):
+        return toolkit.min_driver_windows if on_windows(request.target) else toolkit.min_driver_linux
     return toolkit.oldest_driver_windows if on_windows(request.target) else toolkit.oldest_driver_linux
 
 
 def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
     python = request.target.python if request.target.python in row.python else row.python[-1]
-    oldest = _oldest_driver(request, cuda)
+    oldest = _oldest_driver(request, row, cuda)
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
     limit = dropped_by(request.matrix, row.cudnn, cuda, request.target.capabilities)
     held = f" 'cudnn<{limit}'" if limit else ""

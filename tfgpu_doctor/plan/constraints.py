@@ -16,7 +16,9 @@ from tfgpu_doctor.matrix.compatibility import (
     driver_reaches,
     drives,
     extra_fails,
+    oldest_driver,
     runs_on,
+    why_driver,
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import NO_GLIBC, Target, from_facts
@@ -87,13 +89,12 @@ def _driver(request: PlanRequest, row: Release) -> Violation | None:
     """The driver runs its CUDA, and drives the cards at all."""
     need, last = driver_needed(request, row), last_branch(request)
     have = request.target.driver
+    why = f"driver {need} or newer, for {why_driver(row, request.target.capabilities)}"
     if need and last and int(major(need)) > int(last):
-        why = f"driver {need} or newer, for CUDA {row.cuda}"
         return Violation("driver", f"driver branch {last} is the last that supports this GPU", why, source(row, "cuda"))
     if have is None:
         return None
     if need and not driver_reaches(have, need):
-        why = f"driver {need} or newer, for CUDA {row.cuda}"
         first = first_branch(request)
         if first and need == first:
             why = f"driver {first} or newer, the first for this GPU"
@@ -196,9 +197,9 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
 
 
 def driver_needed(request: PlanRequest, row: Release) -> str | None:
-    """The oldest driver that runs the CUDA of a release and drives the cards."""
-    for_cuda = row.min_driver_windows if on_windows(request.target) else row.min_driver_linux
-    known = [one for one in (for_cuda, first_branch(request)) if one]
+    """The oldest driver that runs the CUDA of a release, compiles its PTX for the cards and drives them."""
+    of_release = oldest_driver(row, request.target.capabilities, windows=on_windows(request.target))
+    known = [one for one in (of_release, first_branch(request)) if one]
     return max(known, key=Version, default=None)
 
 

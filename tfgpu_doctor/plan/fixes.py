@@ -154,10 +154,11 @@ class Fixes:
 
     @property
     def tensorflow(self) -> tuple[str, ...]:
-        """What pip is asked for to get the one release of this report: never TensorFlow of any version."""
-        if row := self.release:
-            return self.installation(row).requirements
+        """What pip of this Python is asked for to get one release: never TensorFlow of any version."""
         target = from_facts(self.facts, self.matrix)
+        row = self.release
+        if row and target.python in (None, *row.python):
+            return self.installation(row).requirements
         rows = [one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow"]
         newest = next((one for one in rows if target.python in (None, *one.python)), rows[0])
         return (f"tensorflow=={self._installed_version() or newest.version}",)
@@ -175,6 +176,19 @@ class Fixes:
             python=Python(wheel_platform=Known("linux_x86_64", "WSL2")),
         )
         return Fixes(facts, self.matrix)
+
+    def use_wsl(self) -> Iterator[Fix]:
+        """Install WSL2, and there what a plan ranks first for this GPU."""
+        wsl = self.in_wsl
+        text, first = "Use WSL2: install it, and restart Windows", "wsl --install"
+        if row := wsl.release:
+            # the recipe of the plan: for some releases it is more than one installation
+            ways = wsl.installation(row).commands
+            recipe = ways.get("pip") or next(iter(ways.values()), ())
+            yield Fix(text=f"{text}; the rest in the terminal of WSL2", commands=(first, *recipe))
+        else:
+            yield Fix(text=text, commands=(first,))
+            yield from wsl.beside_the_wheels("in the terminal of WSL2")[:1]
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """Advise the one release of this report: the one that is there, or else the best; empty when none fits."""
@@ -216,7 +230,8 @@ class Fixes:
 
     def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
         """A new environment for a release that has no extra for CUDA, where some command brings it."""
-        if commands := self.installation(row).commands:
+        installation = self.installation(row)
+        if not installation.cuda_by_hand and (commands := installation.commands):
             yield Fix(text=text, commands=commands.get("conda") or next(iter(commands.values())))
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:

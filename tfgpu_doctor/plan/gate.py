@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec import structs
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -32,7 +32,7 @@ _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:t
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
 _RELEASE = re.compile(r"^(?:Or )?(?:[Ii]nstall|[Kk]eep) (?:TensorFlow )?(?P<release>\d+\.\d+\.\d+\S*?)[,:]?(?= |$)")
 _WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
-_BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|nvidia-[\w-]+-cu\d\d|=cuda\d|docker run|/cuda")
+_BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|-cu1\d\b|=cuda\d|docker run|/cuda")
 _OF_CMD = re.compile(r'^set "|^setx? \w+=|%\w+%|^cmd /c')
 _INSTALLS = re.compile(r"\b(?:pip|conda|mamba|micromamba|uv) (?:un)?(?:install|create|remove)\b|\buv (?:pip|venv)\b")
 _FROM_SCRATCH = re.compile(r"\bvenv\b|conda create|--force-reinstall|--upgrade")
@@ -134,7 +134,7 @@ def _requirements(command: str) -> Iterator[Requirement]:
     for word in words[words.index("install") + 1 :]:
         try:
             yield Requirement(word)
-        except InvalidRequirement:
+        except ValueError:
             continue
 
 
@@ -240,8 +240,8 @@ def refused(fix: Fix, situation: Situation) -> Reason | None:
 def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, ...]:
     """The fixes that nothing speaks against, the first of them as such."""
     situation = Situation(facts, matrix)
-    first, *others = [fix for fix in fixes if fix.decides or not refused(fix, situation)] or [None]
-    return () if first is None else (_as_first(first), *others)
+    left = [fix for fix in fixes if fix.decides or not refused(fix, situation)]
+    return (*map(_as_first, left[:1]), *left[1:])
 
 
 def _as_first(fix: Fix) -> Fix:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tfgpu_doctor.records.facts import Build, ComputeCheck, Package, TfDevice
+from tfgpu_doctor.records.printable import utf8
 
 PhaseName = Literal["interpreter", "packages", "import", "keras", "build", "devices", "details", "compute", "xla"]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
@@ -30,6 +31,7 @@ class Interpreter(Struct, frozen=True):
     platform: str
     machine: str
     sys_path: tuple[str, ...]
+    address_space: tuple[int, ...] = ()
 
 
 class Packages(Struct, frozen=True):
@@ -158,7 +160,7 @@ _DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 def parse_event(line: str) -> Event | None:
     """Read a line of the script; None for anything else that came through its standard output."""
     try:
-        event = _DECODER.decode(line.encode("utf-8", "replace"))
+        event = _DECODER.decode(utf8(line))
         if isinstance(event, End):
             answer = msgspec.convert(event.data, ANSWERS[event.phase]) if event.outcome == "ok" else None
             return msgspec.structs.replace(event, data=answer)

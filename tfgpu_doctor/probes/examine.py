@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ from tfgpu_doctor.probes import (
 )
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
+from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -136,6 +137,7 @@ def examine(
             host=msgspec.structs.replace(
                 here_found,
                 pci_gpus=named(here_found.pci_gpus, matrix),
+                address_space_limit=result.address_space_limit or here_found.address_space_limit,
                 startup_settings=settings_probe.result(),
             ),
             driver=driver_facts.driver,
@@ -177,16 +179,8 @@ def _encodable(facts: Facts) -> Facts:
     try:
         msgspec.json.encode(facts)
     except UnicodeEncodeError:
-        return msgspec.convert(_replaced(msgspec.to_builtins(facts)), Facts)
+        return msgspec.json.decode(compact(facts), type=Facts)
     return facts
-
-
-def _replaced(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_replaced(key): _replaced(item) for key, item in value.items()}
-    return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...]]:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.probes import cgroups, pci
+from tfgpu_doctor.probes import cgroups, limits, pci
 from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, text_fact, why
 from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.facts import Fact, Host, Known, Unknown, map_fact
@@ -48,6 +48,8 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
         cpu_quota=cgroups.cpu_quota(root),
         memory=_memory(root),
         memory_limit=cgroups.memory_limit(root),
+        address_space_limit=limits.address_space_limit(),
+        temporary_folder=limits.temporary_folder(environ, root),
         shm=_shm(root),
         container=container(root, environ),
         pci_gpus=pci.gpus(root, wsl=isinstance(system, Known) and system.value.startswith("wsl")),

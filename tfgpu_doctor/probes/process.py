@@ -29,6 +29,7 @@ from tfgpu_doctor.probes import descendants, launch
 from tfgpu_doctor.probes.exit_codes import signal_name
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.systems.job import Job
+from tfgpu_doctor.records.printable import utf8
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed
@@ -238,7 +239,7 @@ class Child:
     def send(self, text: str) -> None:
         """Write `text` to the child's standard input. Raises BrokenPipeError: the child is gone."""
         assert self.process.stdin is not None
-        self.process.stdin.write(text.encode())
+        self.process.stdin.write(utf8(text))
         self.process.stdin.flush()
 
     def wait(self, timeout: float) -> int | None:

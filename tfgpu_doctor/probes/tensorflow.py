@@ -25,7 +25,7 @@ from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript, died, killed
-from tfgpu_doctor.records.facts import Fact, Known, Python, TensorFlow
+from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
 from tfgpu_doctor.records.versions import at_least
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
@@ -68,6 +68,7 @@ class ProbeResult:
     tensorflow: TensorFlow
     loaded: Fact[tuple[str, ...]]  # CUDA libraries in the child's memory map
     cudnn_runtime: Fact[str]
+    address_space_limit: Fact[Limit] | None  # None: the child has not told it
     sys_path: tuple[str, ...]
     site_packages: tuple[str, ...]
     tensorflow_dir: str | None
@@ -279,6 +280,7 @@ class TensorFlowProbe:
             tensorflow=tensorflow_facts.tensorflow(self._transcript, ending, here.python),
             loaded=tensorflow_facts.loaded(self._transcript, ending),
             cudnn_runtime=tensorflow_facts.cudnn_runtime(self._transcript, ending),
+            address_space_limit=tensorflow_facts.address_space_limit(self._transcript, ending),
             sys_path=here.sys_path,
             site_packages=here.site_packages,
             tensorflow_dir=here.tensorflow_dir,
@@ -330,12 +332,12 @@ SITE_FOLDERS = ("site-packages", "dist-packages")
 
 
 def _why_not_started(executable: str, cwd: str | None, error: OSError) -> str:
-    if cwd is not None and not Path(cwd).is_dir():
+    if cwd is not None and not os.path.isdir(cwd):
         return f"no such folder to run in: {cwd}"
-    if Path(executable).is_dir():
+    if os.path.isdir(executable):  # False where a folder above it may not be entered
         return f"{executable} is a folder, not an interpreter"
     if isinstance(error, FileNotFoundError):
-        if Path(executable).exists():  # a script whose #! line names a missing interpreter, or a missing ELF loader
+        if os.path.exists(executable):  # a script whose #! line names a missing interpreter, or a missing ELF loader
             return f"cannot start {executable}: the interpreter that it needs itself is missing"
         return f"no such program: {executable}"
     return f"cannot start {executable}: {(error.strerror or str(error)).lower()}"

@@ -10,6 +10,7 @@ import msgspec
 
 from tfgpu_doctor.parsers.tools.tensorflow_build import library_version
 from tfgpu_doctor.probes.events import Built, Devices, Imported, Interpreter, Packages
+from tfgpu_doctor.probes.limits import as_limit
 from tfgpu_doctor.probes.transcript import Ending, Transcript, answer_of, describe_ending, log_lines, phases
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
@@ -17,6 +18,7 @@ from tfgpu_doctor.records.facts import (
     ComputeCheck,
     Fact,
     Known,
+    Limit,
     Package,
     Python,
     TensorFlow,
@@ -87,6 +89,14 @@ def sys_path(transcript: Transcript) -> tuple[str, ...]:
     """The folders that the interpreter imports from; empty when it has not answered."""
     end = transcript.ends.get("interpreter")
     return end.data.sys_path if end and end.data else ()
+
+
+def address_space_limit(transcript: Transcript, ending: Ending) -> Fact[Limit] | None:
+    """RLIMIT_AS of the child, which a script that starts its Python may have set; None where it has not told it."""
+    about: Fact[Interpreter] = answer_of(transcript, ending, "interpreter")
+    if isinstance(about, Unknown) or len(about.value.address_space) != 2:
+        return None
+    return as_limit(about.value.address_space, f"getrlimit(RLIMIT_AS) in {about.source}")
 
 
 def loaded(transcript: Transcript, ending: Ending) -> Fact[tuple[str, ...]]:

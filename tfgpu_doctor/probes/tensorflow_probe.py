@@ -113,8 +113,11 @@ def text_of(error: "BaseException") -> "str":
 
 
 def traceback_of(error: "BaseException") -> "List[str]":
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:  # what this script does is no clue
+        trace = trace.tb_next
     try:
-        text = "".join(apart(own("traceback").format_exception, type(error), error, error.__traceback__))
+        text = "".join(apart(own("traceback").format_exception, type(error), error, trace))
     except BaseException:  # as above: formatting runs the stranger's code
         return []
     return [line[:TEXT_LIMIT] for line in text.splitlines()[-TRACE_LINES:]]
@@ -185,7 +188,17 @@ def interpreter(_state: "State") -> "Data":
         "platform": sys.platform,
         "machine": os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", ""),
         "sys_path": list(folders()),
+        "address_space": address_space(),
     }
+
+
+def address_space() -> "List[int]":
+    """The soft and the hard limit of this process; nothing where there are none, as on Windows."""
+    try:
+        resource = own("resource")
+    except ImportError:
+        return []
+    return list(resource.getrlimit(resource.RLIMIT_AS))
 
 
 def kind_of_environment(prefix: "str", base: "str") -> "str":

@@ -6,12 +6,12 @@ The records are frozen; msgspec derives their JSON, their validation and their J
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeAlias, TypeVar, Union
+from typing import Any, Generic, TypeAlias, TypeVar, Union
 
 import msgspec
 from msgspec import Struct
 
-from tfgpu_doctor.records.printable import escape_json
+from tfgpu_doctor.records.printable import escape_json, whole
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -51,7 +51,23 @@ def show_as_html(render: Callable[[Document], str | None]) -> None:
 
 def encode(value: object) -> bytes:
     """JSON with two spaces of indentation and a newline at the end, harmless for terminals and CI systems."""
-    return escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n").encode()
+    return escape_json(msgspec.json.format(compact(value), indent=2).decode() + "\n").encode()
+
+
+def compact(value: object) -> bytes:
+    """JSON on one line, U+FFFD in place of half a surrogate pair."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value)))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class Known(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tfgpu_doctor.records.about import HOST, private, public
+from tfgpu_doctor.records.about import HOST, OWN_NAME, private, public
 from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 
 # --------------------------------------------------------------------------------------- host
@@ -45,6 +45,22 @@ class Setting(Record, frozen=True):
     line: Annotated[int, public("line")]  # 1-based
 
 
+class Limit(Record, frozen=True):
+    """A resource limit of a process, as setrlimit(2) sets it."""
+
+    soft: Annotated[int | None, public("limit", unit="bytes")]  # the one that holds; None: no limit
+    hard: Annotated[int | None, public("hard limit", unit="bytes")] = None  # up to which the process may raise it
+
+
+class TemporaryFolder(Record, frozen=True):
+    """The folder in which TensorFlow and XLA write temporary files."""
+
+    path: Annotated[str, private("path", unit="path")]
+    via: Annotated[str, public("chosen by", grade="noise")]  # "TMPDIR", "TMP", "default"
+    problem: Annotated[str | None, public("problem")] = None  # why no file can be made there: "Permission denied"
+    free: Annotated[int | None, public("free", unit="bytes", grade="noise")] = None  # for this user
+
+
 class Host(Record, frozen=True):
     """The machine or container below Python."""
 
@@ -70,6 +86,9 @@ class Host(Record, frozen=True):
     memory: Annotated[Fact[int], public("memory", unit="bytes")] = NOT_EXAMINED
     # cgroup limit; unknown("no limit") without one
     memory_limit: Annotated[Fact[int], public("memory limit of the container", unit="bytes")] = NOT_EXAMINED
+    # RLIMIT_AS of the process that imports TensorFlow (ulimit -v)
+    address_space_limit: Annotated[Fact[Limit], public("limit of the address space")] = NOT_EXAMINED
+    temporary_folder: Annotated[Fact[TemporaryFolder], private("temporary folder")] = NOT_EXAMINED
     shm: Annotated[Fact[int], public("/dev/shm", unit="bytes")] = NOT_EXAMINED  # size of /dev/shm
     # "none", "docker", "podman", "kubernetes", "lxc", "apptainer", ...
     container: Annotated[Fact[str], public("container")] = NOT_EXAMINED
@@ -147,7 +166,7 @@ class GpuProcess(Record, frozen=True):
 
     pid: Annotated[int, private("process id")]
     memory: Annotated[int | None, public("memory", unit="bytes")] = None
-    name: Annotated[str | None, private("name")] = None
+    name: Annotated[str | None, private("name", unit=OWN_NAME)] = None
 
 
 class NvLink(Record, frozen=True):

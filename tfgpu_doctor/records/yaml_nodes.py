@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
+from tfgpu_doctor.records.printable import utf8
+
 DEEPEST = 100  # levels, aliases followed; the files that are read have about ten
 MOST_NODES = 500_000  # of a file, aliases followed: a few of them can make a small file endless
 LONGEST_QUOTE = 80
@@ -104,7 +106,7 @@ def documents(text: str) -> list[Node]:
         too_deep = "nesting depth" in problem
         raise YamlError(line, _TOO_DEEP if too_deep else f"invalid YAML: {shortened(problem)}") from error
     except yaml.reader.ReaderError as error:
-        line = text.encode()[: error.position].count(b"\n") + 1
+        line = utf8(text)[: error.position].count(b"\n") + 1
         raise YamlError(line, f"invalid YAML: {shortened(error.reason)}") from error
     except UnicodeError as error:  # half a surrogate pair
         raise YamlError(1, "not valid Unicode") from error

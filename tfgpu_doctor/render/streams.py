@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import IO, Any, TextIO, cast
 
-from tfgpu_doctor.records.printable import clean_lines, one_line, without_commands
+from tfgpu_doctor.records.printable import clean_lines, one_line, utf8, without_commands
 
 PLAIN = "tfgpu.plain"
 _PLAIN = {"µ": "u", "×": "x", "…": "...", "–": "-", "−": "-", "←": "<-", "→": "->", "≥": ">=", "≤": "<="}
@@ -92,7 +92,7 @@ class GuardedStream:
             self._stream.write(document)
             return
         self._stream.flush()
-        binary.write(document.encode("utf-8", "replace"))
+        binary.write(utf8(document))
         binary.flush()
 
     def discard(self) -> None:

@@ -202,10 +202,7 @@ def _found(outcome: Outcome, options: SmokeOptions) -> str:
 
 def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOptions) -> Iterator[str]:
     if not run.virtual:
-        # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
-        known = run.percent_of_peak is not None and outcome.step.workload == "matpow"
-        share = f" ({run.percent_of_peak:.0f} % of peak)" if known else ""
-        yield quantity(throughput.value, throughput.unit, throughput.ci95) + share
+        yield quantity(throughput.value, throughput.unit, throughput.ci95) + _share(outcome.step, run)
     yield f"verified in {run.computed_in or run.dtype}{_instead(run)}"
     if run.virtual:
         yield "virtual devices have no speed"
@@ -214,9 +211,19 @@ def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOpt
         yield f"{compared.ratio.value:.2f} times the time of the baseline"
     if options.min_tflops is not None and outcome.step.workload == "matpow" and run.devices[0].startswith("/CPU"):
         yield "--min-tflops is for GPUs"
-    throttled = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
-    if throttled:
-        yield f"throttled ({', '.join(sorted(throttled))})"
+    yield from _throttled(run)
+
+
+def _throttled(run: Run) -> Iterator[str]:
+    reasons = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
+    if reasons:
+        yield f"throttled ({', '.join(sorted(reasons))})"
+
+
+def _share(step: Step, run: Run) -> str:
+    """The share of the GPU's peak; that of a network as small as smoke's is low on every GPU, and says nothing."""
+    known = run.percent_of_peak is not None and step.workload == "matpow"
+    return f" ({run.percent_of_peak:.0f} % of peak)" if known else ""
 
 
 def _instead(run: Run) -> str:

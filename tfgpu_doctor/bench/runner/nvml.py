@@ -54,7 +54,7 @@ class Telemetry:
         self._on.set()
 
     def pause(self) -> tuple[str, ...]:
-        """The timed block has ended; returns the reasons for which a GPU was slowed down in it, its power limit aside."""
+        """The timed block has ended; returns why a GPU was slowed down in it, its power limit aside."""
         self._on.clear()
         return tuple(sorted(self._block - {POWER_CAP}))
 

@@ -65,9 +65,9 @@ _OPTIONS = (
         "--deadline",
         metavar="S",
         type=Seconds(),
-        default=120.0,
+        default=20.0,
         show_default=True,
-        help="Maximum time to sample each run, in seconds. All runs share the time limit that is printed at the start.",
+        help="Maximum time to sample each run, in seconds.",
     ),
     option(
         "--processes",
@@ -135,7 +135,6 @@ class Measuring:
     within: float = 300.0
     profile: str | None = None
     typed: str = ""  # the command
-    limit: float = math.inf  # seconds for all runs, where --deadline was not given
 
     def selection(self) -> Selection:
         """The devices that were asked for.
@@ -188,7 +187,7 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(*arguments: Any, **values: Any) -> Any:
         typed = as_typed(click.get_current_context())
-        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__ if name not in ("typed", "limit")}
+        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__ if name != "typed"}
         return function(*arguments, measuring=Measuring(**shared, typed=typed), **values)
 
     for one in reversed(_OPTIONS):
@@ -202,11 +201,11 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     from tfgpu_doctor.bench.plans.workload_size import TooLargeError
     from tfgpu_doctor.bench.runner.load import load_average
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session
+    from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session, TooSlowError
     from tfgpu_doctor.bench.statistics import StoppingRule
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.probes.examine import examine
-    from tfgpu_doctor.records.report import EXIT_PROBLEM
+    from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_UNKNOWN
 
     measuring.check()
     goal = against.load(measuring.against, measuring.within) if measuring.against else None
@@ -243,10 +242,10 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
                 kept.end_round()
                 return result
 
-            result, comparison = goal.until_clear(once) if goal else (once(measuring.limit), None)
+            result, comparison = goal.until_clear(once) if goal else (once(math.inf), None)
     except (DeviceError, TooLargeError, CannotRunError) as error:
         say(f"tfgpu: {error}")
-        return EXIT_PROBLEM
+        return EXIT_UNKNOWN if isinstance(error, TooSlowError) else EXIT_PROBLEM
     except (NoTensorFlowError, WorkerError) as error:
         return cannot_measure(executable, error)
     except (KeyboardInterrupt, SystemExit):  # a signal
@@ -305,7 +304,7 @@ def _conclude(
     result: BenchResult, comparison: BenchComparison | None, measuring: Measuring, targets: list[Output]
 ) -> int:
     """Keep and show what was measured; returns the exit code."""
-    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
+    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
     try:
         if measuring.history:
@@ -314,6 +313,8 @@ def _conclude(
         _write(result, measuring, targets)
     if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
+    if result.not_run:
+        return EXIT_UNKNOWN
     return EXIT_OK if comparison is None else against.conclude(comparison, targets)
 
 

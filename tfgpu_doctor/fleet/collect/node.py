@@ -12,6 +12,7 @@ import psutil
 from tfgpu_doctor.fleet.collect.task import GRACE, LARGEST, why_it_failed
 from tfgpu_doctor.probes.process import FLOOD, run
 from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.records.printable import utf8
 
 
 def answer(arguments: Sequence[str], timeout: float) -> tuple[list[bytes], str]:
@@ -23,7 +24,7 @@ def answer(arguments: Sequence[str], timeout: float) -> tuple[list[bytes], str]:
         nonlocal size
         size += len(text)
         if size <= LARGEST:
-            lines.append(text.encode())
+            lines.append(utf8(text))
 
     environ = environment()
     argv = [*_bounded(timeout, environ), sys.executable, "-m", "tfgpu_doctor", *arguments]

@@ -21,6 +21,7 @@ from tfgpu_doctor.files import writing
 from tfgpu_doctor.fleet.collect.node import answer
 from tfgpu_doctor.fleet.collect.task import GRACE, line, node_result
 from tfgpu_doctor.probes.child import say
+from tfgpu_doctor.records.printable import utf8
 
 CONNECT = 10.0  # seconds
 LOOK = 5.0  # seconds between two looks at which nodes are alive
@@ -137,7 +138,7 @@ class Asking:
 
     def _write(self, key: str, lines: list[bytes], failure: str) -> None:
         result = node_result(self._names[key], lines, failure)
-        writing.append(self._request["file"], line(result).encode(), MOST)
+        writing.append(self._request["file"], utf8(line(result)), MOST)
         say(node=result.node, failure=result.failure or "")
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult
+from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.printable import cut, escape_json
 
 LIMITS = {"doctor": 120.0, "smoke": 180.0, "bench": 1800.0}  # seconds that a node has to answer, where none are given
@@ -81,7 +82,7 @@ def _failed(node: str, failure: str) -> NodeResult:
 
 def line(result: NodeResult) -> str:
     """One line of JSON, harmless for terminals and CI systems."""
-    return escape_json(msgspec.json.encode(result).decode("utf-8", "replace")) + "\n"
+    return escape_json(compact(result).decode()) + "\n"
 
 
 def why_it_failed(code: int | None, errors: str, python: str) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
+from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.printable import clean_lines
 
 LONGEST = 40_000  # characters of an answer as JSON; some 10 000 tokens
@@ -26,7 +25,7 @@ def shortened(value: Any) -> tuple[Any, tuple[str, ...]]:
     for text, elements in _STEPS:
         cut = []
         result = _short(value, "", text, elements, cut)
-        if len(msgspec.json.encode(result)) <= LONGEST:
+        if len(compact(result)) <= LONGEST:
             break
     return result, _places(cut)
 

@@ -16,7 +16,9 @@ from tfgpu_doctor.integrations.mcp import arguments as given
 from tfgpu_doctor.integrations.mcp import bounds, schemas
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.records.checked import Checked, ReadFile
+from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import Record, value_or
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import Report, ReportError
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.formats import renderer
@@ -190,7 +192,7 @@ def _brief(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[
     """Of several rows, the fields that are short in each of them."""
     if len(rows) < 2:
         return list(rows), ()
-    long = {name for row in rows for name, value in row.items() if len(msgspec.json.encode(value)) > _SHORT}
+    long = {name for row in rows for name, value in row.items() if len(compact(value)) > _SHORT}
     short = [{name: value for name, value in row.items() if name not in long} for row in rows[:_ROWS]]
     fields = (f"of each row: {', '.join(sorted(long))}; ask for one row by its name",) if long else ()
     more = (f"{len(rows) - _ROWS} of {len(rows)} rows; ask with filters",) if len(rows) > _ROWS else ()
@@ -199,7 +201,7 @@ def _brief(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[
 
 def _bench_show(one: given.BenchShow, settings: Settings) -> Shown:
     try:
-        result = load_result(one.text.encode("utf-8", "replace"), "the text", "bench_show")
+        result = load_result(utf8(one.text), "the text", "bench_show")
     except ReportError as error:
         raise UsageError(str(error)) from error
     result = _private(result, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from tfgpu_doctor.render.streams import say
 
 _CHUNK = 1 << 16  # bytes
 _LONGEST = 128 << 20  # bytes of a message; the largest arguments that tools take have 80 MiB
+# any escape; the group is a half of a surrogate pair, which follows no other and is followed by none
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
 _WAITING = 8  # messages
 
 
@@ -50,6 +53,11 @@ def _reader() -> Callable[[], bytes]:
         return partial(os.read, stream.fileno(), _CHUNK)
     except OSError:  # not a file
         return partial(stream.read, _CHUNK)
+
+
+def without_halves(line: str) -> str:
+    """JSON in which \\ufffd stands for every escape that is half of a surrogate pair."""
+    return _ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], line) if r"\u" in line else line
 
 
 class Lines:
@@ -91,5 +99,9 @@ class Lines:
             self._put(None)
 
     def _put(self, line: str | None) -> None:
-        """Hand a line over, and wait while others have not been taken. Raises RuntimeError: the loop is closed."""
+        """Hand a line over, and wait while others have not been taken. Raises RuntimeError: the loop is closed.
+
+        The SDK drops a message with half a surrogate pair, and its sender waits for ever.
+        """
+        line = None if line is None else without_halves(line)
         asyncio.run_coroutine_threadsafe(self._lines.put(line), self._loop).result()

@@ -19,6 +19,7 @@ from tfgpu_doctor.api import display  # noqa: F401 - with it, results show thems
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.integrations.notebook.kernel import notes
 from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.render.streams import capture, say
 
@@ -121,7 +122,7 @@ def _at_first() -> tuple[Mapping[str, str], str]:
 def _standard_input(cell: str | None) -> Iterator[None]:
     """Give the text of the cell to whatever reads standard input; a kernel has none of its own."""
     before = sys.stdin
-    sys.stdin = io.TextIOWrapper(io.BytesIO((cell or "").encode("utf-8", "replace")), "utf-8")
+    sys.stdin = io.TextIOWrapper(io.BytesIO(utf8(cell or "")), "utf-8")
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ TEMPLATES = (
     template(
         "cuinit-failed",
         "call to cuinit|cuinit(0) failed|cuinit returned|cuinit failed|failed. status: ",
-        r"failed call to cuInit: *(?:INTERNAL: CUDA error: Failed call to cuInit: *)?"
+        r"failed call to cuInit: *(?:[A-Z_]{1,40}: (?:CUDA error: )?Failed call to cuInit: *)?"
         r"(?:(?P<name>CUDA_ERROR_\w+)|UNKNOWN ERROR \((?P<code>-?\d+)\)|CUresult\((?P<result>-?\d+)\))?"
         r"|cuInit(?:\(0\))? (?:failed|returned)\D{0,40}(?P<number>\d+)?"
         # what the runtime API says when the driver does not start (gpu_device.cc of 1.14 to 2.4)

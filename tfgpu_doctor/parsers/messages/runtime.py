@@ -20,11 +20,27 @@ TEMPLATES = (
         rf"|failed to allocate (?P<size>{_SIZE}).{{0,40}}from device: *(?:CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED)?"
         rf"|Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate (?P<wanted>{_SIZE})"
         r"|(?P<context>cuDevicePrimaryCtxRetain|cuCtxCreate)\b.{0,40}CUDA_ERROR_OUT_OF_M"
-        r"|CUDA_ERROR_OUT_OF_MEMORY"
+        r"|(?<!call to cuInit: )CUDA_ERROR_OUT_OF_MEMORY"  # cuInit asks for no memory of a GPU
         r"|Out of memory (?:while )?(?:trying to )?allocat\w+ (?P<bytes>[\d.]+ ?\w*)"
-        r"|(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}|CUDNN_STATUS_ALLOC_FAILED"
+        r"|(?<!call to cuInit: )(?:RESOURCE_EXHAUSTED|Resource exhausted|ResourceExhausted(?:Error)?)\b.{0,40}"
+        r"|CUDNN_STATUS_ALLOC_FAILED"
         r"|failed to allocate (?:memory|work (?:area|space))|CUDA out of memory|Failed to allocate request"
         r"|\bRan out of memory\b",
+    ),
+    # what the process may do: a shell's `ulimit -a`, /proc/self/limits, a line of a job script
+    template(
+        "address-space-limit",
+        "ulimit|virtual memory|max address space",
+        r"^\W*virtual memory +\(kbytes, -v\) +(?P<kib>\d{1,15})\b|\bulimit +(?:-[SH] +)?-[SH]?v +(?P<set>\d{1,15})\b"
+        r"|^\W*Max address space +(?P<bytes>\d{1,19})\b",
+        role="context",
+    ),
+    # XLA's file of PTX code, with the reason that the system gives (posix_file_system.cc: IOError); Python's tempfile
+    template(
+        "temporary-file-refused",
+        "/tempfile-|no usable temporary directory",
+        r"(?P<folder>/\S{0,200}?)/tempfile-[\w.-]{1,200}; (?:Permission denied|Read-only file system)"
+        r"|No usable temporary directory found in ",
     ),
     template("allocation-not-a-failure", "the caller indicates that this is not a failure", role="context"),
     template("dst-not-initialized", "dst tensor is not initialized"),

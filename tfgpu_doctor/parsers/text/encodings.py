@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator
 
+from tfgpu_doctor.records import printable
+
 
 def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Turn UTF-16, which PowerShell writes, into UTF-8; anything else stays as it is."""
@@ -17,7 +19,7 @@ def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 decoder = codecs.getincrementaldecoder(name)(errors="replace")
         # a log that was copied and truncated while it was written begins with as many NULs as it had bytes
         if decoder:
-            yield decoder.decode(chunk).encode("utf-8", "replace")
+            yield printable.utf8(decoder.decode(chunk))
         else:
             yield chunk.translate(None, b"\0") if b"\0" in chunk else chunk
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tfgpu_doctor.parsers.text import wrappings
 from tfgpu_doctor.parsers.text.encodings import utf8
+from tfgpu_doctor.records import printable
 
 WHOLE = 4_000  # lines up to which everything is kept
 TAIL = 400  # last lines of a longer text
@@ -120,7 +121,7 @@ def _of_notebook(chunks: Iterable[bytes]) -> Iterator[bytes]:
             break
     if len(data) <= _LARGEST_NOTEBOOK:
         shown = wrappings.of_notebook(bytes(data))
-        yield bytes(data) if shown is None else shown.encode("utf-8", "replace")
+        yield bytes(data) if shown is None else printable.utf8(shown)
         return
     for chunk in chain([bytes(data)], whole):
         yield chunk.replace(b'["', b'[\n"').replace(b'", "', b'","').replace(b'","', b'",\n"').replace(b'"]', b'"\n]')

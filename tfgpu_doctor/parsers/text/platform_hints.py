@@ -28,7 +28,7 @@ _IMAGE = re.compile(
 _TAG = re.compile(
     r"\btensorflow/tensorflow:(?P<tag>(?:latest|nightly|2\.[1-9]\d*(?:\.\d+)?(?:rc\d+)?)(?!.*devel)(?:-[\w-]+)?)$"
 )
-_HOLDS_TENSORFLOW = re.compile(r"(?:^|/)tensorflow/(?:tensorflow|serving)\b|/(?:tensorflow|tritonserver|tf\d\S*):")
+_HOLDS_TENSORFLOW = re.compile(r"(?:^|/)tensorflow/(?:tensorflow|serving)\b|/(?:tensorflow|tritonserver|tf\d[^\s/:]*):")
 _ASKED = re.compile(
     r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
     r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"

@@ -78,6 +78,8 @@ class System:
             cpu_quota=unread,
             memory=Known(psutil.virtual_memory().total, "psutil"),
             memory_limit=unread,
+            address_space_limit=unread,
+            temporary_folder=unread,
             shm=Unknown(f"{self.title} has no /dev/shm"),
             container=unread,
             pci_gpus=unread,

@@ -6,12 +6,13 @@ scanning", which needs a rule for each result, a location, and paths relative to
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import quote
 
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.records.checked import Checked
+from tfgpu_doctor.records.fact import encode
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import Finding
 from tfgpu_doctor.render.ci.plain import line, lines_of, place_of
 
@@ -33,7 +34,7 @@ def render(checked: Checked) -> str:
         "invocations": [{"executionSuccessful": True, "endTimeUtc": report.created}],
         "results": [_result(finding, place, rules.index(finding.id)) for finding, place in shown],
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+    return encode({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}).decode()
 
 
 def _rule(finding_id: str) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def _rule(finding_id: str) -> dict[str, Any]:
 def _result(finding: Finding, place: tuple[str, int], rule: int) -> dict[str, Any]:
     path, number = place
     location = {
-        "artifactLocation": {"uri": quote(path.replace("\\", "/"))},
+        "artifactLocation": {"uri": quote(utf8(path.replace("\\", "/")))},
         "region": {"startLine": number},
     }
     return {

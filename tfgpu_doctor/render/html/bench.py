@@ -32,7 +32,8 @@ _READ = (
     "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
     "have the interval of the median, speed-ups the worst case of both intervals. Only digits that the spread supports "
     "are shown. A run whose result was wrong, unverified or computed on another device has no speed. Per cent of peak: "
-    "multiprocessors × highest SM clock × FLOP per cycle of the architecture. Logical (virtual) devices share one physical device: they prove function, never speed."
+    "multiprocessors × highest SM clock × FLOP per cycle of the architecture. Logical (virtual) devices share one "
+    "physical device: they prove function, never speed."
 )
 
 

@@ -8,8 +8,9 @@ from tfgpu_doctor.lookup.cuda_cudnn import CudaAnswer, CudnnAnswer
 from tfgpu_doctor.lookup.gpus import GpuAnswer, GpuRow
 from tfgpu_doctor.lookup.release import cpu_twin, with_gpu
 from tfgpu_doctor.lookup.releases import Filters, min_driver
-from tfgpu_doctor.matrix.compatibility import is_tegra
+from tfgpu_doctor.matrix.compatibility import is_tegra, oldest_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.records.versions import minor, numbers
 from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines.matrix import Card, Columns, Legend, Note, Sheet, SheetPart, Sources
@@ -26,13 +27,13 @@ _EXAMPLES = 3  # names of GPUs in the short list
 
 def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Sheet:
     """The releases that satisfy the filters, newest first, and what is worth knowing beside them."""
-    table = (Columns(_release_columns(rows, filters.wsl2)),) if rows else ()
+    table = (Columns(_release_columns(matrix, rows, filters)),) if rows else ()
     few = _newest_of_each_minor(rows)
     notes = (*(() if rows else nothing(matrix, filters)), *footnotes(matrix, filters, rows))
     asked = what_was_asked(matrix, filters)
     if len(rows) <= _MANY or len(few) == len(rows):
         return Sheet("TensorFlow releases", asked, (*table, *notes))
-    short = Columns(_release_columns(few, filters.wsl2))
+    short = Columns(_release_columns(matrix, few, filters))
     left_out = Legend(f"the newest of each minor version; -v lists all {len(rows)}")
     return Sheet("TensorFlow releases", asked, (*table, *notes), (short, left_out, *notes))
 
@@ -45,7 +46,7 @@ def _newest_of_each_minor(rows: Sequence[Release]) -> list[Release]:
     return list(first.values())
 
 
-def _release_columns(rows: Sequence[Release], wsl2: bool) -> dict[str, list[str]]:
+def _release_columns(matrix: Matrix, rows: Sequence[Release], filters: Filters) -> dict[str, list[str]]:
     """Columns by their heading, without those that would say the same in every row."""
     columns = {"release": [row.version for row in rows]}
     if {row.package for row in rows} != {"tensorflow"}:
@@ -54,16 +55,16 @@ def _release_columns(rows: Sequence[Release], wsl2: bool) -> dict[str, list[str]
         columns["platform"] = [row.platform for row in rows]
     columns["Python"] = [_span(row.python) for row in rows]
     if any(row.gpu for row in rows):
-        cells = zip(*(_gpu_cells(row, wsl2) for row in rows), strict=True)
+        cells = zip(*(_gpu_cells(row, min_driver(matrix, row, filters)) for row in rows), strict=True)
         columns.update(zip(("CUDA", "cuDNN", "driver", "SASS", "PTX"), map(list, cells), strict=True))
     else:
         columns["GPU"] = ["no"] * len(rows)
     return columns
 
 
-def _gpu_cells(row: Release, wsl2: bool) -> tuple[str, ...]:
+def _gpu_cells(row: Release, driver: str | None) -> tuple[str, ...]:
     unknown = "?" if row.gpu else "-"
-    known = (row.cudnn, min_driver(row, wsl2=wsl2), " ".join(row.sass))
+    known = (row.cudnn, driver, " ".join(row.sass))
     return (row.cuda or "-", *(cell or unknown for cell in known), " ".join(row.ptx) or "-")
 
 
@@ -100,6 +101,8 @@ def _release_lines(row: Release, twin: Release | None) -> Iterator[tuple[str, st
         yield "built for", f"CUDA {row.cuda}, cuDNN {row.cudnn or _UNKNOWN}"
         yield "kernels", f"SASS for {', '.join(row.sass) or _UNKNOWN}; PTX for {', '.join(row.ptx) or 'none'}"
         yield "driver", _drivers(row)
+        if by_ptx := "; ".join(_by_ptx(row)):
+            yield "by PTX", by_ptx
         loads = ", ".join(library.soname for library in row.libraries) or _UNKNOWN
         yield "loads", loads + (" (linked: without them the import fails)" if row.linked else "")
     else:
@@ -123,6 +126,17 @@ def _drivers(row: Release) -> str:
     if row.platform.startswith("windows"):
         return f"{windows} or newer"
     return f"{linux} or newer; under WSL2 {windows} on Windows"
+
+
+def _by_ptx(row: Release) -> Iterator[str]:
+    """The GPUs for which parts have no SASS, and the drivers that compile those; Jetson modules have JetPack's."""
+    groups: dict[PtxOnly, list[str]] = {}
+    for card, found in row.ptx_only.items():
+        if not is_tegra(card):
+            groups.setdefault(found, []).append(card)
+    for found, cards in groups.items():
+        share = "all" if found.fat_binaries == found.of else f"{found.fat_binaries} of {found.of} fat binaries"
+        yield f"{', '.join(cards)}: {share}, PTX {found.isa}, driver {oldest_driver(row, cards) or _UNKNOWN}"
 
 
 def _bounds(row: Release) -> Iterator[tuple[str, str]]:

@@ -61,20 +61,21 @@ def nothing(matrix: Matrix, filters: Filters) -> Iterator[Note]:
     yield Note("No release satisfies all of this. Lifting a single filter would give:")
     for lifted_filter in lifted:
         yield Note(
-            _without(lifted_filter, filters), f"  without {_OPTIONS[lifted_filter.filter]} {lifted_filter.value}  "
+            _without(matrix, lifted_filter, filters),
+            f"  without {_OPTIONS[lifted_filter.filter]} {lifted_filter.value}  ",
         )
 
 
-def _without(lifted_filter: Lifted, filters: Filters) -> str:
+def _without(matrix: Matrix, lifted_filter: Lifted, filters: Filters) -> str:
     newest = lifted_filter.rows[0]
     name = f"{newest.package} {newest.version}"
     where = f" for {newest.platform}" if filters.platform is None or lifted_filter.filter == "platform" else ""
     more = len({(row.package, row.version) for row in lifted_filter.rows}) - 1
     others = f" and {more} other{'s' * (more != 1)}" if more else ""
-    return f"{name}{where}{others}{_because(lifted_filter, filters)}"
+    return f"{name}{where}{others}{_because(matrix, lifted_filter, filters)}"
 
 
-def _because(lifted_filter: Lifted, filters: Filters) -> str:
+def _because(matrix: Matrix, lifted_filter: Lifted, filters: Filters) -> str:
     """What the rows have instead of what was asked for."""
     rows = lifted_filter.rows
     if lifted_filter.filter == "python":
@@ -83,7 +84,7 @@ def _because(lifted_filter: Lifted, filters: Filters) -> str:
         name = "CUDA" if lifted_filter.filter == "cuda" else "cuDNN"
         return f"; built for {name} {_listed(built for row in rows if (built := getattr(row, lifted_filter.filter)))}"
     if lifted_filter.filter == "driver":
-        needed = sorted({driver for row in rows if (driver := min_driver(row, wsl2=filters.wsl2))}, key=numbers)
+        needed = sorted({driver for row in rows if (driver := min_driver(matrix, row, filters))}, key=numbers)
         return f"; from driver {needed[0]} on" if needed else "; the driver they need is unknown"
     return ""
 

@@ -39,8 +39,8 @@ def window(runs: Sequence[Run]) -> tuple[float, float]:
 def samples(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
     """Every sample in per cent of its run's median, the first at the top of the run's row and the last at its bottom.
 
-    Samples that fall on one spot are drawn once. Those of blocks in which a GPU was slowed down are crosses, those outside of the window
-    triangles at its edge; the line is the median, the band its interval.
+    Samples that fall on one spot are drawn once. Those of blocks in which a GPU was slowed down are crosses, those
+    outside of the window triangles at its edge; the line is the median, the band its interval.
     """
     low, high = window(runs)
     with drawing(0.6 + (0.62 if len(runs) > 2 else 1.4) * len(runs)) as figure:

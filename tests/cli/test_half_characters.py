@@ -1,0 +1,128 @@
+"""Text that has no encoding, half a surrogate pair, wherever it can come from: every command still gives its answer.
+
+Python reads a byte of a file name, an argument or a variable that is not UTF-8 as "\\udcff"; JavaScript cuts an emoji
+into "\\ud83d" and "\\ude00".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench.samples import result, run
+from tests.cli import test_hostile_text as hostile
+from tests.cli.runner import tfgpu
+from tests.findings.rows_over_facts import FIRES
+from tests.records.test_report import report
+from tfgpu_doctor.api import functions as api
+from tfgpu_doctor.records.fact import compact, encode
+from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.render.formats import choices
+
+BYTE, EMOJI = "\udcff", "\ud83d"
+RESULTS = {  # by kind: the command, and the files that it reads
+    "report": ("doctor", "--from", "{}report.json"),
+    "explain": ("explain", "{}log.txt"),
+    "plan": ("plan", "--from", "{}report.json"),
+    "check": ("check", "requirements{}.txt", "Dockerfile.{}"),
+    "folder": ("check", "."),
+    "bench": ("bench", "show", "{}bench.json"),
+    "report comparison": ("compare", "{}report.json", "{}other.json"),
+    "bench comparison": ("compare", "{}bench.json", "{}slower.json"),
+    "fleet": ("fleet", "{}report.json", "{}bench.json", "{}nodes.jsonl"),
+    "matrix": ("matrix", "tensorflow", "--version", "2.15.1"),
+}
+SAME = {"explain": "report", "folder": "check"}  # of which kind their results are
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder whose file names are not UTF-8, and which hold bytes that are not."""
+    saved = report(FIRES["cuda.version-mismatch"][0][1]).to_json()
+    contents = {
+        "{}report.json": saved,
+        "{}other.json": report().to_json(),
+        "{}bench.json": result(run("1 GPU", 0.1)).to_json(),
+        "{}slower.json": result(run("1 GPU", 0.9)).to_json(),
+        "{}nodes.jsonl": b"n\xff1: " + json.dumps(json.loads(saved)).encode() + b"\nn\xff2: no route to host \xff\n",
+        "{}log.txt": b"Could not load dynamic library 'libcudart.so.10.1'; dlerror: \xff /home/\xff/x\n",
+        "requirements{}.txt": b"tensorflow==1.99\nnumpy==1.26\n",
+        "Dockerfile.{}": b"FROM x\nRUN pip install tensorflow==2.99\n",
+        "requirements-{}.txt": b"tensorflow==1.99 # \xff\n",
+    }
+    for name, data in contents.items():
+        Path(tmp_path, name.format(BYTE)).write_bytes(data)
+    return tmp_path
+
+
+def answered(folder: Path, *arguments: str, environ: dict[str, str] | None = None) -> str:
+    """Run a command; returns standard output."""
+    done = tfgpu(*arguments, cwd=folder, environ=environ)
+    assert "internal error" not in done.stderr and "Traceback" not in done.stderr, (arguments, done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind in RESULTS for form in choices(SAME.get(kind, kind))])
+def test_every_result_in_every_format(folder: Path, kind: str, form: str) -> None:
+    arguments = [one.format(BYTE) for one in RESULTS[kind]]
+    shown = answered(folder, *arguments, "--format", form)
+    assert shown and BYTE not in shown
+    answered(folder, *arguments, "--format", form, "--output", f"{BYTE}out")
+    assert Path(folder, f"{BYTE}out").read_bytes().decode()  # UTF-8
+    if kind != "matrix":
+        answered(folder, *arguments, "--format", form, "--redact")
+        answered(folder, *arguments, "--format", form, "--no-redact")
+
+
+def lines(half: str) -> Iterator[tuple[str, ...]]:
+    """The command lines of the test of hostile options, with half a character as the value."""
+    for arguments in hostile.options():
+        yield tuple(half if one == hostile.BOMB else one for one in arguments)
+
+
+@pytest.mark.parametrize("half", [BYTE, EMOJI], ids=["byte", "emoji"])
+@pytest.mark.parametrize("start", range(4))
+def test_every_option(half: str, start: int, tmp_path: Path) -> None:
+    here = hostile.filled(tmp_path)
+    for arguments in list(lines(half))[start::4]:
+        done = tfgpu(*arguments, cwd=here)
+        assert "internal error" not in done.stderr and "Traceback" not in done.stderr, (arguments, done.stderr)
+
+
+def test_every_variable(folder: Path) -> None:
+    for name in ("TFGPU_MATRIX", "TF_CONFIG", "XLA_FLAGS", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES"):
+        for form in choices("report"):
+            answered(folder, "doctor", "--no-import", "--format", form, environ={name: f"/{BYTE}"})
+
+
+CALLS: tuple[Callable[[str], object], ...] = (
+    lambda half: api.check(texts={f"{half}requirements.txt": f"tensorflow==1.99 # {half}"}),
+    lambda half: api.check(texts={"Dockerfile": f"FROM {half}\nRUN pip install tensorflow=={half}\n"}),
+    lambda half: api.check(texts={"environment.yml": f"dependencies: [tensorflow=2.99, '{half}']\n"}),
+    lambda half: api.check(texts={"a.ipynb": json.dumps({"cells": [{"source": f"!pip install tensorflow=={half}"}]})}),
+    lambda half: api.explain(f"Could not load dynamic library 'libcudart.so.10.1'; dlerror: {half}"),
+    lambda half: api.plan(gpu=half),
+    lambda half: api.plan(gpu="A100", tensorflow=half),
+    lambda half: api.compare(f"/nowhere/{half}", half),
+    lambda half: api.diagnose(half, import_tensorflow=False),
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("half", [BYTE, EMOJI], ids=["byte", "emoji"])
+def test_every_function(call: Callable[[str], object], half: str) -> None:
+    try:
+        found = call(half)
+    except api.TfgpuError:  # documented, with a sentence
+        return
+    document = found.to_json()  # type: ignore[attr-defined]
+    assert half not in document.decode()
+
+
+def test_the_encoder() -> None:
+    assert utf8(f"a{BYTE}é😀") == "a\ufffdé😀".encode()
+    assert json.loads(encode({f"{EMOJI}k": [("a", EMOJI)]})) == {"\ufffdk": [["a", "\ufffd"]]}
+    assert compact({"a": "é"}) == '{"a":"é"}'.encode()
