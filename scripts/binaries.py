@@ -1,15 +1,17 @@
 """What the libraries of a TensorFlow wheel were compiled with, beyond what build_info.py says of it. Reads ELF files.
 
 Fat binaries: every one is looked at, part by part, because the union of a wheel's architectures says nothing of any
-one part. Kernels written in CUDA C++ have SASS and PTX for the last architecture of the build; the elementwise ones that
-MLIR generates have PTX alone for it. fatbins.py reads the headers of the entries and needs no payload: the header of a
-PTX entry has the version of its instruction set (held against the `.version` of the decompressed text in three entries
-of every kind, in all wheels from 2.12 to 2.22). Relocatable code (__nv_relfatbin) is left out: it was linked into what is
-in .nv_fatbin, and no driver sees it.
+one part. Kernels written in CUDA C++ have SASS and PTX for the last architecture of the build; the elementwise ones
+that MLIR generates have PTX alone for it (and its instruction set is that of the build's CUDA since 2.17: TensorFlow
+pull request 65448). fatbins.py reads the headers of the entries and needs no payload: the header of a PTX entry has the
+version of its instruction set. That was held against the text's own `.version`, which stands uncompressed at the start
+of its LZ4 block, in three entries of every kind, in the wheels of 2.12 to 2.17 and 2.21. Relocatable code
+(__nv_relfatbin) is left out: it was linked into what is in .nv_fatbin, and no driver sees it.
 
 cuDNN: CudnnSupport::Init() compares the loaded version with the one it was compiled with, and prints both ("but source
-was compiled with"). The version stands in that function, before the reference to the message: as an immediate (up to
-2.14; major and minor are the two halves of a movabs), or as a constant in .rodata whose address it loads (from 2.15).
+was compiled with"). The version stands in that function, before the reference to the message, in one of three ways:
+major and minor as the two halves of a movabs (2.14); in a constant of .rodata whose address is loaded (2.21); as
+arguments of calls that print one number after the other (2.20).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ BEFORE, AFTER = 4096, 512  # bytes of code around the reference to the message i
 NEAR = 256  # bytes before it in which the address of a constant is loaded
 _LEA = re.compile(rb"[\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d]", re.DOTALL)  # lea reg, [rip + displacement]
 _MOVABS = re.compile(rb"[\x48\x49][\xb8-\xbf](.)\0\0\0(.)\0\0\0", re.DOTALL)
+_EDI = re.compile(rb"\xbf(.)\0\0\0|\x31(\xff)", re.DOTALL)  # mov edi, number; xor edi, edi
 _CUDNN = range(4, 12)  # major versions
 _PIECE = 1 << 22
 
@@ -79,14 +82,14 @@ def compiled_cudnn(file: IO[bytes]) -> Cudnn | None:
             for one in ELFFile(file).iter_segments("PT_LOAD")
         ]
         start = data.rfind(b"\0", 0, text) + 1  # a message begins before or with these words
-        found = {
-            version
-            for at in _references(data, segments, {_address(segments, start), _address(segments, text)})
-            for version in _versions(data, segments, at)
-        }
-    if len(found) > 1:
-        raise ValueError(f"several versions of cuDNN: {sorted(found)}")
-    return next(iter(found), None)
+        places = list(_references(data, segments, {_address(segments, start), _address(segments, text)}))
+        for way in (_immediates, _constants, _arguments):
+            found = {version for at in places for version in way(data, segments, at)}
+            if len(found) > 1:
+                raise ValueError(f"several versions of cuDNN: {sorted(found)}")
+            if found:
+                return found.pop()
+    return None
 
 
 def _address(segments: list[Segment], offset: int) -> int:
@@ -110,15 +113,31 @@ def _loaded(data: mmap.mmap, code: Segment, start: int, end: int) -> Iterator[tu
         yield found.start(), found.end() + 4 - code.offset + code.address + displacement
 
 
-def _versions(data: mmap.mmap, segments: list[Segment], at: int) -> Iterator[Cudnn]:
-    code = next(one for one in segments if one.code and one.offset <= at < one.offset + one.size)
+def _holder(segments: list[Segment], at: int) -> Segment:
+    return next(one for one in segments if one.code and one.offset <= at < one.offset + one.size)
+
+
+def _immediates(data: mmap.mmap, segments: list[Segment], at: int) -> Iterator[Cudnn]:
+    code = _holder(segments, at)
     start, end = max(code.offset, at - BEFORE), min(code.offset + code.size, at + AFTER)
     for found in _MOVABS.finditer(data, start, end):
         if found[1][0] in _CUDNN:
             yield Cudnn(found[1][0], found[2][0])
+
+
+def _constants(data: mmap.mmap, segments: list[Segment], at: int) -> Iterator[Cudnn]:
+    code = _holder(segments, at)
     for _, target in _loaded(data, code, max(code.offset, at - NEAR), at):
         if version := _constant(data, segments, target):
             yield version
+
+
+def _arguments(data: mmap.mmap, segments: list[Segment], at: int) -> Iterator[Cudnn]:
+    start = max(_holder(segments, at).offset, at - NEAR - NEAR)
+    numbers = [found[1][0] if found[1] else 0 for found in _EDI.finditer(data, start, at)]
+    for major, minor, _patch in zip(numbers, numbers[1:], numbers[2:], strict=False):
+        if major in _CUDNN:
+            yield Cudnn(major, minor)
 
 
 def _constant(data: mmap.mmap, segments: list[Segment], address: int) -> Cudnn | None:

@@ -9,9 +9,9 @@
 
     python scripts/refresh_builds.py [RELEASE ...] [--check] [--reread] [--matrix FILE]
 
-Of every Linux wheel with CUDA: the architectures and PTX of its fat binaries, part by part, and the cuDNN that its binary
-compares with the loaded one (binaries.py says how both are read). All its libraries are read: half a gigabyte and
-20 seconds a wheel. Without RELEASE ("tensorflow==2.21.0"), those that the table does not have, as wheels never change;
+Of every Linux wheel with CUDA: the architectures and PTX of its fat binaries, part by part, and the cuDNN that its
+binary compares with the loaded one (binaries.py says how both are read). All its libraries are read: half a gigabyte
+and 20 seconds a wheel. Without RELEASE ("tensorflow==2.21.0"), those that the table does not have; wheels never change.
 --reread reads all again. The index is the one that pip is configured to use. The file is written after every wheel.
 Exit code 1 with --check: the file differs.
 """
@@ -40,8 +40,8 @@ from refresh_matrix import MATRIX, TAIL, flow  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix, parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import Build, FatBinaries, MatrixFile, Platform  # noqa: E402
 
-BEGIN = "# ---- what the wheels were compiled with, derived by scripts/refresh_builds.py: edits below this line are lost ----"
-END = "# ---- end of what the wheels were compiled with ----"
+BEGIN = "# ---- of the wheels' libraries, derived by scripts/refresh_builds.py: edits below this line are lost ----"
+END = "# ---- end of the wheels' libraries ----"
 _LIBRARY = re.compile(r".*\.so(?:\.\d+)?")
 _PIECE = 1 << 22
 
@@ -173,7 +173,9 @@ def main() -> int:
     for release, wheel in wheels.items():
         if release.requirement in options.releases if options.releases else options.reread or release not in found:
             found[release] = read(release, wheel)
-            print(f"{release.requirement} {release.platform}: cuDNN {found[release].cudnn}", file=sys.stderr, flush=True)
+            print(
+                f"{release.requirement} {release.platform}: cuDNN {found[release].cudnn}", file=sys.stderr, flush=True
+            )
             fresh = head + render(rows(found)) + tail
             if not options.check:
                 options.matrix.write_text(fresh, encoding="utf-8")

@@ -27,7 +27,7 @@ _CHOICE = re.compile(r" \[([^]|]+\|[^]]+)\](,\.\.\.)?$")
 _CODES = re.compile(r"^Exit codes: (.*)\.$", re.DOTALL)
 PYTHONS = tuple(f"3.{minor}" for minor in range(6, 14))
 # drivers from which an answer can be another one: those that a CUDA needs at least, and the first ones of a GPU
-_BRANCHES = (367, 384, 410, 418, 440, 450, 455, 520, 525, 570)
+_BRANCHES = (367, 384, 410, 418, 440, 450, 455, 520, 525, 545, 555, 570)
 
 
 def document(text: str) -> str:

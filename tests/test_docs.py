@@ -185,4 +185,4 @@ def test_the_table_by_gpu_is_what_plan_says(row: list[str]) -> None:
 
 
 def test_the_table_by_gpu_is_there() -> None:
-    assert len(generations()) == 7
+    assert len(generations()) == 8

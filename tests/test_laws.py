@@ -20,6 +20,44 @@ FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*
 DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster/peers.py", "install/proof_child.py")
 MACHINE = {"subprocess", "ctypes", "pynvml"}
 STARTS_PROCESSES = ("probes/process.py",)
+# Law 1: whose words the arguments of a process are, by the function that starts it. Never those that a child, a node, a
+# report, or a file of others holds, unless they are a number or an absolute path, or are looked up in a list of what is
+# allowed: `--me` as the number of a job cancels all jobs. Whoever adds a line here has looked at every argument.
+ARGUMENTS = {
+    "bench/runner/process.py::__init__": "--python of the user, a script of ours",
+    "fleet/collect/node.py::answer": "of the command line",
+    "fleet/collect/ray_cluster.py::collect": "one JSON document of the command line",
+    "fleet/collect/slurm.py::collect": "of the command line",
+    "fleet/collect/slurm.py::_cancel": "numbers that srun wrote, not a task",
+    "install/commands.py::run": "see those who call it",
+    "install/interpreters.py::_ask": "an absolute path of a program, and a script of ours",
+    "install/making.py::_get_interpreter": "a version of the matrix",
+    "install/making.py::_get_uv": "none but ours",
+    "install/proof.py::_run": "paths in the environment that was made",
+    "install/proof.py::_tensorflow": "a script of ours",
+    "install/proof.py::_libraries": "absolute paths that the model of the loader found, to a script of ours",
+    "install/repair.py::_install": "what install/allowed.py lets pass, word by word",
+    "install/tools.py::create": "an absolute path of an interpreter, versions and specs of the matrix",
+    "install/tools.py::choose": "paths of ours; requirements are lines of a file",
+    "install/tools.py::install": "paths of ours",
+    "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
+    "install/tools.py::listed": "paths of ours",
+    "install/tools.py::try_with_pip": "paths of ours; requirements are lines of a file",
+    "install/tools.py::_build": "names of the matrix",
+    "install/tools.py::_pip_version": "none but ours",
+    "install/tools.py::_upgrade_pip": "a constant",
+    "probes/cuda.py::_nvcc": "none",
+    "probes/cuda_version.py::_from_compiler": "none",
+    "probes/driver.py::examine": "a constant",
+    "probes/driver.py::_gpus_by_smi": "constants",
+    "probes/driver.py::_xid_events": "none",
+    "probes/driver_children.py::_run": "see those who make one",
+    "probes/driver_children.py::start_child": "paths of this package and of its own Python",
+    "probes/loader.py::_cache": "a constant",
+    "probes/tensorflow.py::start": "--python of the user, a script of ours",
+    "probes/tensorflow.py::_foreign": "--python of the user, a script of ours",
+    "probes/xla_files.py::_version": "none",
+}
 # Law 2: who runs in a child process and may import TensorFlow there.
 CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
@@ -58,6 +96,8 @@ PURE = (
         "bench/advice.py",
         "bench/gpu_load.py",
         "bench/saved.py",
+        "bench/advice.py",
+        "bench/gpu_load.py",
         "bench/doubts.py",
         "bench/pooling.py",
         "bench/ratios.py",
@@ -268,6 +308,27 @@ def one_file_starts_processes(file: str) -> Iterator[str]:
             yield f"{file}:{call.lineno} calls {name}"
 
 
+def starting(file: str) -> Iterator[tuple[str, int]]:
+    """Yield (file::function, line) of each call that starts a process by the one function that does."""
+    names = {"process.run", "process.Child"}
+    for node in nodes(file):
+        if isinstance(node, ast.ImportFrom) and node.module in (
+            "tfgpu_doctor.probes.process",
+            "tfgpu_doctor.probes.driver_children",
+        ):
+            names |= {one.asname or one.name for one in node.names if one.name in ("run", "Child", "Probe")}
+    if file == "probes/driver_children.py":
+        names.add("Probe")
+    for place, call in calls_by_function(file):
+        name = dotted(call.func)
+        if name in names or name.split(".")[-2:] == ["commands", "run"]:
+            yield place, call.lineno
+
+
+def whose_the_arguments_are_is_known(file: str) -> Iterator[str]:
+    yield from (f"{file}:{line} ({place})" for place, line in starting(file) if place not in ARGUMENTS)
+
+
 def one_function_looks_programs_up(file: str) -> Iterator[str]:
     """`programs.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
     yield from (f"{file}:{call.lineno}" for call in calls(file) if dotted(call.func).split(".")[-1] == "which")
@@ -460,6 +521,7 @@ LAWS: tuple[Law, ...] = (
     one_term_for_one_thing,
     only_the_drawer_touches_the_machine,
     one_file_starts_processes,
+    whose_the_arguments_are_is_known,
     one_function_looks_programs_up,
     one_folder_opens_files,
     the_drawer_changes_the_file_system,
@@ -484,6 +546,7 @@ def test_no_reason_outlives_what_it_excuses() -> None:
     assert set(ENCODERS) <= set(FILES)
     opening = {found for file in FILES for place, _ in openings(file) for found in (place, file)}
     assert OPENS_FOR_A_REASON.keys() - opening == set()
+    assert ARGUMENTS.keys() == {place for file in FILES for place, _ in starting(file)}
     assert [file for file in CHANGES_FOR_A_REASON if not list(changing(file))] == []
     handlers = {found for file in FILES for place, _ in broad_handlers(file) for found in (place, file)}
     assert [place for place in BROAD if place not in handlers] == []
@@ -500,6 +563,9 @@ BREAKERS: dict[str, Law] = {
     "def f():\n    from ctypes import CDLL": only_the_drawer_touches_the_machine,
     "import os\nos.system('ls')": one_file_starts_processes,
     "import os\nos.execvp('ls', [])": one_file_starts_processes,
+    "from tfgpu_doctor.probes.process import run\ndef f(job):\n    run(['scancel', job])": (
+        whose_the_arguments_are_is_known
+    ),
     "import shutil\nshutil.which('ls')": one_function_looks_programs_up,
     "open('x')": one_folder_opens_files,
     "import os\ndef f(path):\n    os.open(path, 0)": one_folder_opens_files,

@@ -256,6 +256,48 @@ subprocess.Popen([sys.executable, "-c", "import os\\nwhile True: os.write(1, b'y
     assert script.gone()
 
 
+ESCAPED = """
+import os, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+write = "import os\\nwhile True: os.write(%d, b'y\\\\n' * 9)"
+os.execve(sys.executable, [sys.executable, "-c", write, sys.argv[1]], {})
+"""
+
+
+@linux
+@pytest.mark.parametrize("stream", [1, 2])
+def test_what_escaped_and_writes_for_ever_does_not_keep_us(stream: int, script: Script) -> None:
+    """Its environment is cleared, so that it is not known as the child's until the command ends."""
+    lines: list[str] = []
+    with guarded(4 * GENEROUS, waiting=True):
+        done = process.run(script.argv(ESCAPED % stream), timeout=300, on_line=lines.append)
+    assert (done.returncode, done.timed_out, set(lines) <= {"y"}) == (0, False, True)
+    process.end_all()
+    process.begin_again()
+    assert script.gone()
+
+
+def test_a_deadline_that_is_renewed_for_ever_ends_with_the_child(script: Script) -> None:
+    """What it has left may go on."""
+    code = ESCAPED % 1 if sys.platform == "linux" else "print('y')"
+    with guarded(4 * GENEROUS, waiting=True):
+        assert process.run(script.argv(code), timeout=300, on_line=lambda line: 300.0).returncode == 0
+    process.end_all()
+    process.begin_again()
+
+
+def test_a_flood_is_no_reason_to_wait(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "FLOOD", 200_000)
+    for habit in ("writes for ever", "complains for ever", "writes without a line end"):
+        done = timed(script.argv(HANGS[habit]), 300)
+        assert (done.timed_out, done.flooded, done.seconds < 60) == (True, True, True), habit
+    assert script.gone()
+
+
 LEAVE = """
 import os, sys
 for link in range(3):

@@ -15,7 +15,7 @@ from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.plan.target import Target, describe
-from tfgpu_doctor.records.report import Report, Severity
+from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.render.check_words import not_changed
 
 PYTHONS = ("3.9", "3.11", "3.13")
@@ -65,6 +65,13 @@ CASES = [
 ]
 
 
+def is_left(one: Finding) -> bool:
+    """True for what an edit should have repaired; CUDA for a release without an extra is installed by hand."""
+    if not one.fixes or one.severity is Severity.NOTE:
+        return False
+    return bool(one.fixes[0].edits) or (one.severity is Severity.ERROR and one.id != "cuda.missing")
+
+
 def remaining(form: str, python: str, tensorflow: str, other: str, **machine: object) -> list[str]:
     """What is still found after the repair, and the file then; nothing where all is well."""
     name, text = files(form, python, [line for line in (tensorflow, other) if line])
@@ -76,11 +83,7 @@ def remaining(form: str, python: str, tensorflow: str, other: str, **machine: ob
 
     done = repair(judged({}), lambda _: text, judged, {"Dockerfile"})
     # what has no wheel for any Python that TensorFlow has is left without advice
-    found = [
-        f"{one.severity.value}: {one.title}"
-        for one in done.report.findings
-        if one.fixes and (one.severity is Severity.ERROR or (one.severity is Severity.WARNING and one.fixes[0].edits))
-    ]
+    found = [f"{one.severity.value}: {one.title}" for one in done.report.findings if is_left(one)]
     found += [f"{one.edit.old} -> {one.edit.new}: {one.reason}" for one in done.refused]
     return [f"{form} {python} {tensorflow} {other}", *found, done.texts.get(name, text)] if found else []
 
@@ -99,7 +102,7 @@ def all_at_once(form: str, python: str, tensorflow: str, other: str, **machine: 
     lines = [(edit.line, edit.old, edit.beside and edit.new) for edit in edits]
     twice = [one for one in lines if lines.count(one) > 1]
     after, refused = apply(name, text, edits, in_shell=form == "Dockerfile")
-    found = [one.title for one in judged(after).findings if one.severity is Severity.ERROR and one.fixes]
+    found = [one.title for one in judged(after).findings if one.severity is Severity.ERROR and is_left(one)]
     found += [f"two edits of {one}" for one in twice] + [one.reason for one in refused]
     return [f"{form} {python} {tensorflow} {other}", *found, after] if found else []
 

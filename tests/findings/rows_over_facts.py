@@ -39,6 +39,8 @@ NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "t
 WHY = Unknown("permission denied")
 # where nothing was verified on a GPU, an error stays one
 NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": WHY}
+R535 = {"driver.version": known("535.183.06"), "driver.cuda_supported": known("12.2")}  # of most H100 and H200
+L4 = known((gpu(name="NVIDIA L4", compute_capability="8.9"),))
 PCI = (PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
 
 
@@ -282,6 +284,9 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("older in the third part of its version alone", {"driver.version": known("525.60.12")}),
         ("forward compatibility refused", {"driver.cuda_init": call(804, "forward compatibility was attempted")}),
         ("Windows driver under WSL2", {**WSL, "driver.version": known("511.65")}),
+        ("535 under PTX of CUDA 12.5 on an H200", R535),
+        ("550 under it", {**R535, "driver.version": known("550.163.01"), "driver.cuda_supported": known("12.4")}),
+        ("PTX that Windows' driver does not know", {**WSL, **R535, "driver.version": known("552.44")}),
     ],
     "container.no-gpu": [("docker without --gpus", {**CONTAINER, **NO_DRIVER})],
     "wsl.setup": [
@@ -752,7 +757,10 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("the driver answers all the same", {"driver.kernel_module_loaded": known(False)}),
     ],
     "driver.too-old": [
-        ("minor-version compatibility", {"driver.version": known("525.60.13")}),
+        ("minor-version compatibility", {"driver.version": known("525.60.13"), "gpus": L4}),
+        ("libcuda of the forward-compatibility package", {**R535, "driver.cuda_supported": known("12.5")}),
+        ("a release whose PTX is old enough", {**R535, "tensorflow.version": known("2.16.2")}),
+        ("a GPU that is unknown", {**R535, "gpus": WHY, "host.pci_gpus": WHY, "tensorflow.devices": WHY}),
         ("a version that cannot be read", {"driver.version": known("JetPack")}),
     ],
     "container.no-gpu": [

@@ -6,9 +6,11 @@ import json
 import os
 import platform
 import shlex
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -215,12 +217,12 @@ SRUN = r"""#!{python}
 import os, subprocess, sys
 words = sys.argv[1:]
 options = dict(word[2:].partition("=")[::2] for word in words[: words.index("sh")] if word.startswith("--"))
-out = open(options["output"], "wb")
+out = open(options["output"].replace("%J", "7.0"), "wb")
 tasks = {tasks!r}
 for number, fate in enumerate(tasks):
     if fate == "never":
         continue
-    names = {{"SLURMD_NODENAME": "n%d" % number, "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}}
+    names = {{"SLURMD_NODENAME": "n%d" % number}}
     names["SLURM_STEP_NODELIST"] = "n[0-%d]" % (len(tasks) - 1)
     done = subprocess.run(words[words.index("sh"):], env={{**os.environ, **names, "FATE": fate}}, capture_output=True)
     for stream, data in ((out, done.stdout), (sys.stdout.buffer, done.stderr)):
@@ -264,8 +266,6 @@ def cluster(tmp_path: Path) -> Any:
         (tmp_path / "report.json").write_bytes(REPORT)
         python = program(tmp_path / "bin/there", PYTHON.format(report=tmp_path / "report.json"))
         program(tmp_path / "bin/srun", SRUN.format(python=sys.executable, tasks=fates))
-        names = "\\n".join(f"n{number}" for number in range(len(fates)))
-        program(tmp_path / "bin/scontrol", f"#!/bin/sh\nprintf '{names}\\n'\n")
         path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
         arguments = [f"--{name}={value}" for name, value in options.items()]
         return collect("--slurm", "--python", str(python), *arguments, PATH=path, SLURM_JOB_NUM_NODES=str(len(fates)))
@@ -305,6 +305,124 @@ def test_a_cluster_that_starts_nothing(tmp_path: Path) -> None:
     done = collect("--slurm", "--nodes=2", PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == "tfgpu: no node could be asked: Unable to allocate resources: Invalid partition\n"
+
+
+# An srun whose tasks write what they like to standard error, and do not end. {job} is the job that srun itself names.
+HOSTILE = r"""#!{python}
+import os, sys, time
+options = dict(word[2:].partition("=")[::2] for word in sys.argv[1:] if word.startswith("--"))
+if {job!r}:
+    open(options["output"].replace("%J.txt", {job!r} + ".txt"), "wb").close()
+while True:
+    for line in {lines!r}:
+        print(line, file=sys.stderr, flush=True)
+    if not {repeats!r}:
+        time.sleep(300)
+    time.sleep({repeats!r})
+"""
+MARKS = {  # what is written → the job that srun names by the name of its file, the one that is cancelled, and within 7
+    "a mark": (["0: tfgpu-node n1 n1"], "42.3", "42", ""),
+    "an option as a job": (["0: tfgpu-node n1 --me 0 n1"], "42.3", "42", ""),
+    "another job": (["0: tfgpu-node n1 4242 0 n1", "0: tfgpu-node n1 4243 0 n1"], "42.3", "42", ""),
+    "an option as the nodes": (["0: tfgpu-node n1 --me"], "7.3", "7", "7.3"),
+    "an allocation": (["0: tfgpu-node n1 9 9 n1"], "7.3", "7", "7.3"),
+    "no job is known": (["0: tfgpu-node n1 4242 0 n1"], "", "", ""),
+    "a label before srun's words": (["0: srun: job 4242 queued and waiting for resources", "0: x"], "", "", ""),
+    "in the queue": (["srun: job 42 queued and waiting for resources"], "", "42", ""),
+    "no number": (["srun: job --me queued and waiting for resources", "srun: job ٣ queued and waiting"], "", "", ""),
+}
+
+
+def hostile(folder: Path, lines: list[str], job: str, repeats: float = 0) -> str:
+    """PATH with that srun, and programs of Slurm that write down how they are called."""
+    program(
+        folder / "bin/srun",
+        HOSTILE.format(python=sys.executable, lines=lines, job=job, repeats=repeats),
+    )
+    for name in ("scancel", "scontrol", "squeue"):
+        program(folder / "bin" / name, f'#!/bin/sh\necho {name} "$@" >> {folder}/calls\n')
+    return f"{folder / 'bin'}:{os.environ['PATH']}"
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
+
+
+def collected(path: str, monkeypatch: pytest.MonkeyPatch, nodes: int = 2) -> tuple[slurm.Collected, float]:
+    """What the nodes answered, and after how many seconds."""
+    monkeypatch.setenv("PATH", path)
+    started = time.monotonic()
+    asked = task(("doctor",), 0.2)
+    found = slurm.collect(["srun", "sh", "-c", "x"], asked, nodes, "python", lambda *_: None)
+    return found, time.monotonic() - started
+
+
+@pytest.mark.parametrize("within", ["", "7"])
+@pytest.mark.parametrize("name", MARKS)
+def test_no_word_of_a_task_becomes_an_argument(
+    name: str, within: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, job, *cancelled = MARKS[name]
+    monkeypatch.setattr(slurm, "LATE", 0.1)
+    monkeypatch.setattr(slurm, "QUEUE", 0.4)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    if within:
+        monkeypatch.setenv("SLURM_JOB_ID", within)
+    collected(hostile(tmp_path, lines, job), monkeypatch)
+    expected = cancelled[bool(within)]
+    assert calls(tmp_path) == ([f"scancel {expected}"] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "repeats", "seconds"),
+    [
+        (["0: tfgpu-node n1 4242 0 n1"], 0.01, 3),  # the same task begins again and again
+        ([f"{number}: tfgpu-node n{number} n" for number in range(1000)], 0.3, 3),  # and other ones
+        (["0: " + "x" * 1000] * 1000, 1e-9, 20),  # before any has begun
+        (["0: tfgpu-node n1 4242 0 n1", *["0: y"] * 10_000], 1e-9, 5),
+    ],
+    ids=["one mark", "many marks", "a flood", "a flood after a mark"],
+)
+def test_nothing_that_a_task_writes_puts_off_the_end(
+    lines: list[str], repeats: float, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "LATE", 0.2)
+    found, took = collected(hostile(tmp_path, lines, "42.0", repeats), monkeypatch)
+    assert took < seconds
+    assert calls(tmp_path) == ["scancel 42"]
+    flood = "srun wrote more than 4 MB before it had started anything"
+    assert (found.error, {one.failure for one in found.nodes} - {"did not answer within 0.2 s"}) == (
+        ("", set()) if found.nodes else (flood, set())
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    path = hostile(tmp_path, [], "42.3")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    environ["TMPDIR"] = str(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tfgpu_doctor", "fleet", "collect", "--slurm", "--nodes=1"],
+        env={**environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        while not list(tmp_path.glob("tfgpu-*/42.3.txt")):
+            assert running.poll() is None
+            time.sleep(0.02)
+        running.send_signal(number)
+        _, errors = running.communicate(timeout=60)
+    assert running.returncode == 128 + number, errors
+    assert calls(tmp_path) == ["scancel 42"]
+    assert not list(tmp_path.glob("tfgpu-*"))
+
+
+def test_nodes_that_did_not_start_have_names() -> None:
+    assert slurm._hosts("gpu-[08-09,11],r[1-2]n[0-1],login", 99) == [
+        *("gpu-08", "gpu-09", "gpu-11", "r1n0", "r1n1", "r2n0", "r2n1", "login")
+    ]
+    assert slurm._hosts("a[0-9999999][0-9999999],b[1-9]", 3) == ["a00", "a01", "a02"]
+    assert slurm._hosts("--me $(id) a[", 3) == ["--me", "id", "a"]
 
 
 def test_the_line_for_slurm() -> None:

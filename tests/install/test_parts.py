@@ -147,6 +147,14 @@ def test_shims_free_threaded_ones_and_those_without_venv_are_passed_over(tmp_pat
     assert pythons.find("3.78", venv=False) is None
 
 
+@pytest.mark.parametrize("path", ["--index-url=http://x", "python3.77", "", "../python"])
+def test_what_an_interpreter_says_of_itself_becomes_no_option(tmp_path: Path, path: str) -> None:
+    python = Path(python_at(tmp_path / "bin" / "python3.77", "3.77.1"))
+    python.write_text(ANSWER.format(path=path, version="3.77.1", kind="CPython", gil="true", venv="true"))
+    pythons = Interpreters({"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)})
+    assert pythons.find("3.77", venv=False) is None
+
+
 # ------------------------------------------------------------------------------------------------ variables
 
 

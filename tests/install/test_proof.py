@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.fault_bench import MadeUp
+from tests.guard import guarded
 from tests.healthy import MATRIX, healthy, known, sonames
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.install import proof
@@ -91,6 +92,14 @@ def test_how_the_import_and_the_training_end(name: str, env: MadeUp) -> None:
     assert steps["files"].state == "ok" and found.report is not None
     assert not found.ok  # the libraries of the made-up facts are not there
     assert steps["libraries"].state == "failed" and "No such file" in steps["libraries"].text
+
+
+def test_a_step_that_is_told_again_and_again_renews_no_deadline(env: MadeUp) -> None:
+    said = proof.proof_child.MARK + "import 2.20.0"
+    source = f"import time\nwhile True: print({said!r}, flush=True); time.sleep(0.1)"
+    with guarded(60, waiting=True):
+        _, steps = steps_of(env, source)
+    assert steps["keras"].text == "did not end within 1 s"
 
 
 def test_the_variables_of_the_user_play_no_part(env: MadeUp, tmp_path: Path) -> None:

@@ -418,7 +418,7 @@ def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str,
     ("filters", "release", "satisfied"),
     [
         ({"cuda": "11.8", "cudnn": "8.6"}, "2.13.0", True),
-        ({"cuda": "11.8", "cudnn": "8.6"}, "2.14.0", False),
+        ({"cuda": "11.8", "cudnn": "8.6"}, "2.14.0", True),  # what its extra installs is 8.7
         ({"gpu": "Tesla K80", "driver": "470"}, "2.11.0", True),
         ({"gpu": "Tesla K80", "driver": "470"}, "2.15.1", False),
         ({"python": "3.12"}, "2.16.2", True),

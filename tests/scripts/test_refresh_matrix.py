@@ -83,9 +83,11 @@ def test_windows_versions_are_unpacked() -> None:
     assert row.glibc is None
 
 
-def test_cudnn_comes_from_the_exact_pin_where_the_wheel_has_no_header() -> None:
-    assert read(LINUX_2_15)[0].cudnn == "8.9"
-    assert read(LINUX_2_10)[0].cudnn is None
+def test_what_the_extra_installs_is_not_what_the_wheel_was_compiled_with() -> None:
+    row = read(LINUX_2_15)[0]
+    assert row.pip_nvidia["nvidia-cudnn-cu12"] == "==8.9.4.25"
+    assert row.cudnn is None
+    assert read(LINUX_2_16)[0].cudnn == "8.9"  # its header
 
 
 def test_bounds_are_the_oldest_pythons_and_differences_are_kept() -> None:

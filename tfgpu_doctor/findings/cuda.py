@@ -150,7 +150,8 @@ def _solver_of_other_minor(cuda: ReportedCuda) -> str | None:
         return None
     alone = {library.component for library, _ in cuda.not_opened} == {"cusolver"} and solver.version in ("10", "11")
     of_11 = any(library.cuda_major == "11" for library in cuda.opened)
-    if not (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed)):
+    later = any(at_least(library.cuda_major, "12") for library in cuda.opened)  # all of 12 has libcusolver.so.11
+    if later or not (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed)):
         return None
     return "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
 
@@ -266,12 +267,11 @@ def not_opened(
     installed = cuda.installed or cuda.only_cupti or known_to_be_installed(messages, gpu_release)
     if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
         return None
-    cause = _WITHOUT_EXTRA if gpu_release and gpu_release.extra else _OF_THE_SYSTEM
-    without_extra = (
-        messages.has("tensorflow-installed") and not messages.has("asked-for-extra") and cause == _WITHOUT_EXTRA
-    )
-    certain = without_extra or requested_in_vain(messages, cuda, gpu_release)
+    has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
+    cause = _WITHOUT_EXTRA if has_extra else _OF_THE_SYSTEM
+    certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
     return Problem(
+        sure=cuda.without_extra,
         title=None if certain else "The CUDA libraries are missing, or not on the loader path",
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
         f"the loader path. {NOT_THE_DRIVER}",
@@ -322,9 +322,9 @@ def _why_nothing(view: PlannedEnvironment, release: Release, *, runtime_only: bo
 
 
 def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
-    """The line with its extra, or of a release that has one; where no GPU is meant, no other release."""
+    """The line with its extra; another release only where a GPU is meant and the extra of this one is broken."""
     better = with_extra(view, release) if release.extra else replacement(view)
-    if not view.wants_gpu and not _keeps_release(better, tensorflow, release):
+    if not (view.wants_gpu and release.extra) and not _keeps_release(better, tensorflow, release):
         yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
     elif better and better != tensorflow.text:
         yield write_tensorflow(tensorflow, better)

@@ -9,15 +9,17 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, finding
 from tfgpu_doctor.findings.declaration import evidence as line
+from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.manifest_signs import driver_of_image, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.matrix.compatibility import driver_reaches
+from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, major, minor
+from tfgpu_doctor.records.versions import at_least, major, minor, numbers
 
 TOO_OLD = finding(
     "driver.too-old",
@@ -37,9 +39,19 @@ def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None
     toolkit = context.matrix.cuda(cuda) if cuda else None
     if toolkit is None:
         return None, None
-    if context.remedies.os in ("windows", "wsl2"):
+    if _is_of_windows(context):
         return toolkit.oldest_driver_windows, toolkit.min_driver_windows or toolkit.oldest_driver_windows
     return toolkit.oldest_driver_linux, toolkit.min_driver_linux or toolkit.oldest_driver_linux
+
+
+def _is_of_windows(context: Context) -> bool:
+    return context.remedies.os in ("windows", "wsl2")
+
+
+def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | None) -> str | None:
+    """The oldest driver for a release on the GPUs that are known."""
+    known = [card.compute_capability for card in cards or ()]
+    return oldest_driver(release, known, windows=_is_of_windows(context))
 
 
 def _is_older(driver: str | None, oldest: str | None) -> bool:
@@ -86,6 +98,7 @@ def below_minimum(
     context: Context,
     driver_version: str,
     gpu_release: Release,
+    cards: tuple[Card, ...] | None = None,
     cuda_init: CallResult | None = None,
     cuda_supported: str | None = None,
 ) -> Problem | None:
@@ -96,14 +109,73 @@ def below_minimum(
     expected = (f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits")
     if _is_older(driver_version, oldest):
         found = line(f"driver {driver_version}{supports}", context.source("driver.version"), *expected)
+        needed = _needed_on(context, gpu_release, cards)
         return _problem(
-            context, (found,), cuda, driver_version, oldest, used_by=f" of TensorFlow {gpu_release.version}"
+            context, (found,), cuda, driver_version, needed, used_by=f" of TensorFlow {gpu_release.version}"
         )
     if cuda_init is None or cuda_init.code != answers.COMPATIBILITY_REFUSED or oldest is None:
         return None
     init = answers.returned("cuInit", cuda_init, "driver.cuda_init", context)
     found = line(f"driver {driver_version}", context.source("driver.version"))
     return _compatibility_refused(context, (init, found), cuda)
+
+
+@TOO_OLD.sign
+def cannot_compile_ptx(
+    context: Context,
+    driver_version: str,
+    gpu_release: Release,
+    cards: tuple[Card, ...],
+    cuda_supported: str | None = None,
+    planned: PlannedEnvironment | None = None,
+) -> Problem | None:
+    """Recent enough for the CUDA of the release, but not for what it has for the GPU as PTX alone."""
+    alone, needed = _alone(gpu_release, cards), _needed_on(context, gpu_release, cards)
+    oldest = oldest_driver(gpu_release, windows=_is_of_windows(context))
+    if alone is None or _is_older(driver_version, oldest) or not _is_older(driver_version, needed):
+        return None
+    _, ptx = alone
+    if at_least(cuda_supported or _libcuda_of_image(planned), ptx.cuda):
+        return None  # libcuda is that of the forward-compatibility package
+    supports = f" (supports CUDA up to {cuda_supported})" if cuda_supported else ""
+    expected = f"{needed} or newer for PTX {ptx.isa}", f"the fat binaries of TensorFlow {gpu_release.version}"
+    return Problem(
+        title=f"Driver {driver_version} is too old for TensorFlow {gpu_release.version} on this GPU",
+        cause=_only_ptx(gpu_release, alone, needed),
+        evidence=(line(f"driver {driver_version}{supports}", context.source("driver.version"), *expected),),
+        fixes=_instead_of_ptx(context, needed, driver_version),
+    )
+
+
+def _alone(release: Release | None, cards: tuple[Card, ...] | None) -> tuple[Card, PtxOnly] | None:
+    """The GPU that runs the newest PTX for want of SASS, and that PTX."""
+    known = release.ptx_only if release else {}
+    found = [(card, known[card.compute_capability]) for card in cards or () if card.compute_capability in known]
+    return max(found, key=lambda pair: numbers(pair[1].isa), default=None)
+
+
+def _libcuda_of_image(planned: PlannedEnvironment | None) -> str | None:
+    """The CUDA of an image, whose forward-compatibility libcuda is used on data-center GPUs."""
+    base = planned.base if planned and is_data_centre(planned.target) else None
+    return minor(base.cuda) if base and base.cuda else None
+
+
+def _only_ptx(release: Release, alone: tuple[Card, PtxOnly], needed: str | None) -> str:
+    card, ptx = alone
+    return (
+        f"{ptx.fat_binaries} of the {ptx.of} fat binaries in TensorFlow {release.version} have no machine code (SASS) "
+        f"for compute capability {card.compute_capability}: the driver compiles their PTX, and driver {needed} is the "
+        f"first that knows PTX {ptx.isa}. Until then, the first such operation fails with "
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+    )
+
+
+def _instead_of_ptx(context: Context, needed: str | None, driver: str | None) -> tuple[Fix, ...]:
+    """A newer driver; where this one is known, a release that it runs, or a build with machine code for the GPU."""
+    newer, why = context.remedies.install_driver(needed), "it runs on this driver"
+    if driver is None:
+        return (newer,)
+    return (newer, *context.remedies.reinstall_best(why), *context.remedies.beside_the_wheels(why))
 
 
 @TOO_OLD.sign(unless=("container.no-gpu", "wsl.setup", "gpu.none"))
@@ -113,6 +185,8 @@ def insufficient_driver_message(
     cuda_init: CallResult | None = None,
     driver_version: str | None = None,
     cuda_in_use: str | None = None,
+    cards: tuple[Card, ...] | None = None,
+    gpu_release: Release | None = None,
 ) -> Problem | None:
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""
     oldest, published = _drivers(context, cuda_in_use)
@@ -126,15 +200,23 @@ def insufficient_driver_message(
         certain += [*failed, *messages.all("kernel-version")]
     if not certain and not refused:
         return None
-    needed = published if messages.has("ptx-too-new-for-driver") else oldest  # compiling PTX takes the newer one
+    by_ptx = messages.has("ptx-too-new-for-driver")
+    alone = _alone(gpu_release, cards) if by_ptx else None
+    needed = published if by_ptx else oldest  # compiling PTX takes the newer one
+    why = f"CUDA {cuda_in_use}"
+    if gpu_release and alone:
+        needed, why = _needed_on(context, gpu_release, cards), f"PTX {alone[1].isa}"
     evidence = message_evidence(
         *certain,
         *messages.all("possibly-old-driver"),  # not conclusive on its own
         *(failed if refused else ()),
-        need=f"{needed} or newer for CUDA {cuda_in_use}" if needed else None,
+        need=f"{needed} or newer for {why}" if needed else None,
     )
     if refused:
         return _compatibility_refused(context, evidence, cuda_in_use)
+    if gpu_release and alone:
+        fixes = _instead_of_ptx(context, needed, driver_version)
+        return Problem(cause=_only_ptx(gpu_release, alone, needed), evidence=evidence, fixes=fixes)
     return _problem(context, evidence, cuda_in_use, driver_version, needed)
 
 

@@ -46,7 +46,7 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
     if release.extra:
         return best or (own,)
-    text = f"Or keep {release.version}, in an environment of its own with CUDA {release.cuda} and cuDNN {release.cudnn}"
+    text = f"Or keep {release.version}, in an environment of its own"
     advised = {fix.commands for fix in best}
     beside = remedies.with_cuda_beside(release, text)
     return (*best, *(fix for fix in beside if fix.commands not in advised))

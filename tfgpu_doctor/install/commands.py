@@ -57,6 +57,8 @@ class Commands:
 
 
 def _ended(done: process.Completed, timeout: float) -> str:
+    if done.flooded:
+        return f"{os.path.basename(done.argv[0])} wrote more than {process.FLOOD / 1e6:.0f} MB"
     if done.timed_out:
         return f"{os.path.basename(done.argv[0])} did not end within {seconds(timeout)}"
     if done.signal_name:

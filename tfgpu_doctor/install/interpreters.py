@@ -7,6 +7,7 @@ lack ensurepip, which venv needs.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import msgspec
 from tfgpu_doctor.probes import process, programs
 
 ANSWER = 20.0  # seconds that an interpreter may take to describe itself
+_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.")
 _ASK = (
     "import json, platform, struct, sys, sysconfig\n"
     "def has(name):\n"
@@ -36,6 +38,12 @@ class _Answer(msgspec.Struct):
     bits: int
     gil: bool
     venv: bool
+
+    @property
+    def is_usable(self) -> bool:
+        """True for a CPython of 64 bits with a GIL, whose path and version may become arguments."""
+        is_cpython = self.kind == "CPython" and self.bits == 64 and self.gil
+        return is_cpython and os.path.isabs(self.path) and bool(_VERSION.match(self.version))
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,6 @@ class Interpreters:
                 said = msgspec.json.decode(done.stdout, type=_Answer)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 said = None
-            usable = said and said.kind == "CPython" and said.bits == 64 and said.gil
-            self._answers[path] = Interpreter(said.path, said.version, said.venv) if said and usable else None
+            usable = said if said and said.is_usable else None
+            self._answers[path] = Interpreter(usable.path, usable.version, usable.venv) if usable else None
         return self._answers[path]

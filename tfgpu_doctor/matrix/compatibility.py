@@ -74,12 +74,12 @@ def oldest_driver(row: Release, cards: Iterable[str] = (), *, windows: bool = Fa
     Args:
         windows: the driver is that of Windows, which WSL2 uses as well.
     """
-    field = "min_driver_windows" if windows else "min_driver_linux"
-    least = getattr(row, field)
+    least = row.min_driver_windows if windows else row.min_driver_linux
     if least is None:
         return None
-    ptx = (getattr(row.ptx_only[card], field) for card in cards if card in row.ptx_only)
-    return max((least, *filter(None, ptx)), key=numbers)
+    ptx = [row.ptx_only[card] for card in cards if card in row.ptx_only]
+    compile_it = (one.min_driver_windows if windows else one.min_driver_linux for one in ptx)
+    return max((least, *filter(None, compile_it)), key=numbers)
 
 
 def why_driver(row: Release, cards: Iterable[str] = ()) -> str:

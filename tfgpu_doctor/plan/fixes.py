@@ -24,6 +24,7 @@ from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, Python, value_
 from tfgpu_doctor.records.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
+CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
@@ -206,7 +207,7 @@ class Fixes:
             text = f"Install {new} (uv or conda can install that Python): {why}"
             return (Fix(text=text, commands=self.new_environment(installation.python, *installation.requirements)),)
         if row := self._best_release(this_python=False, own_cuda=False):
-            return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version} with CUDA {row.cuda}: {why}"))
+            return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why))
         return ()
 
     def for_cpu(self) -> tuple[Fix, ...]:
@@ -228,11 +229,18 @@ class Fixes:
             self._found[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
         return self._found[key]
 
-    def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]:
-        """A new environment for a release that has no extra for CUDA, where some command brings it."""
+    def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
+        """A new environment for a release that has no extra for CUDA, where some command brings it.
+
+        CUDA 9.1 and older is in NVIDIA's archive alone, and the sentence says so.
+        """
         installation = self.installation(row)
-        if not installation.cuda_by_hand and (commands := installation.commands):
-            yield Fix(text=text, commands=commands.get("conda") or next(iter(commands.values())))
+        libraries = f"CUDA {row.cuda}" + (f" and cuDNN {row.cudnn}" if row.cudnn else "")
+        by_hand = f"; {libraries} must come from {CUDA_ARCHIVE}" if installation.cuda_by_hand else ""
+        own = "" if by_hand else f" with {libraries}"
+        if commands := installation.commands:
+            whole = f"{text}{own}{': ' if why else ''}{why}{by_hand}"
+            yield Fix(text=whole, commands=commands.get("conda") or next(iter(commands.values())))
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""

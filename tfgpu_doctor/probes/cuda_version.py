@@ -78,5 +78,7 @@ def _from_library(file: str) -> str | None:
 
 
 def _from_compiler(file: str) -> str | None:
+    if not os.path.isabs(file):  # nothing of the current directory is started
+        return None
     match = re.search(r"\bV(\d+\.\d+\.\d+)", process.run([file, "--version"], timeout=5.0).stdout)
     return match[1] if match else None

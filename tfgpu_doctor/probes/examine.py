@@ -53,6 +53,7 @@ from tfgpu_doctor.records.facts import (
 
 T = TypeVar("T")
 
+PATIENCE = 120.0  # seconds that a probe has, all of its children included
 DEAD_DRIVER = 8.0  # seconds that TensorFlow still gets when the driver has not answered within its own deadline
 
 
@@ -70,6 +71,7 @@ class _Probe(Generic[T]):
     def __init__(self, name: str, timings: dict[str, float], call: Callable[[], T], failed: Callable[[str], T]) -> None:
         self._name, self._timings, self._call, self._failed = name, timings, call, failed
         self._result: T | None = None
+        self._end = time.monotonic() + PATIENCE
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -82,8 +84,10 @@ class _Probe(Generic[T]):
         self._timings[self._name] = round(time.monotonic() - started, 4)
 
     def result(self) -> T:
-        """Wait for the probe; every probe bounds its own time."""
-        self._thread.join()
+        """Wait for the probe: it bounds the time of its children, but a file system may not answer."""
+        self._thread.join(max(self._end - time.monotonic(), 0.0))
+        if self._thread.is_alive() and self._result is None:
+            return self._failed(f"the probe {self._name} did not end within {PATIENCE:g} s")
         assert self._result is not None
         return self._result
 

@@ -35,6 +35,7 @@ from tfgpu_doctor.records.printable import utf8
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
+FLOOD = 256_000_000  # bytes on both streams, after which a child is killed: it would keep a core busy to its deadline
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
 QUEUED = 4_000_000  # bytes of lines that wait to be read; of a child that writes faster than that, the rest is dropped
 _CONTINUATION = bytes(range(0x80, 0xC0))  # of UTF-8: never the first byte of a character
@@ -62,6 +63,7 @@ class Completed:
     seconds: float
     timed_out: bool = False
     error: str | None = None
+    flooded: bool = False  # it was killed before its deadline, since it wrote more than FLOOD
 
     @property
     def signal_name(self) -> str | None:
@@ -106,6 +108,10 @@ class _Kept:
         return f"{begun}\n[... {self.dropped} bytes left out ...]\n{ended}"
 
 
+class FloodError(TimeoutError):
+    """A child has written more than FLOOD bytes, and still runs."""
+
+
 class Child:
     """A running child whose standard output is read line by line.
 
@@ -139,7 +145,8 @@ class Child:
         self._taken = 0  # bytes that were ever taken from it
         self._readers: list[threading.Thread] = []
         self._partial = b""
-        self._survived = False  # whether it has ended, so that what it left behind was killed
+        self._ended = 0.0  # monotonic time at which it was seen that it has ended, and what it left behind was killed
+        self._deaf = False  # nothing that is written from now on is read
         self._number = next(_numbers)
         self._tether = list(os.pipe()) if tether and os.name == "posix" else []
         _starting.add(self)
@@ -174,7 +181,7 @@ class Child:
 
     def _drain(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
         try:
-            while data := os.read(stream.fileno(), 65536):
+            while (data := os.read(stream.fileno(), 65536)) and not self._deaf:
                 take(data)
         except (OSError, ValueError):  # the pipe was closed under us because the child was abandoned
             pass
@@ -213,21 +220,27 @@ class Child:
     def read_line_or_end(self, deadline: float) -> str | None:
         """Like :meth:`read_line` up to the monotonic time `deadline`; None also when only a grandchild holds the pipe.
 
-        Raises TimeoutError: the child itself still runs at the deadline.
+        Raises TimeoutError: the child itself still runs at the deadline, or (FloodError) has written too much.
         """
         while True:
             late = time.monotonic() - deadline
             if self.process.poll() is None:
                 if late >= 0:  # a child that writes without end never lets read_line run dry
                     raise TimeoutError(f"{self.argv[0]} still runs at its deadline")
-            elif not self._survived:
-                self._survived = True
+                if self.stdout.size + self.stderr.size > FLOOD:
+                    raise FloodError(f"{self.argv[0]} wrote more than {FLOOD / 1e6:.0f} MB")
+            elif not self._ended:
                 descendants.kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
+                self._ended = time.monotonic()
             elif late >= DRAIN_GRACE:
                 return None
+            elif not self._deaf and time.monotonic() >= self._ended + DRAIN_GRACE:
+                # what escaped holds the pipe, and may write for ever: what has come until now is all
+                self._deaf = True
+                self._lines.put(_EOF)
             with suppress(TimeoutError):
                 return self.read_line(min(-late, DRAIN_GRACE))
-            if self._survived:  # what escaped holds the pipe
+            if self._ended:  # what escaped holds the pipe
                 return None
 
     def send(self, text: str) -> None:
@@ -263,7 +276,7 @@ class Child:
         found = descendants.orphans(self._number)
         return found if self.process.poll() is not None else found | {self.process.pid}
 
-    def completed(self, *, timed_out: bool = False) -> Completed:
+    def completed(self, *, timed_out: bool = False, flooded: bool = False) -> Completed:
         """Describe how the child ended, with what it wrote."""
         return Completed(
             self.argv,
@@ -272,6 +285,7 @@ class Child:
             self.stderr.text(),
             time.monotonic() - self.started,
             timed_out,
+            flooded=flooded,
         )
 
     def _let_go(self, keep: int = 0) -> None:
@@ -287,6 +301,7 @@ class Child:
     ) -> None:
         # the group is killed even after an orderly end: what the child left behind must not outlive it
         self.kill()
+        self._deaf = True  # what escaped may write for ever, and a server lives long
         _running.discard(self)
         self._let_go()
         self._job.close()
@@ -342,15 +357,15 @@ def run(
     except OSError as error:
         return Completed(tuple(argv), None, "", "", time.monotonic() - started, error=error.strerror or str(error))
     with child:
-        deadline = started + timeout
+        deadline, flooded = started + timeout, False
         try:
             while (line := child.read_line_or_end(deadline)) is not None:
                 extended = on_line(line) if on_line else None
                 if extended is not None:
                     deadline = time.monotonic() + extended
             ended = child.wait(deadline - time.monotonic()) is not None
-        except TimeoutError:
-            ended = False
+        except TimeoutError as error:
+            ended, flooded = False, isinstance(error, FloodError)
         if not ended:
             child.kill()
-        return child.completed(timed_out=not ended)
+        return child.completed(timed_out=not ended, flooded=flooded)

@@ -21,10 +21,10 @@ from types import TracebackType
 from tfgpu_doctor.probes import launch, oom, tensorflow_facts
 from tfgpu_doctor.probes.activity import Watch
 from tfgpu_doctor.probes.events import End, Start, parse_event
-from tfgpu_doctor.probes.process import Child, Completed, run
+from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import Ending, Transcript, killed
+from tfgpu_doctor.probes.transcript import Ending, Transcript, died, killed
 from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
 from tfgpu_doctor.records.versions import at_least
 
@@ -181,9 +181,11 @@ class TensorFlowProbe:
         while child.stdout.size <= NOISE:
             try:
                 line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
-            except TimeoutError:
+            except TimeoutError as error:
                 if time.monotonic() >= deadline:
                     return self._why_timed_out(child)
+                if isinstance(error, FloodError):
+                    return f"it wrote more than {FLOOD / 1e6:.0f} MB to standard error"
                 if watch and watch.hangs():
                     return self._why_it_hangs(watch)
                 continue
@@ -237,8 +239,11 @@ class TensorFlowProbe:
         time.sleep(0.02)  # the frames follow the headline
 
     def _foreign(self, completed: Completed, seconds: float) -> Ending:
-        """Find out what a program is that did not run the script: a Python before 3.6, or no Python."""
+        """Find out what a program is that did not run the script: a Python before 3.6, one that died, or no Python."""
         executable = self._transcript.executable
+        memory = "MemoryError" if "MemoryError" in completed.stderr else None
+        if died(completed.returncode) or memory:  # which does not tell whether it is a Python
+            return Ending("ended", completed.returncode, seconds, memory, completed.stderr)
         answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
         name, _, version = answer.stdout.partition(" ")
         old = version if name == "tfgpu-python" else None

@@ -128,7 +128,7 @@ def judge_import(report: Report, seconds: Sequence[float], options: SmokeOptions
 def _why_no_import(report: Report) -> str:
     phase = _import_phase(report)
     if phase is None or phase.outcome == "skipped":
-        return "TensorFlow could not be started"
+        return "TensorFlow could not be started" + (f" ({phase.note})" if phase and phase.note else "")
     if phase.outcome == "timeout":
         return f"it did not finish within {phase.seconds or 0:.0f} s"
     return phase.exception or (f"killed by {phase.signal}" if phase.signal else "the process ended while importing")

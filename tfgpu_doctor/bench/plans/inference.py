@@ -11,8 +11,8 @@ from typing import Any
 
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.plans.base import PlanBase
-from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER
+from tfgpu_doctor.bench.plans.base import PlanBase, keys
+from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.plans.model_signature import SignatureError, resolve
 from tfgpu_doctor.bench.plans.sweep_reading import saturation
 from tfgpu_doctor.bench.results import Figure, Run
@@ -77,6 +77,10 @@ class Inference(PlanBase):
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each type and batch, small batches first; the processes of a type stay over its batches."""
         by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
+        if self.model and self.saved_model is None:  # the CPU also computes what is right
+            largest = max(self.batches)
+            seconds = cpu_seconds(largest * MODELS[self.model].forward_flop, session)
+            check_time(seconds, session.rule.deadline, largest, "--batch-size")
         labels = [case.label for _, mine in by_type for case in mine]
         session.begin(
             labels * len(self.batches), len(labels) + 1, besides=1, sampling=session.rule.deadline * len(labels)
@@ -84,7 +88,7 @@ class Inference(PlanBase):
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
             wanted = len(self.batches)
             prepared = self._prepare(session, Path(folder))
-            session.schedule.skip(1 + len(labels) * (wanted - len(self.batches)))
+            session.skip(1 + len(labels) * (wanted - len(self.batches)))
             rule = LatencyRule(
                 min_samples=min(session.rule.min_samples, self.wanted),
                 min_seconds=session.rule.min_seconds,
@@ -95,9 +99,9 @@ class Inference(PlanBase):
                 for batch in self.batches:
                     job = self._job(dtype, batch, prepared)
                     possible = [case for case in mine if self._splits(case, batch)]
-                    session.schedule.skip(len(mine) - len(possible))
+                    session.skip(len(mine) - len(possible))
                     last = batch == self.batches[-1]
-                    keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
+                    keep = frozenset() if last else keys(possible, job)
                     if possible:
                         yield Group(tuple((case, job) for case in possible), keep=keep, rule=rule)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from tfgpu_doctor.bench.runner.answers import problem
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.exit_codes import signal_name
-from tfgpu_doctor.probes.process import Child
+from tfgpu_doctor.probes.process import FLOOD, Child, FloodError
 from tfgpu_doctor.probes.temporary import temporary_folder
 
 SCRIPT = Path(__file__).parents[1] / "worker.py"
@@ -84,11 +84,13 @@ class WorkerProcess:
         Raises TimeoutError: there is none in time, or too much of other text; the message says so.
         """
         deadline, before = time.monotonic() + timeout, self._child.stdout.size
-        while (left := deadline - time.monotonic()) >= 0:
+        while time.monotonic() <= deadline:
             if self._child.stdout.size - before > NOISE:
                 raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output{self._wrote()}")
             try:
-                line = self._child.read_line(left)
+                line = self._child.read_line_or_end(deadline)
+            except FloodError:
+                raise TimeoutError(f"in {FLOOD / 1e6:.0f} MB of output{self._wrote()}") from None
             except TimeoutError:
                 break
             if line is None:

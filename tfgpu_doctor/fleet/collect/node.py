@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import psutil
 
 from tfgpu_doctor.fleet.collect.task import GRACE, LARGEST, why_it_failed
-from tfgpu_doctor.probes.process import run
+from tfgpu_doctor.probes.process import FLOOD, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.records.printable import utf8
 
@@ -29,6 +29,8 @@ def answer(arguments: Sequence[str], timeout: float) -> tuple[list[bytes], str]:
     environ = environment()
     argv = [*_bounded(timeout, environ), sys.executable, "-m", "tfgpu_doctor", *arguments]
     done = run(argv, timeout=timeout, env=environ, on_line=take)
+    if done.flooded:
+        return [], f"its output is larger than {FLOOD / 1e6:.0f} MB"
     if done.timed_out:
         return [], f"did not answer within {timeout:g} s"
     if size > LARGEST:

@@ -11,28 +11,38 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.fleet.collect.task import GRACE, LARGEST, Collected, Progress, Task, node_result, why_it_failed
 from tfgpu_doctor.fleet.records import NodeResult
 from tfgpu_doctor.probes.exit_codes import FATAL, name_of
-from tfgpu_doctor.probes.process import run
+from tfgpu_doctor.probes.process import FLOOD, Completed, run
 from tfgpu_doctor.probes.temporary import temporary_folder
 
 QUEUE = 3600.0  # seconds that Slurm has to start it
 ENOUGH = 4 << 30  # bytes of results
-ASK = 20.0  # seconds that scontrol and scancel have
+LATE = 2 * GRACE  # seconds between the starts of the first and the last task, and beyond the time limit of each
+NOISE = 4_000_000  # characters that may come before the first task has started
+ASK = 20.0  # seconds that scancel has
 MARK = "tfgpu-node"
 TOO_SLOW = 124  # exit code of timeout; 137 where it had to kill, or where somebody else did
 # Each task says where it runs. The time limit is on the node, so that what hangs there ends there.
-_WHERE = "$SLURMD_NODENAME $SLURM_JOB_ID $SLURM_STEP_ID $SLURM_STEP_NODELIST"
+_WHERE = "$SLURMD_NODENAME $SLURM_STEP_NODELIST"
+# srun itself writes the file, and replaces %J by the job and the step before a task runs, which no task can change
+# (https://slurm.schedmd.com/srun.html, "filename pattern"; src/srun/libsrun/fname.c of Slurm).
+OUTPUT = "%J.txt"
 SCRIPT = f'echo "{MARK} {_WHERE}" >&2; exec timeout -k {GRACE:g} "$@"'
 _LABEL = re.compile(r" *(\d{1,7}): (.*)")
 _ENDED = re.compile(r"srun: error: \S+: tasks? ([\d,-]+): (.*)")
-_CODE = re.compile(r"Exited with exit code (\d+)")
+_CODE = re.compile(r"Exited with exit code (\d{1,9})")
 _LOST = re.compile(r"srun: error: (?:Node failure on (\S+)|Task launch for .* failed on node (\S+?): (.*))")
-_QUEUED = re.compile(r"srun: job (\d+) queued and waiting for resources")
-_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
+_QUEUED = re.compile(r"srun: job ([0-9]{1,12}) queued and waiting for resources")
+_WRITTEN = re.compile(r"([0-9]{1,12})\.([0-9]{1,12})\.txt")
+_RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
+_HOSTS = re.compile(r"(?:[\w.-]|\[[0-9,-]+\])+")
+_PIECE = re.compile(r"([\w.-]+)|\[([0-9,-]+)\]")
 
 
 def allocated(environ: Mapping[str, str]) -> int | None:
@@ -68,20 +78,25 @@ class _Heard:
     """What srun and the tasks wrote to standard error."""
 
     nodes: dict[int, str] = field(default_factory=dict)  # task → node
-    job: str = ""  # "1234"; known while it waits in the queue, too
-    step: str = ""  # "0"
+    queued: str = ""  # the job, "1234", of which srun said that it waits in the queue
     hosts: str = ""  # "gpu-[01-04]"
     errors: dict[int, list[str]] = field(default_factory=dict)  # task → its last lines
     begun: dict[int, float] = field(default_factory=dict)  # task → time on our clock
     ended: dict[int, tuple[str, float]] = field(default_factory=dict)  # task → "Killed", and when
     lost: dict[str, str] = field(default_factory=dict)  # node → why
     last: str = ""  # error of srun
+    noise: int = 0  # characters before the first task had begun
 
     def take(self, text: str) -> int | None:
-        """A line; the number of a task that has begun."""
-        if (found := _LABEL.fullmatch(text)) and (words := found[2].split())[:1] == [MARK] and len(words) == 5:
-            _, node, self.job, self.step, self.hosts = words
-            self.nodes[int(found[1])] = node
+        """A line; the number of a task that has begun.
+
+        A line with a label is a task's, so that it may say anything: it names its node, and nothing that is run here.
+        """
+        found = _LABEL.fullmatch(text)
+        words = found[2].split() if found else []
+        if found and words[:1] == [MARK] and len(words) >= 3 and int(found[1]) not in self.nodes:
+            self.hosts = self.hosts or words[-1]
+            self.nodes[int(found[1])] = words[1]
             self.begun[int(found[1])] = time.monotonic()
             return int(found[1])
         if found:
@@ -92,18 +107,22 @@ class _Heard:
         elif found := _LOST.match(text):
             self.lost[found[1] or found[2]] = found[3] or "Slurm says that the node failed"
         elif found := _QUEUED.match(text):
-            self.job = found[1]
+            self.queued = found[1]
+        if not self.nodes:
+            self.noise += len(text) + 1
         if text.startswith("srun: error: "):
             self.last = text.removeprefix("srun: error: ")
         return None
 
-    def failure(self, number: int, task: Task, python: str, timed_out: bool) -> str:
-        """Why a task has no result, as far as that is known."""
+    def failure(self, number: int, task: Task, python: str, cut_off: str) -> str:
+        """Why a task has no result, as far as that is known; `cut_off` is why srun was ended, if it was."""
         how, when = self.ended.get(number, ("", 0.0))
         code = int(found[1]) if (found := _CODE.match(how)) else None
         late = when - self.begun[number] >= task.timeout
-        if code == TOO_SLOW or (code in FATAL and late) or (timed_out and not how):
+        if code == TOO_SLOW or (code in FATAL and late):
             return task.too_slow
+        if cut_off and not how:
+            return cut_off
         if code in FATAL:
             return f"was killed by {name_of(FATAL[code])}"
         if how and code is None:
@@ -125,46 +144,54 @@ def collect(line: Sequence[str], task: Task, nodes: int, python: str, progress: 
 
     def take(text: str) -> float | None:
         if (number := heard.take(text)) is None:
-            return None
+            return 0.0 if heard.noise > NOISE else None
         progress(heard.nodes[number], "", len(heard.nodes), nodes)
-        return task.timeout + 2 * GRACE
+        first = min(heard.begun.values())
+        return min(task.timeout + LATE, first + task.timeout + 2 * LATE - time.monotonic())
 
     with temporary_folder({}) as own:
         if "TMPDIR" not in own:
             return Collected([], "there is no folder for temporary files")
-        file = os.path.join(own["TMPDIR"], "output.txt")
+        folder = own["TMPDIR"]
         # srun itself writes the file, here; through a pipe, a thousand reports could come faster than they are read
-        argv = [line[0], f"--output={file}", "--error=all", *line[1:]]
+        argv = [line[0], f"--output={os.path.join(folder, OUTPUT)}", "--error=all", *line[1:]]
         try:
             ended = run(argv, timeout=QUEUE, on_line=take, merged=True)
-        except KeyboardInterrupt:
-            _cancel(heard)
+        except BaseException:  # Ctrl-C, SIGTERM and SIGHUP
+            _cancel(folder, heard.queued)
             raise
         if ended.timed_out:
-            _cancel(heard)
-        output = _by_task(file) if heard.nodes else {}
+            _cancel(folder, heard.queued)
+        output = _by_task(folder) if heard.nodes else {}
     if not heard.nodes:
-        slow = f"Slurm has not started it within {QUEUE / 60:.0f} minutes" if ended.timed_out else ""
-        return Collected([], slow or ended.error or heard.last or "srun ended without a word")
+        return Collected([], _why_nothing(heard, ended))
+    flood = f"the tasks wrote more than {FLOOD / 1e6:.0f} MB to standard error, and were ended"
+    cut_off = (flood if ended.flooded else task.too_slow) if ended.timed_out else ""
     found: list[NodeResult] = []
     for number, name in sorted(heard.nodes.items()):
-        failure = heard.failure(number, task, python, ended.timed_out)
+        failure = heard.failure(number, task, python, cut_off)
         found.append(node_result(name, output.get(number, []), failure))
-    for name in _hosts(heard.hosts):
-        if name not in heard.nodes.values():
-            why = task.too_slow if ended.timed_out else f"srun started nothing there: {heard.last}"
-            found.append(node_result(name, [], heard.lost.get(name, "") or why))
+    started = set(heard.nodes.values())
+    for name in _hosts(heard.hosts, nodes):
+        if name not in started:
+            why = heard.lost.get(name, "") or cut_off or f"srun started nothing there: {heard.last}"
+            found.append(node_result(name, [], why))
     return Collected(found)
 
 
-def _by_task(file: str) -> dict[int, list[bytes]]:
+def _why_nothing(heard: _Heard, ended: Completed) -> str:
+    if heard.noise > NOISE or ended.flooded:
+        return f"srun wrote more than {NOISE / 1e6:.0f} MB before it had started anything"
+    if ended.timed_out:
+        return f"Slurm has not started it within {QUEUE / 60:.0f} minutes"
+    return ended.error or heard.last or "srun ended without a word"
+
+
+def _by_task(folder: str) -> dict[int, list[bytes]]:
     """The lines of each task, without their labels."""
     output: dict[int, list[bytes]] = {}
     sizes: dict[int, int] = {}
-    try:
-        whole = reading.read_whole(file, ENOUGH)
-    except FileNotFoundError:
-        return {}
+    whole = b"".join(reading.read_whole(str(file), ENOUGH) for file in Path(folder).glob("*.txt"))
     for one in whole.split(b"\n"):
         label, colon, content = one.partition(b": ")
         if colon and label.strip().isdigit() and len(label) < 10:
@@ -175,14 +202,38 @@ def _by_task(file: str) -> dict[int, list[bytes]]:
     return output
 
 
-def _hosts(listed: str) -> list[str]:
-    """ "gpu-[01-02]" → gpu-01, gpu-02, as scontrol says it."""
-    done = run(["scontrol", "show", "hostnames", listed], timeout=ASK)
-    return done.stdout.split() if done.returncode == 0 else []
+def _hosts(listed: str, most: int) -> list[str]:
+    """The nodes of a list as Slurm folds it, at most so many.
+
+    >>> _hosts("gpu-[08-09,11],r[1-2]n[0-1],login", 99)
+    ['gpu-08', 'gpu-09', 'gpu-11', 'r1n0', 'r1n1', 'r2n0', 'r2n1', 'login']
+    """
+    found: list[str] = []
+    for one in _HOSTS.findall(listed):
+        names = [""]
+        for text, ranges in _PIECE.findall(one):
+            ends = [text] if text else _padded(ranges)
+            names = list(islice((name + end for name in names for end in ends), most))
+        found += names
+        if len(found) >= most:
+            break
+    return found[:most]
 
 
-def _cancel(heard: _Heard, environ: Mapping[str, str] = os.environ) -> None:
-    """End what still runs, or waits: of a killed srun, Slurm keeps the job until its time is over."""
-    within = bool(environ.get("SLURM_JOB_ID"))  # an allocation of the user, which stays
-    if heard.job and (heard.step or not within):
-        run(["scancel", f"{heard.job}.{heard.step}" if within else heard.job], timeout=ASK)
+def _padded(text: str) -> list[str]:
+    """ "08-09,11" → 08, 09, 11."""
+    return [f"{number:0{len(one[1])}}" for one in _RANGE.finditer(text) for number in _numbers(one[0])]
+
+
+def _cancel(folder: str, queued: str, environ: Mapping[str, str] = os.environ) -> None:
+    """End what still runs, or waits: of a killed srun, Slurm keeps the job until its time is over.
+
+    The job is the one that srun named, by the file that it writes or while it waited for it; a task cannot choose it.
+    """
+    named = next(filter(None, map(_WRITTEN.fullmatch, os.listdir(folder))), None)
+    if own := environ.get("SLURM_JOB_ID"):  # an allocation of the user, which stays
+        job = f"{named[1]}.{named[2]}" if named and named[1] == own else ""
+    else:
+        job = named[1] if named else queued
+    if job:
+        run(["scancel", job], timeout=ASK)

@@ -61,7 +61,8 @@ def nothing(matrix: Matrix, filters: Filters) -> Iterator[Note]:
     yield Note("No release satisfies all of this. Lifting a single filter would give:")
     for lifted_filter in lifted:
         yield Note(
-            _without(matrix, lifted_filter, filters), f"  without {_OPTIONS[lifted_filter.filter]} {lifted_filter.value}  "
+            _without(matrix, lifted_filter, filters),
+            f"  without {_OPTIONS[lifted_filter.filter]} {lifted_filter.value}  ",
         )
 
 

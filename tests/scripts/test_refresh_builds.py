@@ -1,0 +1,198 @@
+"""What the libraries of a wheel were compiled with: fat binaries part by part, and cuDNN, as ELF files hold them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.healthy import MATRIX
+from tests.scripts.wheel_records import fat_binary
+
+pytest.importorskip("packaging")
+pytest.importorskip("elftools")
+pytest.importorskip("pypi_simple")
+
+import binaries
+import refresh_builds
+from binaries import Cudnn, compiled_cudnn, fat_binaries
+from fatbins import Images
+from refresh_builds import BEGIN, END, Contents, Release, parts, render, rows
+
+from tfgpu_doctor.matrix.loader import parse
+from tfgpu_doctor.matrix.schema import FatBinaries
+from tfgpu_doctor.records.versions import numbers
+
+MLIR = fat_binary([60, 70], [90], "8.5")
+CUDA_CPP = fat_binary([60, 70, 90], [90], "8.3")
+RELOCATABLE = fat_binary([], [90], "8.1")
+CODE, DATA = 0x1000, 0x3000  # where both segments lie, in the file and in memory
+MESSAGE = b"Loaded runtime CuDNN library: \0 but source was compiled with: \0"
+VERSION = struct.pack("<3I", 9, 3, 0)
+
+
+def elf(code: bytes = b"", data: bytes = b"", kernels: bytes = b"", relocatable: bytes = b"") -> bytes:
+    """A shared library: a segment of code, one of constants, and sections with fat binaries."""
+    names = b"\0.nv_fatbin\0__nv_relfatbin\0.shstrtab\0"
+    contents = (kernels, relocatable, names)
+    body = bytearray(0x5000)
+    body[CODE : CODE + len(code)], body[DATA : DATA + len(data)] = code, data
+    headers = [bytes(64)]
+    for name, content in zip((".nv_fatbin", "__nv_relfatbin", ".shstrtab"), contents, strict=True):
+        at = names.index(name.encode())
+        headers.append(
+            struct.pack("<IIQQQQIIQQ", at, 3 if name == ".shstrtab" else 1, 0, 0, len(body), len(content), 0, 0, 1, 0)
+        )
+        body += content
+    segments = [
+        struct.pack("<IIQQQQQQ", 1, flags, at, at, at, 0x1000, 0x1000, 0x1000) for flags, at in ((5, CODE), (4, DATA))
+    ]
+    start = len(body)
+    body += b"".join(headers)
+    head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, start, 0, 64, 56, 2, 64, 4, 3)
+    body[: len(head)] = head
+    body[64 : 64 + 112] = b"".join(segments)
+    return bytes(body)
+
+
+def load(at: int, target: int) -> bytes:
+    """`lea rdx, [rip + ...]` at an offset of the code, for an address."""
+    return b"\x48\x8d\x15" + struct.pack("<i", target - (CODE + at + 7))
+
+
+def written(tmp_path: Path, library: bytes) -> Path:
+    path = tmp_path / "lib.so"
+    path.write_bytes(library)
+    return path
+
+
+SPOKEN = DATA + 32 + MESSAGE.index(b" but")
+PADDING = b"\x90" * 100
+# (what stands before the reference to the message, cuDNN)
+IMMEDIATE = b"\x48\xb8" + struct.pack("<II", 8, 6)  # movabs rax, 0x600000008
+ARGUMENTS = b"\xbf\x09\0\0\0" + PADDING[:9] + b"\xbf\x03\0\0\0" + PADDING[:9] + b"\x31\xff"
+
+
+@pytest.mark.parametrize(
+    ("before", "cudnn"),
+    [
+        (IMMEDIATE + PADDING, Cudnn(8, 6)),
+        (PADDING + load(1300, DATA), Cudnn(9, 3)),  # a constant
+        (ARGUMENTS + PADDING[:40], Cudnn(9, 3)),
+        (PADDING, None),
+    ],
+)
+def test_the_cudnn_that_a_binary_compares_with(tmp_path: Path, before: bytes, cudnn: Cudnn | None) -> None:
+    code = PADDING * 12 + before
+    library = elf(code + load(len(code), SPOKEN) + PADDING, VERSION + bytes(20) + MESSAGE)
+    with written(tmp_path, library).open("rb") as file:
+        assert compiled_cudnn(file) == cudnn
+
+
+def test_a_library_without_the_message_does_not_use_cudnn(tmp_path: Path) -> None:
+    with written(tmp_path, elf(IMMEDIATE + PADDING, VERSION)).open("rb") as file:
+        assert compiled_cudnn(file) is None
+
+
+def test_fat_binaries_are_counted_by_what_they_hold_and_relocatable_code_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binaries, "_PIECE", 100)
+    with written(tmp_path, elf(kernels=2 * MLIR + CUDA_CPP, relocatable=5 * RELOCATABLE)).open("rb") as file:
+        seen = fat_binaries(file)
+    assert seen == Counter({Images((60, 70), (90,), (8, 5)): 2, Images((60, 70, 90), (90,), (8, 3)): 1})
+    assert list(parts(seen)) == [
+        FatBinaries(count=2, sass=("6.0", "7.0"), ptx={"9.0": "8.5"}),
+        FatBinaries(count=1, sass=("6.0", "7.0", "9.0"), ptx={"9.0": "8.3"}),
+    ]
+
+
+TEXT = f"""schema: tfgpu.matrix/1
+revision: "2026-01-01"
+sources: {{wheel: {{title: "the wheel"}}, wheel-binaries: {{title: "its libraries"}}, ptx-isa: {{title: "PTX"}}, table: {{title: "a table"}}}}
+cuda:
+- {{version: "12.5", min_driver_linux: "555.42.02", min_driver_windows: null, minor_compat_min_linux: "525.60.13", minor_compat_min_windows: null, compute_capabilities: [], source: table, minor_compat_source: table, capabilities_source: table}}
+- {{version: "12.3", min_driver_linux: "545.23.06", min_driver_windows: null, minor_compat_min_linux: "525.60.13", minor_compat_min_windows: null, compute_capabilities: [], source: table, minor_compat_source: table, capabilities_source: table}}
+ptx:
+- {{isa: "8.5", cuda: "12.5", source: ptx-isa}}
+- {{isa: "8.3", cuda: "12.3", source: ptx-isa}}
+{BEGIN}
+builds: []
+{END}
+tensorflow:
+"""  # noqa: E501
+ROW = """- package: tensorflow
+  version: "{version}"
+  wheels:
+    linux_x86_64: {{wheel: "tensorflow-{version}-x.whl", python: ["3.12"], cuda: "12.5", sass: ["6.0", "7.0"], ptx: ["9.0"]}}
+"""  # noqa: E501
+CONTENTS = Contents("linux_x86_64", "9.3", (FatBinaries(count=2, sass=("6.0",), ptx={"9.0": "8.5"}),))
+
+
+def test_releases_with_the_same_contents_share_a_row_and_the_table_can_be_read_again() -> None:
+    other = CONTENTS._replace(cudnn="8.9")
+    found = {Release("tensorflow", one, "linux_x86_64"): CONTENTS for one in ("2.20.0", "2.21.0")}
+    found |= {Release("tensorflow-gpu", "2.9.1", "linux_x86_64"): other}
+    table = rows(found)
+    assert [row.releases for row in table] == [{"tensorflow": "2.21.0 2.20.0"}, {"tensorflow-gpu": "2.9.1"}]
+    read = parse(TEXT.replace(f"{BEGIN}\nbuilds: []\n{END}", render(table)).replace("tensorflow:\n", ""), "x")
+    assert read.builds == tuple(table)
+    assert refresh_builds.known(read.builds) == found
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wheels with a library of two fat binaries; the one of 2.21.0 for cuDNN 9.3."""
+    code = PADDING * 12 + PADDING + load(1300, DATA)
+    library = elf(code + load(len(code), SPOKEN), VERSION + bytes(20) + MESSAGE, MLIR + CUDA_CPP)
+
+    @contextlib.contextmanager
+    def opened(_url: str, **_options: int) -> Iterator[zipfile.ZipFile]:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as made:
+            made.writestr("tensorflow/libtensorflow_cc.so.2", library)
+            made.writestr("tensorflow/readme.txt", "no library")
+        with zipfile.ZipFile(buffer) as archive:
+            yield archive
+
+    monkeypatch.setitem(sys.modules, "remotezip", type("Module", (), {"RemoteZip": staticmethod(opened)}))
+    file = type("File", (), {"name": "tensorflow-2.21.0-x.whl", "url": "https://example.org/w"})
+    monkeypatch.setattr(refresh_builds, "wheels_of", lambda *_: {"2.21.0": {"linux_x86_64": [file]}})
+    monkeypatch.setattr(refresh_builds, "index_url", lambda: "https://example.org")
+
+
+@pytest.mark.usefixtures("index")
+def test_only_what_is_not_known_is_read_and_check_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    matrix = tmp_path / "matrix.yaml"
+    matrix.write_text(TEXT + ROW.format(version="2.21.0").replace('"7.0"]', '"7.0", "9.0"]'))
+    monkeypatch.setattr("sys.argv", ["refresh_builds.py", "--matrix", str(matrix), "--check"])
+    monkeypatch.setattr(refresh_builds.Matrix, "check", lambda _: None)  # this toolkit compiles for nothing
+    before = matrix.read_text()
+    assert refresh_builds.main() == 1
+    assert matrix.read_text() == before
+    monkeypatch.setattr("sys.argv", ["refresh_builds.py", "--matrix", str(matrix)])
+    assert refresh_builds.main() == 0
+    (row,) = parse(matrix.read_text(), "x").builds
+    assert (row.cudnn, [one.count for one in row.parts]) == ("9.3", [1, 1])
+    monkeypatch.setattr(refresh_builds, "read", None)  # not needed again
+    monkeypatch.setattr("sys.argv", ["refresh_builds.py", "--matrix", str(matrix), "--check"])
+    assert refresh_builds.main() == 0
+    assert "is up to date" in capsys.readouterr().out
+
+
+def test_the_table_speaks_of_every_linux_wheel_with_cuda_from_2_12_on() -> None:
+    known = refresh_builds.known(MATRIX.data.builds)
+    missing = [
+        one for one in refresh_builds.wanted(MATRIX.data) if one not in known and numbers(one.version) >= (2, 12)
+    ]
+    assert missing == []
+    assert all(contents.cudnn for contents in known.values())
