@@ -40,6 +40,8 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     )
     if kept and kept.version == release.version:
         return (own,) if release.extra else (own, *remedies.reinstall_best(why))
+    if any(map(forgets_folders, release.known_issues)):
+        why = f"it finds the CUDA libraries that pip installs with it, which {release.version} does not"
     best = remedies.reinstall(why)
     if not best and from_facts(context.facts, context.matrix).gpus:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
