@@ -74,6 +74,10 @@ class Plan(Protocol):
         """What a process takes from the import of TensorFlow to its first sample, as a multiple of the import."""
         ...
 
+    def repeat(self, runs: Sequence[Run]) -> None:
+        """Measure what these runs can be compared with, where nothing else was asked for."""
+        ...
+
     def settles(self, label: str) -> bool:
         """Whether the median of such a run is usually known long before its deadline."""
         ...
