@@ -574,6 +574,7 @@ HARMLESS: list[tuple[str, str, dict[str, str]]] = [
         "weak-gpu-left-out": "Ignoring visible gpu device (x) with core count: 2.",
         "timer": "Delay kernel timed out: measured time has sub-optimal accuracy.",
         "plugin": "Plugin optimizer for device_type GPU is enabled.",
+        "autotuning": "slow_operation_alarm.cc:65] Trying algorithm eng0{} for conv is taking a while...",
     }.items()
 ]
 

@@ -53,7 +53,7 @@ TEMPLATES = (
     ),
     # up to 1.3 in a line of its own, above that of the free memory
     template("memory-total", "total memory:", rf"Total memory: *(?P<total>{_SIZE})\s*$", role="context"),
-    template("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)"),
+    template("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)(?![\d.KMGT])"),
     template("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
     template("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
     template(
