@@ -60,21 +60,19 @@ def many_below(folder: str, most: int, folders: int) -> Listing:
             continue
         for entry in found:
             path = os.path.normpath(entry.path)
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name in _FOREIGN or entry.name.endswith(".egg-info") or depth >= DEEPEST:
-                    listing.left_out.append(path)
-                else:
-                    open_.append((path, depth + 1))
-            elif (is_file := _is_file(entry)) is None:
+            if not entry.is_dir(follow_symlinks=False):
+                _add_file(listing, entry, path)
+            elif entry.name in _FOREIGN or entry.name.endswith(".egg-info") or depth >= DEEPEST:
                 listing.left_out.append(path)
-            elif is_file:
-                listing.files.append(path)
+            else:
+                open_.append((path, depth + 1))
     return listing
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool | None:
-    """Whether it is a file, or a link to one; None of a link that leads in a circle, or to where nobody may look."""
+def _add_file(listing: Listing, entry: os.DirEntry[str], path: str) -> None:
+    """Add a file, or a link to one; a link that leads in a circle, or to where nobody may look, is left out."""
     try:
-        return entry.is_file()
+        if entry.is_file():
+            listing.files.append(path)
     except OSError:
-        return None
+        listing.left_out.append(path)
