@@ -80,7 +80,8 @@ def judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ..
     outcomes = [*over_facts, *over_messages]
     found = [Candidate(one, one.possible, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = [(sign, why) for sign, why in outcomes if isinstance(why, Unknown)]
-    found += _open_candidates([sign for sign, _ in unknown], hypotheses)
+    by_value = [*_open_candidates([sign for sign, _ in unknown], hypotheses)]
+    found = [*by_value, *found] if len(hypotheses) == 1 else [*found, *by_value]  # the only value that is left is known
     judged = Judged(
         declared,
         tuple(found),
