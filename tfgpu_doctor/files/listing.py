@@ -27,7 +27,7 @@ class Listing:
     """What lies below a folder."""
 
     files: list[str] = field(default_factory=list)  # with the folder in front, sorted
-    left_out: list[str] = field(default_factory=list)  # folders, and why the rest of them is missing
+    left_out: list[str] = field(default_factory=list)  # folders and links, and why the rest of them is missing
 
 
 def files_below(folder: str) -> Listing:
@@ -65,6 +65,16 @@ def many_below(folder: str, most: int, folders: int) -> Listing:
                     listing.left_out.append(path)
                 else:
                     open_.append((path, depth + 1))
-            elif entry.is_file():
+            elif (is_file := _is_file(entry)) is None:
+                listing.left_out.append(path)
+            elif is_file:
                 listing.files.append(path)
     return listing
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool | None:
+    """Whether it is a file, or a link to one; None of a link that leads in a circle, or to where nobody may look."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return None
