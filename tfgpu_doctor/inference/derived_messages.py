@@ -51,6 +51,7 @@ _BUILT_BY_USER = re.compile(
 )
 _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
+_OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = re.compile(
@@ -127,6 +128,8 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
         yield _message(text, "only-printed", 1)
     if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
         yield _message(text, "few-words", 1)
+    if (framework := text.find(_OTHER_FRAMEWORK)) and not text.find(_TENSORFLOW):
+        yield _message(text, "other-framework", framework[1])
 
 
 def _is_printed(line: str) -> bool:
