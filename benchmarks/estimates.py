@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,13 +21,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from side_by_side import machine, write
+from side_by_side import machine
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.bench.replay import Replay
 from tests.bench.test_h100 import PLANS, estimated, saved
 
+RESULTS = Path(__file__).parent / "results" / "estimates"
 GOAL = 1.5
 ABOUT = re.compile(r"about ([0-9.]+) (ms|s|min)(?:, at most ([0-9.]+) (ms|s|min))?")
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
@@ -39,10 +41,10 @@ COMMANDS = {
     "cnn": "cnn",
     "cnn cifar": "cnn --model cifar --deadline 5",
     "gan": "gan",
-    "inference": "inference",
-    "input": "input",
-    "memory": "memory",
+    "inference": "inference --deadline 30",
+    "memory": "memory --deadline 30",
     "transfer": "transfer --deadline 5",
+    "input": "input --deadline 4",
 }
 
 
@@ -55,8 +57,7 @@ def here(command: str, python: str) -> dict[str, Any]:
         for line in child.stderr:
             if (match := ABOUT.search(line)) and found is None:
                 found, announced = match, time.monotonic()
-    if found is None:
-        return {"command": command, "rc": child.returncode, "before": round(time.monotonic() - began, 1)}
+    assert found is not None, f"{command}: nothing was announced; exit code {child.returncode}"
     took = time.monotonic() - announced
     return row(command, found, took) | {"rc": child.returncode, "before": round(announced - began, 1)}
 
@@ -81,28 +82,31 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, and write after each command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--only")
+    parser.add_argument("--only", help="one of the commands; nothing is written")
     options = parser.parse_args()
     rows = recorded()
     for name, command in COMMANDS.items():
         if options.only in (None, name):
             rows.append(here(command, options.python))
             print(json.dumps(rows[-1]), flush=True)
-    lines = ["| command | about (s) | at most (s) | took (s) | factor |", "| --- | --- | --- | --- | --- |"]
+        if options.only is None:
+            keep(rows)
+
+
+def keep(rows: list[dict[str, Any]]) -> None:
+    """Write the table and what it is made of."""
     cells = ("about", "most", "took", "factor")
-    for one in rows:
-        if "about" in one:
-            lines.append(f"| `{one['command']}` | {' | '.join(f'{one[cell]:g}' for cell in cells)} |")
-    factors = [one["factor"] for one in rows if "factor" in one]
-    within = sum(1 / GOAL <= factor <= GOAL for factor in factors)
-    head = f"{date.today()}, {machine()}: {within} of {len(factors)} within a factor of {GOAL}"
-    if options.only is None:
-        write("estimates", head, "\n".join(lines) + "\n", {"rows": rows})
-    else:
-        print("\n".join((head, "", *lines)))
+    lines = ["| command | about (s) | at most (s) | took (s) | factor |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| `{one['command']}` | {' | '.join(f'{one[cell]:g}' for cell in cells)} |" for one in rows]
+    within = sum(1 / GOAL <= one["factor"] <= GOAL for one in rows)
+    load = os.getloadavg()[2]
+    head = f"{date.today()}, {machine()}, load average {load:.1f}: {within} of {len(rows)} within a factor of {GOAL}"
+    kept = {"date": str(date.today()), "machine": machine(), "load_average": load, "rows": rows}
+    RESULTS.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    RESULTS.with_suffix(".md").write_text("\n".join((head, "", *lines)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

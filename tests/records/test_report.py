@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scripts.write_schemas import derived
-from tests.findings.rows_over_facts import FIRES, NO_GPU_LISTED, NO_GPU_USED, WHY, absent
+from tests.findings.rows_over_facts import FIRES, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report, works
 from tfgpu_doctor.records.facts import Facts, Phase
@@ -79,8 +79,8 @@ def test_unknown_key_in_facts_is_refused() -> None:
     [
         ({}, "ok", (0, 0, 0)),
         (FIRES["gpu.throttled"][0][1], "degraded", (0, 1, 0)),
-        ({**FIRES["cuda.missing"][0][1], **NO_GPU_USED}, "broken", (1, 1, 0)),
-        (FIRES["cuda.missing"][0][1], "degraded", (0, 1, 0)),  # all the same, computations were verified
+        ({**FIRES["cuda.missing"][0][1], "tensorflow.checks": known(())}, "broken", (1, 1, 0)),
+        (FIRES["cuda.missing"][0][1], "degraded", (0, 1, 0)),  # verified on the GPU for all that
         ({"tensorflow.devices": WHY}, "unknown", (3, 3, 0)),
     ],
 )
@@ -124,9 +124,10 @@ def test_root_causes_come_first_and_carry_their_consequences() -> None:
 
 
 def test_independent_causes_are_all_shown() -> None:
-    """No GPU in this machine does not hide that its TensorFlow would be broken with one."""
-    one = report({**FIRES["gpu.none"][0][1], "loader.sonames": absent(), "tensorflow.devices": NO_GPU_LISTED})
-    assert [finding.id for finding in one.findings if finding.root_cause] == ["gpu.none", "cuda.missing"]
+    """No GPU in this machine does not hide that temporary files cannot be written."""
+    refused = FIRES["env.tmpdir-unwritable"][0][1]
+    one = report({**FIRES["gpu.none"][0][1], **refused, "tensorflow.devices": NO_GPU_LISTED})
+    assert [finding.id for finding in one.findings if finding.root_cause] == ["gpu.none", "env.tmpdir-unwritable"]
     assert one.findings[0].consequences == ("gpu.not-visible",)
 
 

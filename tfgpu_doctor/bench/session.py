@@ -74,6 +74,10 @@ class Plan(Protocol):
         """What a process takes from the import of TensorFlow to its first sample, as a multiple of the import."""
         ...
 
+    def repeat(self, runs: Sequence[Run]) -> None:
+        """Measure what these runs can be compared with, where nothing else was asked for."""
+        ...
+
     def settles(self, label: str) -> bool:
         """Whether the median of such a run is usually known long before its deadline."""
         ...
@@ -167,6 +171,7 @@ class Session:
         *,
         slowest: float = 0.0,
         sampling: float | None = None,
+        usual: float | None = None,
         besides: int = 0,
     ) -> None:
         """Say how long all runs will take; plans call it before their first group.
@@ -178,6 +183,7 @@ class Session:
             processes: that will be started for them, with that of `first`.
             slowest: seconds that a sample of the slowest device will take, where known.
             sampling: seconds at most for the samples of all runs; None: the deadline of each.
+            usual: what they usually take, where the plan knows better than by `settles`.
             besides: what else is done, as so many runs.
         """
         runs, self.total = len(labels), float(len(labels) + besides)
@@ -189,13 +195,11 @@ class Session:
             self.rule = replace(self.rule, deadline=min(self.rule.deadline, left))
         most = self.rule.deadline * runs if sampling is None else sampling
         least = max(self.rule.min_seconds, self.rule.min_samples * slowest)  # of virtual devices
-        usual = sum(
-            min(
-                SETTLED * self.processes if self.plan.settles(label) else least if "virtual" in label else most,
-                most / runs,
-            )
+        each = [
+            SETTLED * self.processes if self.plan.settles(label) else least if "virtual" in label else most
             for label in labels
-        )
+        ]
+        usual = sum(min(one, most / runs) for one in each) if usual is None else min(usual, most)
         names = dict.fromkeys(labels)
         what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
         limit = f", at most {seconds(starts + most)}" if starts + most > 1.1 * (starts + usual) else ""

@@ -52,19 +52,24 @@ def files_differ_from_record(
     if not wanted:
         return None
     intruders = {other for one in wanted if (other := _same_files_by(one.name, packages))}
-    lost = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
-    # `strip` makes libraries smaller, and leaves them in order
-    fails = bool(intruders) or any(one.missing for one in wanted) or _stops(phases)
     missing = [path for one in wanted for path in one.missing]
-    loaded = _loaded_instead(missing, loader_loaded, cudnn_installed, context.source("loader.loaded"))
-    instead = (*loaded, *_ptxas_instead(missing, ptxas))
+    # `strip` makes libraries smaller, and leaves them in order
+    fails = bool(missing or intruders) or _stops(phases or ())
+    instead = [*_loaded_instead(missing, loader_loaded, cudnn_installed, context.source("loader.loaded"))]
+    instead += _ptxas_instead(missing, ptxas)
     return Problem(
-        title=f"{_what(wanted)} of {lost}{' and others' if len(wanted) > 3 else ''}",
+        title=f"{_what(wanted)} of {_named(wanted)}",
         cause=_cause(sorted(intruders), [line.saw for line in instead]),
         evidence=(*(_evidence_of(one) for one in wanted), *instead),
         fixes=(Fix(text="Install the same releases again", commands=tuple(_repair(context, wanted, intruders))),),
         severity=None if fails else Severity.WARNING,
     )
+
+
+def _named(packages: list[DamagedPackage]) -> str:
+    """Name the packages, the first three by name and version."""
+    first = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in packages[:3]))
+    return f"{first} and others" if len(packages) > 3 else first
 
 
 def _ptxas_instead(missing: list[str], ptxas: tuple[XlaFile, ...] | None) -> Iterator[Evidence]:
@@ -99,8 +104,8 @@ def _same_folder(folder: str) -> tuple[str, ...]:
     return folder, folder.removeprefix("/usr"), f"/usr{folder}"
 
 
-def _stops(phases: tuple[Phase, ...] | None) -> bool:
-    return any(phase.outcome in ("raised", "died") for phase in phases or ())
+def _stops(phases: tuple[Phase, ...]) -> bool:
+    return any(phase.outcome in ("raised", "died") for phase in phases)
 
 
 def _is_used(name: str, release: Release | None) -> bool:

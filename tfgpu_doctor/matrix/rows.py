@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import field, structs
 
-from tfgpu_doctor.matrix.schema import Build, CudaToolkit, KnownIssue, MatrixFile, OfficialRow, ReleaseRow, Wheel
+from tfgpu_doctor.matrix.schema import (
+    Build,
+    CudaToolkit,
+    FatBinaries,
+    KnownIssue,
+    MatrixFile,
+    OfficialRow,
+    ReleaseRow,
+    Wheel,
+)
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import numbers
 
@@ -113,7 +122,7 @@ def build_release(
         platform=platform,
         gpu=wheel.cuda is not None,
         cuda=wheel.cuda,
-        cudnn=(build and build.cudnn) or wheel.cudnn or (official.cudnn if official and wheel.cuda else None),
+        cudnn=_cudnn(wheel, official, build),
         python=wheel.python,
         sass=wheel.sass,
         ptx=wheel.ptx,
@@ -123,7 +132,7 @@ def build_release(
         extra=wheel.extra,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
         min_driver_windows=toolkit.oldest_driver_windows if toolkit else None,
-        ptx_only=dict(_ptx_only(data, build)) if build else {},
+        ptx_only=dict(_ptx_only(data, build.parts if build else ())),
         numpy=bounds.numpy,
         protobuf=bounds.protobuf,
         keras=bounds.keras,
@@ -139,13 +148,21 @@ def build_release(
     )
 
 
-def _ptx_only(data: MatrixFile, build: Build) -> Iterator[tuple[str, PtxOnly]]:
+def _cudnn(wheel: Wheel, official: OfficialRow | None, build: Build | None) -> str | None:
+    """What the binary compares with, else the header in the wheel, else TensorFlow's own table."""
+    known = (build.cudnn if build else None) or wheel.cudnn
+    return known or (official.cudnn if official and wheel.cuda else None)
+
+
+def _ptx_only(data: MatrixFile, parts: tuple[FatBinaries, ...]) -> Iterator[tuple[str, PtxOnly]]:
     """For each compute capability the fat binaries that it runs by PTX alone."""
+    if not parts:
+        return
     toolkits = {row.version: row for row in data.cuda}
     first = {row.isa: toolkits[row.cuda] for row in data.ptx if row.cuda in toolkits}
-    total = sum(part.count for part in build.parts)
+    total = sum(part.count for part in parts)
     for card in (row.compute_capability for row in data.architectures):
-        alone = [(isa, part.count) for part in build.parts if (isa := part.compiled_for(card)) in first and isa]
+        alone = [(isa, part.count) for part in parts if (isa := part.compiled_for(card)) in first and isa]
         if not alone:
             continue
         isa = max((isa for isa, _ in alone), key=numbers)
@@ -237,8 +254,13 @@ def _sources(
     if wheel.glibc:
         yield "glibc", f"{wheel.wheel}: platform tag"
     yield "gpu", f"{wheel.wheel}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO)
-    if wheel.cuda is None:
-        return
+    if wheel.cuda is not None:
+        yield from _cuda_sources(wheel, data, toolkit, official, build)
+
+
+def _cuda_sources(
+    wheel: Wheel, data: MatrixFile, toolkit: CudaToolkit | None, official: OfficialRow | None, build: Build | None
+) -> Iterator[tuple[str, str]]:
     yield "cuda", f"{wheel.wheel}: {BUILD_INFO}"
     for name in ("sass", "ptx"):
         yield name, f"{wheel.wheel}: " + (".nv_fatbin of its libraries" if wheel.kernels else BUILD_INFO)

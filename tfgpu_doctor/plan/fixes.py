@@ -137,8 +137,8 @@ class Fixes:
             return ()
         managed = value_or(self.facts.python.externally_managed, False)
         python = "~/tensorflow/bin/python" if managed else self.python  # of pip_install
-        own = value_or(self.facts.python.tensorflow_paths, ())
-        site = self.quote(posixpath.dirname(own[0])) if own and not managed else SITE.format(python=python)
+        paths = value_or(self.facts.python.tensorflow_paths, ())
+        site = self.quote(posixpath.dirname(paths[0])) if paths and not managed else SITE.format(python=python)
         return link_commands(row, site, cuda_from_pip=True)
 
     def kept_release(self, version: str | None = None) -> Release | None:

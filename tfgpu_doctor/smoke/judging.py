@@ -85,9 +85,7 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
     """The verdict of the doctor, who was told when no GPU is required."""
     late = no_time_to_import(report, options)
     errors = list(_errors(report, late=late is not None))
-    check = SmokeCheck(
-        name="doctor", on="", status="ok", saw=verdict_sentence(report), seconds=seconds, passed=1, ran=1
-    )
+    check = SmokeCheck(name="doctor", on="", status="ok", saw=_sentence(report), seconds=seconds, passed=1, ran=1)
     if late and not errors:
         return _with(check, status="not run", saw="", why=late, passed=0, ran=0)
     if errors:
@@ -97,6 +95,14 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
         reason = next((item.reason for item in report.undetermined), "no further information")
         return _with(check, status="unknown", saw="", why=reason, passed=0, ran=0)
     return check
+
+
+def _sentence(report: Report) -> str:
+    """What the verdict means; where something is wrong all the same, what and why."""
+    warning = next((one for one in report.findings if one.severity is Severity.WARNING and one.root_cause), None)
+    if warning is None:
+        return verdict_sentence(report)
+    return f"{verdict_sentence(report)}: {warning.title} ({warning.id}): {warning.cause.partition('; ')[0]}"
 
 
 def _errors(report: Report, *, late: bool) -> Iterator[Finding]:
@@ -201,29 +207,22 @@ def _found(outcome: Outcome, options: SmokeOptions) -> str:
 
 
 def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOptions) -> Iterator[str]:
-    if not run.virtual:
-        yield quantity(throughput.value, throughput.unit, throughput.ci95) + _share(outcome.step, run)
-    yield f"verified in {run.computed_in or run.dtype}{_instead(run)}"
+    is_matpow = outcome.step.workload == "matpow"
+    verified = f"verified in {run.computed_in or run.dtype}{_instead(run)}"
     if run.virtual:
-        yield "virtual devices have no speed"
+        yield from (verified, "virtual devices have no speed")
+    else:
+        # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
+        share = f" ({run.percent_of_peak:.0f} % of peak)" if is_matpow and run.percent_of_peak is not None else ""
+        yield from (quantity(throughput.value, throughput.unit, throughput.ci95) + share, verified)
     compared = outcome.compared
     if isinstance(compared, RunChange) and compared.ratio and compared.verdict != "slower":
         yield f"{compared.ratio.value:.2f} times the time of the baseline"
-    if options.min_tflops is not None and outcome.step.workload == "matpow" and run.devices[0].startswith("/CPU"):
+    if options.min_tflops is not None and is_matpow and run.devices[0].startswith("/CPU"):
         yield "--min-tflops is for GPUs"
-    yield from _throttled(run)
-
-
-def _throttled(run: Run) -> Iterator[str]:
-    reasons = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
-    if reasons:
-        yield f"throttled ({', '.join(sorted(reasons))})"
-
-
-def _share(step: Step, run: Run) -> str:
-    """The share of the GPU's peak; that of a network as small as smoke's is low on every GPU, and says nothing."""
-    known = run.percent_of_peak is not None and step.workload == "matpow"
-    return f" ({run.percent_of_peak:.0f} % of peak)" if known else ""
+    throttled = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
+    if throttled:
+        yield f"throttled ({', '.join(sorted(throttled))})"
 
 
 def _instead(run: Run) -> str:

@@ -24,8 +24,8 @@ SPREAD = "replicas"
 SLOW, SLOW_GPU = 2e10, 5e11
 CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
 LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
-FEWEST = 3  # steps for which there has to be time
-READY = {"mnist": 1.0, "cifar": 3.5, "resnet50": 6.0}  # PlanBase.ready, by model
+FEWEST, USUAL = 2, 6  # steps for which there has to be time by a rough estimate, and for which more is advised
+READY = {"mnist": 1.0, "cifar": 4.3, "resnet50": 6.0}  # PlanBase.ready, by model
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 # How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
 NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
@@ -45,7 +45,7 @@ def cpu_seconds(flop: float, session: Session) -> float:
 
 def longer(seconds: float) -> str:
     """A deadline that steps of so many seconds need."""
-    return f"--deadline {math.ceil(seconds) * 2 * FEWEST}"
+    return f"--deadline {math.ceil(seconds) * USUAL}"
 
 
 def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:

@@ -28,6 +28,7 @@ BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
 PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 WANTED = samples_for(0.99)  # 368
+CALL = 0.002  # seconds that a call takes at least
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Inference(PlanBase):
     wanted: int = WANTED  # samples of each batch, if the deadline allows
     found: dict[str, Any] = field(default_factory=dict)  # the signature, as the worker described it
     left_out: list[str] = field(default_factory=list)
+    ready = 0.7
 
     def title(self) -> str:
         """What is called."""
@@ -77,13 +79,15 @@ class Inference(PlanBase):
     def groups(self, session: Session) -> Iterator[Group]:
         """One group for each type and batch, small batches first; the processes of a type stay over its batches."""
         by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
-        if self.model and self.saved_model is None:  # the CPU also computes what is right
-            largest = max(self.batches)
-            seconds = cpu_seconds(largest * MODELS[self.model].forward_flop, session)
-            check_time(seconds, session.rule.deadline, largest, "--batch-size")
         labels = [case.label for _, mine in by_type for case in mine]
+        usual, deadline = None, session.rule.deadline
+        if self.model and self.saved_model is None:
+            calls = [cpu_seconds(batch * MODELS[self.model].forward_flop, session) for batch in self.batches]
+            check_time(calls[-1], deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
+            each = [min(self.wanted * (CALL + seconds), deadline / len(calls)) for seconds in calls]
+            usual = sum(max(session.rule.min_seconds, one) for one in each) * len(labels)
         session.begin(
-            labels * len(self.batches), len(labels) + 1, besides=1, sampling=session.rule.deadline * len(labels)
+            labels * len(self.batches), len(labels) + 1, besides=1, sampling=deadline * len(labels), usual=usual
         )
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
             wanted = len(self.batches)

@@ -18,6 +18,7 @@ from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.output import (
+    NotWrittenError,
     Output,
     check_executable,
     check_python,
@@ -261,14 +262,22 @@ class _Kept:
         self._file = file
         self._before: BenchResult | None = None  # of rounds that are over
         self._result: BenchResult | None = None
+        self._failed = False  # whether the file could not be written
 
     def save(self, result: BenchResult) -> None:
-        """Keep what a round has until now. Raises click.ClickException: the file cannot be written."""
+        """Keep what a round has until now; where the file cannot be written, the measurement goes on."""
         from tfgpu_doctor.bench.pooling import pooled
 
         self._result = result if self._before is None else pooled(self._before, result)
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             write_file(self._file, self._result.to_json())
+            self._failed = False
+        except NotWrittenError as error:
+            if not self._failed:
+                say(f"tfgpu: {error.message}; the measurement goes on")
+            self._failed = True
 
     def end_round(self) -> None:
         """A round is over; what comes is another one."""
@@ -278,10 +287,11 @@ class _Kept:
         """Write it to every target that does not have it, and say where it is."""
         if self._result is None or not any(run.samples_s for run in self._result.runs):
             return
-        missing = [target for target in targets if target.path is None or target.path != self._file]
+        written = None if self._failed else self._file
+        missing = [target for target in targets if target.path is None or target.path != written]
         _write(self._result, measuring, missing)
-        if self._file is not None:
-            say(f"tfgpu: {self._file} has what was measured so far, and says that it is unfinished")
+        if written is not None:
+            say(f"tfgpu: {written} has what was measured so far, and says that it is unfinished")
 
 
 def _write(result: BenchResult, measuring: Measuring, targets: list[Output]) -> None:
@@ -296,9 +306,11 @@ def _conclude(
     """Keep and show what was measured; returns the exit code."""
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
-    if measuring.history:
-        write_file(history.place_for(measuring.history, result), result.to_json())
-    _write(result, measuring, targets)
+    try:
+        if measuring.history:
+            write_file(history.place_for(measuring.history, result), result.to_json())
+    finally:  # also where that file cannot be written
+        _write(result, measuring, targets)
     if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
     if result.not_run:

@@ -98,13 +98,7 @@ def _first(text: str) -> str:
 
 def _release_lines(row: Release, twin: Release | None) -> Iterator[tuple[str, str]]:
     if row.gpu:
-        yield "built for", f"CUDA {row.cuda}, cuDNN {row.cudnn or _UNKNOWN}"
-        yield "kernels", f"SASS for {', '.join(row.sass) or _UNKNOWN}; PTX for {', '.join(row.ptx) or 'none'}"
-        yield "driver", _drivers(row)
-        if by_ptx := "; ".join(_by_ptx(row)):
-            yield "by PTX", by_ptx
-        loads = ", ".join(library.soname for library in row.libraries) or _UNKNOWN
-        yield "loads", loads + (" (linked: without them the import fails)" if row.linked else "")
+        yield from _build_lines(row)
     else:
         yield "GPU", "none: this build holds no CUDA code" + (f"; {twin.package} {row.version} does" if twin else "")
     if row.redirects:
@@ -119,6 +113,16 @@ def _release_lines(row: Release, twin: Release | None) -> Iterator[tuple[str, st
         yield "macOS", f"{row.macos} or newer"
     if row.extra:
         yield f"[{row.extra}]", "; ".join(f"{name}{bound}" for name, bound in row.pip_nvidia.items())
+
+
+def _build_lines(row: Release) -> Iterator[tuple[str, str]]:
+    yield "built for", f"CUDA {row.cuda}, cuDNN {row.cudnn or _UNKNOWN}"
+    yield "kernels", f"SASS for {', '.join(row.sass) or _UNKNOWN}; PTX for {', '.join(row.ptx) or 'none'}"
+    yield "driver", _drivers(row)
+    if by_ptx := "; ".join(_by_ptx(row)):
+        yield "by PTX", by_ptx
+    loads = ", ".join(library.soname for library in row.libraries) or _UNKNOWN
+    yield "loads", loads + (" (linked: without them the import fails)" if row.linked else "")
 
 
 def _drivers(row: Release) -> str:
