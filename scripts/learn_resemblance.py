@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT)]
 
 from tfgpu_doctor.inference.derived_messages import derived_messages  # noqa: E402
 from tfgpu_doctor.inference.parsed_text import ParsedText  # noqa: E402
-from tfgpu_doctor.inference.resemblance import STEP, STEPS, TABLE, terms_of  # noqa: E402
+from tfgpu_doctor.inference.resemblance import STEP, STEPS, TABLE, telling, terms_of  # noqa: E402
 from tfgpu_doctor.parsers.text import lines  # noqa: E402
 
 CASES = ROOT / "tests" / "cases"
@@ -70,7 +70,8 @@ def reports() -> list[dict[str, Any]]:
 def terms(text: str) -> Counter[str]:
     """What is learnt of a text: as when it is explained."""
     parsed = ParsedText(lines.read([text.encode()]))
-    return terms_of(text, [one.kind for one in (*parsed.messages, *derived_messages(parsed))])
+    told, kinds = telling(parsed.lines, (*parsed.messages, *derived_messages(parsed)))
+    return terms_of("\n".join(line.text for line in told), kinds)
 
 
 def learn(cases: list[dict[str, Any]]) -> str:

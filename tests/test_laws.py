@@ -96,6 +96,8 @@ PURE = (
         "bench/advice.py",
         "bench/gpu_load.py",
         "bench/saved.py",
+        "bench/advice.py",
+        "bench/gpu_load.py",
         "bench/doubts.py",
         "bench/pooling.py",
         "bench/ratios.py",

@@ -368,6 +368,16 @@ sys.{second}.write("end\\n")
     assert len(long) < 3 * process.KEEP
 
 
+@pytest.mark.parametrize("shift", range(4))
+def test_no_character_is_cut_in_two(shift: int) -> None:
+    """Characters of one to four bytes at both sides of the gap; a byte that is no UTF-8 is still replaced."""
+    data = b"x" * shift + "aé漢😀".encode() * (3 * process.KEEP // 10) + b"\xff"
+    kept = process._Kept()
+    for start in range(0, len(data), 65_536):
+        kept.add(data[start : start + 65_536])
+    assert "bytes left out" in kept.text() and kept.text().count("\N{REPLACEMENT CHARACTER}") == 1
+
+
 def test_the_first_and_the_last_bytes_are_kept(script: Script) -> None:
     code = "import sys; sys.stderr.write('first ' + 'x' * 5_000_000 + ' last')"
     done = process.run(script.argv(code), timeout=GENEROUS)

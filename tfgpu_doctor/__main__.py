@@ -38,6 +38,10 @@ def main() -> None:
         code = _interrupted()
     except OSError as error:
         code = _not_written(error)
+    except (MemoryError, ImportError) as error:  # during the imports
+        if not _is_out_of_memory(error):
+            raise
+        code = _defect(error)
     finally:
         _end_children()
     sys.exit(code)
@@ -122,6 +126,40 @@ def run(arguments: list[str]) -> int:
         return _defect(error)
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    """True if the system gave no memory, no thread or no process; ImportError is the loader's word for the first."""
+    import errno
+
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOMEM, errno.EAGAIN)
+    words = ("can't start new thread", "failed to map segment", "cannot allocate memory")
+    return isinstance(error, MemoryError) or any(one in str(error).lower() for one in words)
+
+
+def _without_memory(error: Exception) -> int:
+    """Say what the system refused, and by which limit, and return the exit code."""
+    from tfgpu_doctor.render.streams import say
+
+    what = "a new thread" if "thread" in str(error) else "a new process" if isinstance(error, OSError) else "memory"
+    say(f"tfgpu: the system refused {what}: {_limit()}")
+    return EXIT_UNKNOWN
+
+
+def _limit() -> str:
+    """The limit of this process that is the likeliest reason; a thread needs address space for its stack."""
+    used_up = "the memory of this machine, or of its container or job, is used up"
+    try:
+        import resource
+    except ImportError:  # Windows; or there is no memory for it
+        return used_up
+    memory, processes = (resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_NPROC))
+    if memory != resource.RLIM_INFINITY:
+        return f"ulimit -v allows {memory >> 20} MiB of address space. To remove that limit: ulimit -v unlimited"
+    if processes != resource.RLIM_INFINITY:
+        return f"{used_up}, or there are {processes} processes and threads, the limit (ulimit -u)"
+    return used_up
+
+
 def _refused(error: ClickException) -> int:
     """Print what was refused, each message on one line whatever it quotes, and return the exit code."""
     from click import ClickException, UsageError
@@ -146,6 +184,8 @@ def _defect(error: Exception) -> int:
 
     if os.environ.get("TFGPU_DEBUG"):
         raise error
+    if _is_out_of_memory(error):
+        return _without_memory(error)
     say(f"tfgpu: internal error: {type(error).__name__}: {error}")
     say("This is a bug in tfgpu. Please report it with the output of the same command under TFGPU_DEBUG=1.")
     return EXIT_UNKNOWN

@@ -16,6 +16,7 @@ import msgspec
 import psutil
 import pytest
 
+from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, refuses
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
@@ -32,6 +33,23 @@ TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]
 
 
 # ------------------------------------------------------------------------- without TensorFlow
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--size", "10000"], "size 10000: a sample on the CPU would take about 110 s, too long for --deadline 5. Try"),
+        (["--size", "1024,16384"], "Not run, for lack of time: N = 16384 in float32. Allow more time: --deadline"),
+    ],
+)
+def test_a_run_that_was_asked_for_and_does_not_take_place_is_exit_code_3(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WORKER_PROCESS, lambda _executable: FakeWorker(Clock(), 0.05))
+    page = bench("matpow", *arguments, "--deadline", "5")
+    assert page.exit_code == 3
+    assert message in " ".join(page.output.split())
+    assert bench("matpow", "--size", "1024,2048", "--deadline", "5").exit_code == 0
 
 
 def test_help_has_an_example() -> None:

@@ -106,7 +106,7 @@ def test_runs_for_which_there_was_no_time_are_named() -> None:
     stream = io.StringIO()
     render(result(run(), not_run=("1 GPU float32",)), console_for(stream))
     shown = " ".join(stream.getvalue().split())
-    assert "i Not run, because the time limit was reached: 1 GPU float32. Allow more time: --deadline" in shown
+    assert "i Not run, for lack of time: 1 GPU float32. Allow more time: --deadline SECONDS." in shown
     assert shown.endswith("1 run was not run, for lack of time.") and "! CPU: 494.8" in shown
 
 

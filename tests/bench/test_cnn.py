@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tfgpu_doctor.bench.plans.cnn import Cnn, why_poor
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.session import Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, training_flop
@@ -157,11 +158,18 @@ def test_xla_is_one_mode_in_all_cases() -> None:
 def test_a_cpu_that_would_take_minutes_is_left_out_beside_gpus_and_named() -> None:
     result = bench(Workers(gpus=1), model="resnet50", batch=1024)
     assert [run.label for run in result.runs] == ["1 GPU"]
-    assert any("The CPU is skipped: a step would take about" in note for note in result.notes)
-    asked = bench(Workers(gpus=1), model="resnet50", batch=1024, devices=("/CPU:0", "/GPU:0"))
-    assert [run.label for run in asked.runs] == ["CPU", "1 GPU"]
-    alone = bench(Workers(), model="resnet50", batch=256)
-    assert [run.label for run in alone.runs] == ["CPU"]
+    assert "The CPU is skipped: a step would take about 29 s. To measure it: --devices cpu,gpu:0 --deadline 180" in (
+        result.notes
+    )
+
+
+def test_a_cpu_that_was_asked_for_or_is_alone_is_refused_where_there_is_no_time() -> None:
+    workers = Workers(gpus=1)
+    with pytest.raises(TooSlowError, match=r"a step of 1024 images on the CPU would take about 29 s") as refused:
+        bench(workers, model="resnet50", batch=1024, devices=("/CPU:0", "/GPU:0"))
+    assert workers.prepared == []
+    fits = int(re.findall(r"--batch-size (\d+)", str(refused.value))[0])
+    assert [run.label for run in bench(Workers(), model="resnet50", batch=fits).runs] == ["CPU"]
 
 
 @pytest.mark.parametrize(

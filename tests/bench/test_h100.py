@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
+from tests.bench.replay import Replay
 from tests.bench.test_runner import CPU, job, runs
+from tests.cli.runner import tfgpu
+from tests.healthy import MATRIX
+from tfgpu_doctor.bench.plans.cnn import Cnn
+from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.session import Plan, Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
+GOLDEN = Path(__file__).parent / "golden"
 H100 = Path(__file__).parents[1] / "captures" / "h100" / "bench"
 
 
@@ -49,6 +59,33 @@ def test_what_varies_by_a_fifth_goes_on_to_the_deadline_and_is_not_marked() -> N
     assert 10 <= sum(again.samples_s) < 10.3
 
 
+PLANS: dict[str, tuple[Callable[[], Plan], float]] = {  # with --deadline, as it was typed
+    "matpow": (lambda: MatPow(size=4096, dtypes=("float32", "tf32", "bfloat16", "float16")), 8.0),
+    "cnn": (lambda: Cnn(model="cifar"), 10.0),
+}
+
+
+def estimated(replay: Replay, plan: Plan, deadline: float) -> tuple[str, float]:
+    """Run a recorded benchmark again: what is said beforehand, and the seconds from then on."""
+    said: list[tuple[str, float]] = []
+    announce = lambda text: said.append((text, replay.clock.now))  # noqa: E731 - with the time
+    rule = StoppingRule(deadline=deadline)
+    environment = replay.recorded.environment
+    result = Session(plan, MATRIX, environment, replay, rule, announce=announce, clock=replay.clock).run()
+    assert all(run.throughput for run in result.runs)
+    assert load_result(result.to_json(), "again") == result, "what is judged is judged the same when it is read"
+    ((text, began),) = said
+    return text, replay.clock.now - began
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_estimates_hold_within_a_factor_of_one_and_a_half(name: str) -> None:
+    plan, deadline = PLANS[name]
+    text, took = estimated(Replay(saved(name)), plan(), deadline)
+    about, *most = map(float, re.findall(r"([0-9.]+) s", text))
+    assert 1 / 1.5 <= took / about <= 1.5 and all(took <= 1.1 * one for one in most)
+
+
 @pytest.mark.parametrize("name", ["matpow", "cnn"])
 def test_results_of_a_real_card_judged_again(name: str) -> None:
     """Saved where the spread of the samples was judged: then 6 of 7 and 2 of 2 runs were marked."""
@@ -65,3 +102,21 @@ def test_results_of_a_real_card_judged_again(name: str) -> None:
         else {}
     )
     assert not any(advice.startswith("noisy: ") for one in runs for advice in one.advice)
+
+
+def test_what_limits_a_small_network_is_said_first_with_xla_as_the_first_remedy() -> None:
+    gpu = saved("cnn").runs[1]
+    assert gpu.advice[0] == (
+        "probably limited by kernel launches (3 % of peak, 169 of 700 W): try --xla or a larger --batch-size"
+    )
+
+
+@pytest.mark.parametrize("name", ["matpow", "cnn"])
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_golden(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = tfgpu("bench", "show", str(H100 / f"{name}.json"), "--format", form).stdout
+    file = GOLDEN / f"h100-{name}.{'md' if form == 'markdown' else 'txt'}"
+    if os.environ.get("TFGPU_UPDATE_GOLDEN"):
+        file.write_text(shown, encoding="utf-8")
+    assert shown == file.read_text(encoding="utf-8")

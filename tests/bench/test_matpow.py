@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +15,12 @@ from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import NoTensorFlowError, Session
+from tfgpu_doctor.bench.session import NoTensorFlowError, Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.render.bench_words import verdict
 
-QUICK = StoppingRule(deadline=0.2, min_samples=3)  # the runner's own clock is the real one here
+QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here
 BUS_ID = "0000:65:00.0"
 CREATED = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 9 MB memory:  -> pci bus id: {BUS_ID}, x\n"
 
@@ -70,11 +72,56 @@ def test_tf32_without_a_gpu_is_said_to_be_float32() -> None:
     assert any("TensorFlow lists no GPU: only the CPU is measured" in note for note in result.notes)
 
 
-def test_the_size_is_chosen_by_speed() -> None:
+@pytest.mark.parametrize(("rule", "size"), [(StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)])
+def test_the_size_is_chosen_by_speed_and_by_the_deadline(rule: StoppingRule, size: int) -> None:
     workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
-    result = bench(workers, size=None)
-    assert result.parameters["size"] == 2048
-    assert workers.started[0].sizes == [768, 2048]
+    result = Session(MatPow(), MATRIX, healthy(), workers, rule).run()
+    assert result.parameters["size"] == size
+    assert workers.started[0].sizes == [768, size]
+
+
+def test_a_size_that_takes_too_long_is_refused_with_one_that_fits() -> None:
+    """10000 at 330 GFLOP/s; nothing of it is computed."""
+    workers = Workers(seconds=0.05)
+    with pytest.raises(TooSlowError, match=r"size 10000: a sample on the CPU would take about 110 s, too") as refused:
+        bench(workers, size=10000)
+    assert max(workers.started[0].sizes) < 10000 and all(worker.closed for worker in workers.started)
+    fits = int(re.findall(r"--size (\d+)", str(refused.value))[0])
+    assert bench(Workers(seconds=0.05), size=fits).runs[0].throughput
+    with pytest.raises(TooSlowError, match="a sample on 1 GPU would take about 110 s"):
+        bench(Workers(gpus=1, seconds=0.05), size=10000, devices=("/GPU:0",))
+
+
+def test_beside_gpus_the_cpu_is_left_out_instead_unless_it_was_asked_for() -> None:
+    result = bench(Workers(gpus=1, seconds=0.05), size=10000)
+    assert [run.label for run in result.runs] == ["1 GPU"] and not result.not_run
+    note = "The CPU is skipped: a sample would take about 110 s. To measure it: --deadline 450"
+    assert note in result.notes
+    with pytest.raises(TooSlowError):
+        bench(Workers(gpus=1, seconds=0.05), size=10000, devices=("/CPU:0", "/GPU:0"))
+
+
+def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
+    """The CPU at 16 GFLOP in 0.1 s; a GPU is a thousand times as fast."""
+    workers = Workers(gpus=1, seconds=0.1)
+
+    def start() -> FakeWorker:
+        worker = workers()
+        if len(workers.started) == 2:
+            worker.seconds = iter(lambda: 1e-4, None)
+        return worker
+
+    plan = MatPow(own_sizes=True, dtypes=("float32", "bfloat16"))
+    result = Session(plan, MATRIX, healthy(), start, StoppingRule()).run()
+    points = [(run.label, run.dtype, run.parameters) for run in result.runs]
+    assert points[:3] == [
+        *(("CPU", "float32", {"size": 1536}), ("1 GPU", "float32", {"size": 1536})),
+        ("1 GPU", "float32", {"size": 8192}),
+    ]
+    assert result.runs[1].speedup_vs_cpu and result.runs[2].speedup_vs_cpu is None
+    assert workers.started[1].sizes == [1536, 8192], "in the same process"
+    assert len(points) == 5, "a GPU that is no faster than the CPU has no larger one"
+    assert verdict(result).startswith("1 GPU, float32, size 8192: ")
 
 
 def test_a_device_that_is_too_quick_to_tell_is_asked_for_more() -> None:

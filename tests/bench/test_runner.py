@@ -18,8 +18,7 @@ from tfgpu_doctor.bench.pooling import with_speed
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.runner.runner import LEAST, measure
-from tfgpu_doctor.bench.runner.schedule import Schedule, Start
+from tfgpu_doctor.bench.runner.runner import measure
 from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, memory, transfer
@@ -53,16 +52,9 @@ def runs(
     waiting = list(workers)
     group = [(case, of or job(dtype)) for case in cases]
     with Workers(lambda: waiting.pop(0)) as alive:
-        schedule = options.pop("schedule", None) or Schedule(workers[0].clock)
-        measured = measure(group, alive, rule=rule, schedule=schedule, **options)
+        measured = measure(group, alive, rule=rule, clock=workers[0].clock, **options)
         assert all(worker.closed for worker in workers if worker.asked)
     return [to_run(one, rule) for one in measured]
-
-
-def limited(clock: Clock, count: int, seconds: float) -> Schedule:
-    schedule = Schedule(clock)
-    schedule.begin(count, seconds)
-    return schedule
 
 
 def test_a_steady_device_stops_when_there_is_enough() -> None:
@@ -85,57 +77,32 @@ def test_a_restless_device_goes_on_to_the_deadline_and_says_so() -> None:
     assert one.throughput is not None
 
 
-def test_cases_that_take_turns_have_a_time_together() -> None:
-    """Four that never settle would take 4 × 30 s."""
+def test_virtual_devices_need_no_more_than_the_fewest_samples() -> None:
+    virtual = Case("2 virtual CPUs, rows", ("/CPU:0", "/CPU:1"), (), "rows", True)
+    (one,) = runs([virtual], [FakeWorker(Clock(), RESTLESS)])
+    assert len(one.samples_s) == 11 and one.stopped is None and one.doubts == ()
+
+
+def test_each_of_several_cases_has_its_own_deadline() -> None:
+    """Four that never settle take 4 × 30 s: none is left out because others needed long."""
     clock = Clock()
     restless = [FakeWorker(clock, RESTLESS) for _ in range(4)]
     cases = [replace(CPU, label=f"CPU {number}") for number in range(4)]
     shown: list[tuple[float, float]] = []
-    show = lambda _, done: shown.append((clock.now, done))  # noqa: E731 - with the time
-    found = runs(cases, restless, progress=show, schedule=limited(clock, 4, 40.0))
-    assert 40 <= clock.now < 42
-    assert all(abs(done - now / 40) < 0.06 for now, done in shown), "the progress is by time"
-    assert all(one.throughput and one.stopped and len(one.samples_s) > 20 for one in found)
+    show = lambda _, over: shown.append((clock.now, over))  # noqa: E731 - with the time
+    found = runs(cases, restless, progress=show)
+    assert 120 <= clock.now < 124
+    assert all(one.throughput and one.stopped and 30 <= sum(one.samples_s) < 31 for one in found)
+    over = [part for _, part in shown]
+    assert over == sorted(over) and over[0] == 0 and 3.9 < over[-1] <= 4.0
+    assert all(abs(part - (4 + 8 * now / 120) / 3) < 0.2 for now, part in shown[4:]), "a third by the start"
 
 
-def test_cases_for_which_there_is_no_time_are_not_run() -> None:
-    """Starts of 0.4 s, and 3 s of samples of each: two fit into 8 s."""
+@pytest.mark.parametrize("deadline", [1.0, 5.0])
+def test_the_deadline_is_kept_to_a_sample(deadline: float) -> None:
     clock = Clock()
-    workers = [FakeWorker(clock, [0.1, 0.3]) for _ in range(4)]
-    cases = [replace(CPU, label=f"CPU {number}") for number in range(4)]
-    schedule = limited(clock, 8, 8.0)
-    found = runs(cases, workers, schedule=schedule)
-    assert len(found) == 2
-    started = [worker for worker in workers if worker.asked]
-    assert len(started) == len(found) and all(one.throughput for one in found)
-    assert schedule.not_run == [f"CPU {number} float32" for number in range(len(found), 4)]
-    assert clock.now < 8
-    left = limited(clock, 4, 0.0)
-    left.started(Start("CPU", True), 1.0)
-    assert runs([CPU], [FakeWorker(clock)], schedule=left) == []
-    told = runs([CPU], [FakeWorker(clock)], of=job(farewell=True), schedule=left)
-    assert told[0].throughput, "other machines wait for it"
-
-
-def test_what_a_group_leaves_over_the_others_get() -> None:
-    clock = Clock()
-    schedule = limited(clock, 3, 30.0)
-    steady, restless = FakeWorker(clock, 0.1), FakeWorker(clock, RESTLESS)
-    shown: list[float] = []
-    for worker in (steady, restless, restless):
-        worker.closed = False
-        before = clock.now
-        runs([CPU], [worker], schedule=schedule, progress=lambda _, done: shown.append(done))
-    assert clock.now - before == pytest.approx((30 - before), abs=0.5)
-    assert shown == sorted(shown) and shown[0] == 0 and shown[-1] > 0.95, "one progress over all"
-
-
-def test_slow_starts_leave_time_for_samples() -> None:
-    clock = Clock()
-    (one,) = runs([CPU], [FakeWorker(clock, RESTLESS)], schedule=limited(clock, 1, 0.01))
-    assert len(one.samples_s) >= 10
-    (slow,) = runs([CPU], [FakeWorker(clock, [1.5, 2.0, 2.5])], schedule=limited(clock, 1, 0.01))
-    assert slow.stopped and LEAST <= sum(slow.samples_s) < LEAST + 3
+    (one,) = runs([CPU], [FakeWorker(clock, [0.4, 0.7])], rule=StoppingRule(deadline=deadline))
+    assert deadline <= sum(one.samples_s) < deadline + 0.7 and clock.now < deadline + 0.7 + 1.1
 
 
 def test_a_slow_device_is_warmed_up_once_and_given_time() -> None:
@@ -227,7 +194,7 @@ def test_a_process_that_is_needed_again_is_kept() -> None:
     waiting = list(workers)
     with Workers(lambda: waiting.pop(0)) as alive:
         for keep in ({("CPU", "float32")}, set()):
-            measure([(CPU, job())], alive, rule=RULE, schedule=Schedule(workers[0].clock), keep=keep)
+            measure([(CPU, job())], alive, rule=RULE, clock=workers[0].clock, keep=keep)
             assert workers[0].closed is not bool(keep)
     assert workers[0].asked.count("hello") == 1
 
@@ -502,5 +469,5 @@ def test_an_interrupt_ends_every_worker() -> None:
     workers = [FakeWorker(clock, 0.2), FakeWorker(clock, 0.2, interrupted)]
     waiting = list(workers)
     with Workers(lambda: waiting.pop(0)) as alive, pytest.raises(KeyboardInterrupt):
-        measure([(CPU, job()), (GPU, job())], alive, rule=RULE, schedule=Schedule(clock))
+        measure([(CPU, job()), (GPU, job())], alive, rule=RULE, clock=clock)
     assert all(worker.closed for worker in workers)

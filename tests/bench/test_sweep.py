@@ -98,10 +98,16 @@ def test_types_come_one_after_the_other_and_the_cpu_has_no_tf32() -> None:
 
 
 def test_a_size_that_takes_too_long_is_left_out_on_that_device_and_named() -> None:
-    # 0.2 s for 3 samples and 2 warm-ups: 0.04 s a sample; at 1e13 FLOP/s 4096 takes 0.25 s
+    # 1 s for six samples; at 1e13 FLOP/s 4096 takes 0.25 s
     found = sweep(Started(), sizes=(512, 1024, 4096, 8192))
     assert points(found) == ["CPU float32 512", "CPU float32 1024"]
-    assert "N = 4096, 8192: skipped on CPU, float32: too slow for --deadline 0.2, estimated from 1024" in found.notes
+    assert "N = 4096, 8192: skipped on CPU, float32: too slow for --deadline 1, estimated from 1024" in found.notes
+    assert found.not_run == ()
+
+
+def test_a_size_that_was_asked_for_by_its_name_and_that_no_device_has_time_for_is_not_run() -> None:
+    found = sweep(Started(), sizes=(1024, 4096), named=True)
+    assert points(found) == ["CPU float32 1024"] and found.not_run == ("N = 4096 in float32",)
 
 
 def test_a_size_that_does_not_fit_is_left_out_and_named() -> None:

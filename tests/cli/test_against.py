@@ -62,6 +62,11 @@ def test_what_base_chose_is_repeated() -> None:
     given = MatPow(size=512)
     Against(BASE, "base.json", 1.0).adopt(given)
     assert given.size == 512
+    sized = result(run(), run("1 GPU", parameters={"size": 8192}))
+    for base, own in ((BASE, False), (sized, True)):
+        plan = MatPow(own_sizes=True)
+        Against(base, "base.json", 1.0).adopt(plan)
+        assert plan.own_sizes is own, "GPUs have a size of their own where they had one in BASE"
     with pytest.raises(click.UsageError, match=r"--against base\.json: a result of matpow, not of cnn"):
         Against(BASE, "base.json", 1.0).adopt(Cnn())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -209,6 +210,46 @@ def test_full_disk(saved: Path, arguments: str) -> None:
 def test_messages_that_cannot_be_printed_change_no_exit_code(arguments: str, code: int) -> None:
     done = shell(arguments)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
+@pytest.mark.parametrize("kilobytes", [48_000, 200_000, 400_000])
+def test_a_limit_of_memory_is_no_bug(kilobytes: int) -> None:
+    """How much is enough depends on the machine: each thread takes the address space of its stack."""
+    command = f"ulimit -v {kilobytes}; {sys.executable} -m tfgpu_doctor doctor --no-import -q"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr
+    assert done.returncode in ((3,) if kilobytes == 48_000 else (0, 1, 3))
+    if not done.stdout:
+        allowed = (
+            f"ulimit -v allows {kilobytes // 1024} MiB of address space. To remove that limit: ulimit -v unlimited"
+        )
+        assert done.stderr.startswith("tfgpu: the system refused ") and done.stderr.endswith(f": {allowed}\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), "tfgpu: the system refused memory: "),
+        (RuntimeError("can't start new thread"), "tfgpu: the system refused a new thread: "),
+        (
+            BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+            "tfgpu: the system refused a new process: ",
+        ),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "tfgpu: the system refused a new process: "),
+        (ImportError("x.so: failed to map segment from shared object"), "tfgpu: the system refused memory: "),
+        (ImportError("no module"), "tfgpu: internal error: ImportError: no module\n"),
+    ],
+)
+def test_what_the_system_refuses_is_said(
+    error: Exception, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("click.Group.main", refuse)
+    assert (tfgpu("plan").returncode, capsys.readouterr()) == (3, ("", ""))
+    assert tfgpu("plan").stderr.startswith(message)
 
 
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])

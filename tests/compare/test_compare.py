@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 
-from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, WHY, absent, call, off_path, phases
+from tests.findings.rows_over_facts import (
+    FIRES,
+    NO_DRIVER,
+    NO_GPU_LISTED,
+    NO_GPU_USED,
+    WHY,
+    absent,
+    call,
+    off_path,
+    phases,
+)
 from tests.healthy import MATRIX, SITE, gpu, known, sonames
 from tests.records.test_report import report
+from tfgpu_doctor.compare.causes import facts_read
 from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
-from tfgpu_doctor.compare.counterfactuals import facts_read
 from tfgpu_doctor.compare.records import Comparison, Explanation
 from tfgpu_doctor.records.facts import (
     NOT_ASKED,
+    Facts,
     LibraryFile,
     Package,
     Unknown,
 )
+from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.schemas import FOLDER
 
 MACHINES = [pytest.param(rows[0][1], id=finding) for finding, rows in FIRES.items()]
@@ -73,41 +86,43 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
         },
         "tf.abi-numpy",
         {"python.packages.numpy"},
-        "undone",
+        "change",
     ),
     "an older driver": (
         {},
         {"driver.version": known("470.256.02"), "driver.kernel_module": known("470.256.02")},
         "driver.too-old",
         {"driver.version", "driver.kernel_module"},
-        "undone",
+        "change",
     ),
     "a driver updated under a loaded module": (
         {},
         {
             "driver.nvml_init": call(18, "Driver/library version mismatch"),
             "driver.libcuda": known((LibraryFile(path="/usr/lib/x86_64-linux-gnu/libcuda.so.1", version="580.1"),)),
+            **NO_GPU_USED,
         },
         "driver.version-mismatch",
         {"driver.libcuda"},
-        "undone",
+        "change",
     ),
     "a variable that hides the card": (
         {},
-        {"variables": known({"CUDA_VISIBLE_DEVICES": "-1", "TF_ENABLE_ONEDNN_OPTS": "0"})},
+        {"variables": known({"CUDA_VISIBLE_DEVICES": "-1", "TF_ENABLE_ONEDNN_OPTS": "0"}), **NO_GPU_USED},
         "gpu.hidden",
         {"variables.CUDA_VISIBLE_DEVICES"},
-        "undone",
+        "change",
     ),
     "two variables that hide it, each enough": (
         {"host.container": known("docker")},
         {
             "host.container": known("docker"),
             "variables": known({"CUDA_VISIBLE_DEVICES": "-1", "NVIDIA_VISIBLE_DEVICES": "void"}),
+            **NO_GPU_USED,
         },
         "gpu.hidden",
         {"variables.CUDA_VISIBLE_DEVICES", "variables.NVIDIA_VISIBLE_DEVICES"},
-        "undone",
+        "changes",
     ),
     "a folder on LD_LIBRARY_PATH": (
         {},
@@ -116,17 +131,23 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             "loader.search_path": known(("/opt/broken",)),
             "loader.sonames": off_path("cudnn", problem="empty file"),
             "cudnn.runtime": WHY,
+            **NO_GPU_USED,
         },
         "cudnn.lib-path",
         {"variables.LD_LIBRARY_PATH"},
-        "undone",
+        "change",
     ),
     "pip uninstall nvidia-cudnn-cu12": (
         {"python.packages": packages(), "loader.sonames": without()},
-        {"python.packages": packages("nvidia-cudnn-cu12"), "loader.sonames": without("cudnn"), **NO_CUDNN},
+        {
+            "python.packages": packages("nvidia-cudnn-cu12"),
+            "loader.sonames": without("cudnn"),
+            **NO_CUDNN,
+            **NO_GPU_USED,
+        },
         "cudnn.missing",
         {"python.packages.nvidia-cudnn-cu12"},
-        "undone",
+        "change",
     ),
     "pip uninstall of three wheels": (
         {"python.packages": packages(), "loader.sonames": without()},
@@ -134,10 +155,11 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             "python.packages": packages(*WHEELS),
             "loader.sonames": without("cublas", "cudart", "cudnn"),
             **NO_CUDNN,
+            **NO_GPU_USED,
         },
         "cuda.missing",
         {"python.packages.nvidia-cublas-cu12", "python.packages.nvidia-cuda-runtime-cu12"},
-        "undone",
+        "changes",
     ),
     "another cuDNN": (
         {"python.packages": packages(nvidia_cudnn_cu12="9.3.0.75"), "loader.sonames": without()},
@@ -145,24 +167,25 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             "python.packages": packages(nvidia_cudnn_cu12="9.1.0.70"),
             "loader.sonames": without(),
             "cudnn.runtime": known("9.1.0"),
+            **NO_GPU_USED,
         },
         "cudnn.version-mismatch",
         {"python.packages.nvidia-cudnn-cu12"},
-        "undone",
+        "change",
     ),
     "a card for another": (
         {},
         {"gpus": known((gpu(name="Tesla K80", compute_capability="3.7"),))},
         "gpu.arch-too-old",
         {"gpus.0.name", "gpus.0.compute_capability"},
-        "undone",
+        "change",
     ),
     "a crash that nobody can explain": (
         {},
         {"tensorflow.phases": phases("import", "died", signal="SIGSEGV")},
         "tf.import-failed",
         {"tensorflow.phases.import"},
-        "seen",
+        "observed",
     ),
     "no TensorFlow any more": (
         {"python.packages": packages()},
@@ -170,10 +193,11 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             "python.packages": packages("tensorflow"),
             "python.tensorflow_paths": known(()),
             "tensorflow.version": Unknown("not installed"),
+            **NO_GPU_USED,
         },
         "tf.not-installed",
         {"python.packages.tensorflow", "python.tensorflow_paths"},
-        "undone",
+        "change",
     ),
 }
 
@@ -224,26 +248,20 @@ def test_innocent_changes_explain_nothing() -> None:
     assert weights["variables.OMP_NUM_THREADS"] == weights["python.packages.wrapt"] == "can-matter"
 
 
-def test_what_either_of_two_changes_explains_names_the_alternative() -> None:
-    """A Blackwell card under TensorFlow 2.15: the other card would do, and so would no TensorFlow that is too old."""
+def test_of_two_findings_each_has_its_change() -> None:
+    """A Blackwell card under TensorFlow 2.15, and an older driver beside it."""
     card = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),), "NVML")}
     before = {"python.packages": packages(tensorflow="2.21.0")}
     comparison = compared(before, {**card, "driver.version": known("450.80.02")})
     assert set(explained(comparison, "gpu.arch-too-new").changes) == {"gpus.0.name", "gpus.0.compute_capability"}
     assert explained(comparison, "driver.too-old").changes == ("driver.version",)
-    outside = {"host.container": known("docker", "/.dockerenv"), **NO_DRIVER, "driver.device_nodes": known((), "/dev")}
-    found = explained(compared({}, outside), "container.no-gpu")
-    assert ("host.container",) in (found.changes, *found.alternatives)
 
 
-def test_side_effects_of_undoing_are_named() -> None:
-    """A card hidden by a variable, in a machine whose driver went too: undoing the one shows the other."""
+def test_in_a_container_that_got_no_gpu_the_container_is_named_too() -> None:
     before = {"host.container": known("none")}
     after = {"host.container": known("docker", "/.dockerenv"), **NO_DRIVER, "driver.device_nodes": known((), "/dev")}
-    found = explained(compared(before, after), "container.no-gpu")
-    brought = {found.changes: found.side_effects}
-    assert ("host.container",) not in brought or brought["host.container",] == ("driver.missing",)
-    assert found.changes[0].startswith("driver.") and found.side_effects == ()
+    found = explained(compared(before, {**after, **NO_GPU_USED}), "container.no-gpu")
+    assert found.how == "changes" and "host.container" in found.changes
 
 
 @pytest.mark.parametrize("unknown", [WHY, NOT_ASKED])
@@ -266,8 +284,7 @@ def test_a_field_of_a_gpu_that_good_did_not_examine_is_no_change_either() -> Non
     assert explained(comparison, "gpu.fault").changes == ("gpus.0.fault",)
 
 
-def test_an_unknown_value_is_never_put_back() -> None:
-    """It would take the finding away only because nothing could be judged any more."""
+def test_a_finding_over_what_good_did_not_examine_is_not_called_new() -> None:
     comparison = compared(
         {"gpus": WHY, "driver.version": WHY}, {"gpus": known((gpu(mig_mode=True, mig_instances=()),))}
     )
@@ -343,3 +360,19 @@ def test_hundreds_of_changes_do_not_hide_the_one() -> None:
     comparison = compared(old, new)
     assert explained(comparison, "tf.abi-numpy").changes == ("python.packages.numpy",)
     assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)
+
+
+def saved(name: str) -> Report:
+    data = (Path(__file__).parents[1] / "captures" / "compare" / name).read_bytes()
+    return report(facts=msgspec.json.decode(data, type=Facts))
+
+
+def test_one_package_that_was_changed_is_the_cause() -> None:
+    """TensorFlow 2.21.0 imports with protobuf 7.36.2, and fails with 4.25.3 in the same environment."""
+    comparison = compare(saved("protobuf-good.json"), saved("protobuf-bad.json"), MATRIX, "now")
+    found = explained(comparison, "tf.abi-protobuf")
+    assert (found.how, found.changes) == ("change", ("python.packages.protobuf",))
+    assert [one.text for one in comparison.changes if one.weight == "explains"] == ["protobuf 7.36.2 → 4.25.3"]
+    assert not [one.text for one in comparison.changes if "tfgpu_doctor" in one.text]
+    back = compare(saved("protobuf-bad.json"), saved("protobuf-good.json"), MATRIX, "now")
+    assert explained(back, "tf.abi-protobuf").changes == ("python.packages.protobuf",)

@@ -209,7 +209,7 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "end of input"])
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "SIGINT", "end of input"])
 def test_it_ends_with_what_it_has_started_whatever_runs(how: str) -> None:
     variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
     with started(("doctor", {"timeout": 600}), **variables) as server:
@@ -222,7 +222,7 @@ def test_it_ends_with_what_it_has_started_whatever_runs(how: str) -> None:
             server.stdin.close()
         else:
             server.send_signal(getattr(signal, how))
-        assert server.wait() == {"SIGTERM": 143, "SIGINT": 130, "end of input": 0}[how]
+        assert server.wait() == {"SIGTERM": 143, "SIGHUP": 129, "SIGINT": 130, "end of input": 0}[how]
         assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
         psutil.wait_procs(children, 60)
 

@@ -98,6 +98,7 @@ def test_raising_import(examine: Examine, python: str) -> None:
     ended = phase(result, "import")
     text = "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory"
     assert (ended.outcome, ended.exception, ended.traceback[-1]) == ("raised", text, text)
+    assert not [line for line in ended.traceback if "tensorflow_probe" in line]  # the line of the doctor is no clue
     assert outcomes(result) == ["ok", "ok", "raised", *["skipped"] * 5]
     assert phase(result, "xla").note == "import raised"
     assert reason(result.tensorflow.build) == "import raised"
@@ -287,6 +288,22 @@ def test_program_that_does_not_answer(examine: Examine, tmp_path: Path, script: 
     result = examine("no_version", str(program), deadlines={"interpreter": 1.0})
     assert phase(result, "interpreter").outcome == outcome
     assert isinstance(result.python.version, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("kill -SEGV $$", "interpreter: the process died of SIGSEGV"),
+        ("exit 139", "interpreter: the process died of SIGSEGV"),  # as a wrapper around it passes that on
+        ("kill -ILL $$", "interpreter: the process died of SIGILL"),
+        ("echo MemoryError >&2; exit 1", "interpreter: the process ended, exit code 1 (MemoryError)"),
+    ],
+)
+def test_a_program_that_dies_may_be_a_python(examine: Examine, tmp_path: Path, script: str, why: str) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    assert reason(examine("no_version", str(program)).python.version) == why
 
 
 NOISE = "for number in range(3000): print('noise', number)\n"

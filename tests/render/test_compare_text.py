@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.compare.test_compare import DONE
-from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent
+from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent
 from tests.healthy import MATRIX, gpu, known
 from tests.records.test_report import report
 from tests.render.test_text import check_golden
@@ -35,7 +35,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**DONE["a crash that nobody can explain"][1], "host.cpu_flags": known(("sse4_2",))},
     ),
     "no-libraries": ({}, {**NO_CUDA, "cudnn.installed": known(()), "cudnn.runtime": WHY}),
-    "another-machine": ({}, {**NO_DRIVER, "host.cpu_model": known("Intel Xeon"), "host.kernel": known("6.1.0")}),
+    "another-machine": (
+        {},
+        {**NO_DRIVER, **NO_GPU_USED, "host.cpu_model": known("Intel Xeon"), "host.kernel": known("6.1.0")},
+    ),
     "not-examined": ({"tensorflow.devices": WHY, "cudnn.runtime": WHY}, {"tensorflow.devices": NO_GPU_LISTED}),
     "hostile": (
         {"variables": known({"XLA_FLAGS": HOSTILE})},

@@ -233,6 +233,8 @@ def test_the_share_of_the_peak_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     card = gpu(0, pci_bus_id="0000:65:00.0", multiprocessors=132, sm_clock_max=1980)
     smoke = Machine(facts=spoil(machine(1), {"gpus": known((card,), "NVML")})).smoke()
     assert check(smoke, "matpow", "GPU 0").saw == "49.48 TFLOP/s (74 % of peak), verified in float32"
+    # of a small network, a large GPU needs a per cent or two
+    assert not [one.saw for one in smoke.checks if one.name == "cnn" and "of peak" in one.saw]
     (run,) = (one.run for one in smoke.runs if one.workload == "matpow")
     assert [one.device for one in run.gpu] == ["/GPU:0"]  # the other one took no part
     assert run.throttled_samples == ()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
+from tfgpu_doctor.bench.doubts import DOUBTFUL
 from tfgpu_doctor.bench.gpu_load import POWER_CAP, revised, slowdowns
 from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Parameters, Run
 from tfgpu_doctor.bench.statistics import median
@@ -127,22 +128,19 @@ def advise_anew(result: BenchResult) -> BenchResult:
 
 
 def _advised(subject: _Subject) -> Run:
-    """The run with advice and notes that it does not have yet, other figures in one sentence aside."""
+    """The run with notes and advice: what is doubtful about it, what the rules say, what else was said before."""
     run = subject.run
     if not run.throughput or run.virtual:
         return run
-    known = {_without_figures(text) for text in run.advice}
-    advice = (text for text in _advice(subject) if _without_figures(text) not in known)
-    return msgspec.structs.replace(run, advice=(*run.advice, *advice), notes=tuple(_power_limited(subject)))
+    advice = [text for rule in _RULES for text in rule(subject)]
+    made = set(map(_without_figures, advice))
+    doubtful = [text for text in run.advice if text.startswith(DOUBTFUL)]
+    others = [text for text in run.advice if text not in doubtful and _without_figures(text) not in made]
+    return msgspec.structs.replace(run, advice=(*doubtful, *advice, *others), notes=tuple(_power_limited(subject)))
 
 
 def _without_figures(text: str) -> str:
     return re.sub(r"[\d.]+", "#", text)
-
-
-def _advice(subject: _Subject) -> Iterator[str]:
-    for rule in _RULES:
-        yield from rule(subject)
 
 
 def _type(subject: _Subject) -> Iterator[str]:
@@ -271,7 +269,7 @@ def _implausible(subject: _Subject) -> Iterator[str]:
 
 
 _RULES: tuple[Callable[[_Subject], Iterator[str]], ...] = (
-    *(_implausible, _type, _outliers, _launches, _throttled, _slow_clock, _poor_scaling, _cpus),
+    *(_implausible, _type, _launches, _outliers, _throttled, _slow_clock, _poor_scaling, _cpus),
     _slow_start,
 )
 

@@ -20,6 +20,7 @@ from tfgpu_doctor.bench.comparing.ratio_interval import Samples
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL, median, median_interval, percent, relative_error
 
 LIMIT = 0.05  # share of the median
+DOUBTFUL = "uncertain: "  # how the advice begins that says them
 
 
 def doubts(kept: Samples, ci95: tuple[float, float]) -> tuple[str, ...]:

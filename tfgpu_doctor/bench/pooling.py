@@ -9,12 +9,11 @@ import msgspec
 from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.comparing.ratio_interval import Samples, interval
 from tfgpu_doctor.bench.comparing.verdicts import samples_of
-from tfgpu_doctor.bench.doubts import doubts
+from tfgpu_doctor.bench.doubts import DOUBTFUL, doubts
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.statistics import StoppingRule, iqr_spread, median, median_interval
 
-DOUBTFUL = "uncertain: "  # how the advice begins that says what is doubtful about the figure
 OLDER = ("noisy: ", "rough: ")  # how it began where the spread of the samples was judged
 
 
@@ -67,8 +66,8 @@ def judged(run: Run, cpus: float | None) -> Run:
     """The run with what makes its figure doubtful, also as the first of its advice; virtual devices have no figure."""
     if run.throughput is None or run.ci95_s is None or not run.samples_s:
         return run
-    found = doubts(settled(run, cpus), run.ci95_s)
-    said = (DOUBTFUL + "; ".join(found),) if found and not run.virtual else ()
+    found = () if run.virtual else doubts(settled(run, cpus), run.ci95_s)
+    said = (DOUBTFUL + "; ".join(found),) if found else ()
     others = (advice for advice in run.advice if not advice.startswith((DOUBTFUL, *OLDER)))
     return msgspec.structs.replace(run, doubts=found, advice=(*said, *others))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Protocol
@@ -22,11 +22,9 @@ from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.plans import workload_size
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner.budget import BoundedWorker
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import WARM_UPS, measure
-from tfgpu_doctor.bench.runner.schedule import Schedule
 from tfgpu_doctor.bench.runner.workers import Key, Workers
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
@@ -34,12 +32,9 @@ from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.records.report import Tool
 from tfgpu_doctor.records.units import count, seconds
 
-# times that the first process took to start, as long as a case takes until its first sample: with its inputs, tracing,
-# warm-up and verification
-READY = 2.0
-READY_LEAST = 10.0  # seconds for that which a case is given at least: compiling has nothing to do with the import
-GRANT = 2.0  # times what the starts will take by that, which they are given
-BESIDES = 1.0  # seconds for what a run needs beside its samples in a process that another run has started
+SETTLED = 1.5  # seconds until the median of a steady device is known: 0.7 to 1.5 on an H100 (tests/bench/test_h100.py)
+BESIDES = 0.3  # times the import, for a further run in a process: inputs, verification
+LEFT = 5  # samples for which there is time, however little of it --within leaves a run
 MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
@@ -50,6 +45,10 @@ class NoTensorFlowError(Exception):
 
 class CannotRunError(Exception):
     """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
+
+
+class TooSlowError(CannotRunError):
+    """What was asked for takes longer than the time that was given; the message says what would fit."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,19 @@ class Plan(Protocol):
     @property
     def workload(self) -> str:
         """Its name in workload_registry.WORKLOADS."""
+        ...
+
+    @property
+    def ready(self) -> float:
+        """What a process takes from the import of TensorFlow to its first sample, as a multiple of the import."""
+        ...
+
+    def repeat(self, runs: Sequence[Run]) -> None:
+        """Measure what these runs can be compared with, where nothing else was asked for."""
+        ...
+
+    def settles(self, label: str) -> bool:
+        """Whether the median of such a run is usually known long before its deadline."""
         ...
 
     def groups(self, session: Session) -> Iterator[Group]:
@@ -110,7 +122,7 @@ class Session:
     environment: Facts
     start_worker: Callable[[], Worker]
     rule: StoppingRule = field(default_factory=StoppingRule)
-    limit: float = math.inf  # seconds for all runs; by default, what the rule gives each and what starting them takes
+    limit: float = math.inf  # seconds for all runs together, which shortens their deadlines
     processes: int = 1  # of each case, one after the other
     progress: Callable[[str, float], None] = lambda *_: None
     announce: Callable[[str], object] = lambda _: None  # gets a line for people: how long it will take
@@ -124,7 +136,10 @@ class Session:
     runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
     first: Worker = field(init=False)  # the first process, greeted; plans find out sizes with it
     start: float = 0.0  # seconds that it took to start
-    schedule: Schedule = field(default_factory=Schedule)
+    not_run: list[str] = field(default_factory=list)  # what was asked for and does not take place, with the reason
+    clock: Callable[[], float] = time.monotonic
+    total: float = 1.0  # runs that were announced
+    done: float = 0.0  # of them
 
     def run(self) -> BenchResult:
         """Measure every group.
@@ -136,13 +151,13 @@ class Session:
             NoTensorFlowError: TensorFlow does not start.
         """
         self.progress("starting TensorFlow", 0.0)
-        with Workers(lambda: BoundedWorker(self.start_worker(), self.schedule.limit)) as workers:
-            began = time.monotonic()
+        with Workers(self.start_worker) as workers:
+            began = self.clock()
             try:
                 self.first, self.software, self.found = workers.first()
             except WorkerError as error:
                 raise NoTensorFlowError(str(error)) from error
-            self.start = time.monotonic() - began
+            self.start = self.clock() - began
             for group in self.plan.groups(self):
                 self.runs = self._measure(group, workers)
         result = self._result(self.runs)
@@ -154,34 +169,49 @@ class Session:
         labels: Sequence[str],
         processes: int,
         *,
-        expected: float = 0.0,
+        slowest: float = 0.0,
         sampling: float | None = None,
+        usual: float | None = None,
         besides: int = 0,
     ) -> None:
-        """Say how long all runs will take, and give them that time; plans call it before their first group.
+        """Say how long all runs will take; plans call it before their first group.
+
+        What a process needs before its first sample is measured at the first one, which has just started.
 
         Args:
             labels: of all runs.
             processes: that will be started for them, with that of `first`.
-            expected: seconds that a sample of the slowest device will take, where known.
-            sampling: seconds for the samples of all runs; None: what the rule gives each.
+            slowest: seconds that a sample of the slowest device will take, where known.
+            sampling: seconds at most for the samples of all runs; None: the deadline of each.
+            usual: what they usually take, where the plan knows better than by `settles`.
             besides: what else is done, as so many runs.
         """
-        rule, runs = self.rule, len(labels)
-        slowest = expected or rule.min_seconds / rule.min_samples
-        starts = self.start * (READY * processes * self.processes - 1)
-        granted = max(GRANT * starts, READY_LEAST * processes * self.processes) + BESIDES * max(runs - processes, 0)
-        least = max(slowest * rule.min_samples, rule.min_seconds) + rule.min_seconds * (runs - 1)
-        warm_ups = slowest * (1 if slowest > rule.deadline / 3 else WARM_UPS) * self.processes
-        most = rule.deadline * runs if sampling is None else sampling
-        about = starts + warm_ups + max(min(least, most), slowest)
-        limit = max(granted + warm_ups + most if math.isinf(self.limit) else self.limit, about)
-        self.schedule.begin(runs + besides, limit)
+        runs, self.total = len(labels), float(len(labels) + besides)
+        started = processes * self.processes
+        starts = self.start * (started - 1 + self.plan.ready * started + BESIDES * max(runs - processes, 0))
+        starts += WARM_UPS * slowest
+        if self.limit < math.inf:  # a round of --against: as much for each run as it leaves
+            left = max((self.limit - starts) / runs, LEFT * slowest, self.rule.min_seconds)
+            self.rule = replace(self.rule, deadline=min(self.rule.deadline, left))
+        most = self.rule.deadline * runs if sampling is None else sampling
+        least = max(self.rule.min_seconds, self.rule.min_samples * slowest)  # of virtual devices
+        each = [
+            SETTLED * self.processes if self.plan.settles(label) else least if "virtual" in label else most
+            for label in labels
+        ]
+        usual = sum(min(one, most / runs) for one in each) if usual is None else min(usual, most)
         names = dict.fromkeys(labels)
         what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
-        reason = f"since one sample takes {seconds(slowest)}; less work: --size"
-        end = reason if slowest > most else f"at most {seconds(limit)}"
-        self.announce(f"{what}: about {seconds(about)}, {end}")
+        limit = f", at most {seconds(starts + most)}" if starts + most > 1.1 * (starts + usual) else ""
+        self.announce(f"{what}: about {seconds(starts + usual)}{limit}")
+
+    def skip(self, runs: int) -> None:
+        """So many of the runs that were announced do not take place."""
+        self.done += runs
+
+    def show(self, label: str, part: float = 0.0) -> None:
+        """Show what is done now, and that `part` of a run more is over."""
+        self.progress(label, min((self.done + part) / max(self.total, self.done + part, 1.0), 1.0))
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
@@ -199,10 +229,11 @@ class Session:
             expected=group.expected,
             keep=group.keep,
             profile=self.profile,
-            progress=self.progress,
+            progress=self.show,
             save=keep,
-            schedule=self.schedule,
+            clock=self.clock,
         )
+        self.done += len(measured)
         return keep(measured)
 
     def free(self, cases: Sequence[Case]) -> dict[str | int, int]:
@@ -246,7 +277,7 @@ class Session:
                 "processes": self.processes,
             },
             runs=advised,
-            not_run=tuple(self.schedule.not_run),
+            not_run=tuple(self.not_run),
             conclusions=tuple(self.plan.conclusions(runs)),
             notes=(*self._notes(runs), *self.plan.notes(runs)),
             command=self.command,

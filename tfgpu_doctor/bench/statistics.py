@@ -106,7 +106,7 @@ class StoppingRule:
     min_samples: int = 10
     min_seconds: float = 0.5
     precision: float = 0.005  # of the median: how far either end of its interval may lie from it
-    deadline: float = 120.0  # seconds of sampling
+    deadline: float = 20.0  # seconds of sampling
     max_samples: int = 2000
 
     def share(self, processes: int) -> StoppingRule:

@@ -21,6 +21,7 @@ from tfgpu_doctor.render.formats import choices
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.comparing.records import FailOnSpeed
     from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.records.report import FailOn, Report
     from tfgpu_doctor.render.formats import Detail
 
@@ -120,8 +121,8 @@ def command(
 ) -> None:
     """Compare two reports of tfgpu doctor, or two results of tfgpu bench.
 
-    Reports: shows what changed, and which change causes which new finding. A change is the cause of a finding if the
-    finding disappears when the change is undone and the diagnosis is repeated. Both reports are diagnosed again.
+    Reports: shows what changed, and for each new finding the changes that its check reads: if it is one, it is the
+    cause; of several, each may be. Both reports are diagnosed again.
 
     Bench results: each run is slower, faster, the same, inconclusive, or not comparable, with the reason. A change
     counts if it is larger than --factor and its 95 % confidence interval, calculated over processes, does not include
@@ -170,18 +171,25 @@ def compare_reports(
     """Compare two doctor reports; returns the exit code. Raises click.UsageError: an option is for bench results."""
     from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
     from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.redact.redaction import redact
 
     if wrong := options.bench_options():
         raise click.UsageError(f"{', '.join(wrong)}: only for bench results, but these are doctor reports")
     matrix = load_matrix(options.matrix_file)
-    comparison = compare(base, new, matrix, now(), names=names, require_gpus=options.require_gpus)
+    created = now()
+
+    def shown(base: Report, new: Report) -> Comparison:
+        comparison = compare(base, new, matrix, created, names=names, require_gpus=options.require_gpus)
+        return comparison if options.everything else without_noise(comparison)
+
+    comparison = shown(base, new)
     fail_on = FAIL_ON_REPORTS[options.fail_on or "error"]
-    shown = comparison if options.everything else without_noise(comparison)
     write(
-        shown,
+        comparison,
         "report comparison",
         targets,
         redact=options.redact,
+        redacted=lambda: shown(*redact((base, new))),
         everything=options.everything,
         fail_on=fail_on,
         detail=options.detail,
@@ -195,6 +203,7 @@ def compare_results(
     """Compare two bench results; returns the exit code. Raises click.UsageError: an option is for doctor reports."""
     from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
     from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.redact.redaction import redact
 
     if wrong := options.report_options():
         raise click.UsageError(f"{', '.join(wrong)}: only for doctor reports, but these are bench results")
@@ -202,9 +211,18 @@ def compare_results(
     if not 1 < factor < math.inf:
         raise click.UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
     across = _across(options.across)
-    comparison = compare_benches(base, new, now(), factor=factor, across=across, names=names)
+    compared = partial(compare_benches, created=now(), factor=factor, across=across, names=names)
+    comparison = compared(base, new)
     fail_on = FAIL_ON_BENCHES[options.fail_on or "slower"]
-    write(comparison, "bench comparison", targets, redact=options.redact, fail_on=fail_on, detail=options.detail)
+    write(
+        comparison,
+        "bench comparison",
+        targets,
+        redact=options.redact,
+        redacted=lambda: compared(*redact((base, new))),
+        fail_on=fail_on,
+        detail=options.detail,
+    )
     return exit_code(comparison, fail_on)
 
 

@@ -85,6 +85,10 @@ def output_options(*kinds: str) -> Callable[[_Function], _Function]:
     return lambda function: chosen(files(function))
 
 
+class NotWrittenError(click.ClickException):
+    """A file cannot be written."""
+
+
 class Output(NamedTuple):
     """A format and the file it goes to; None is standard output."""
 
@@ -92,13 +96,13 @@ class Output(NamedTuple):
     path: Path | None
 
     def write_json(self, data: bytes) -> None:
-        """Write what `to_json` gave. Raises click.ClickException: the file cannot be written."""
+        """Write what `to_json` gave. Raises NotWrittenError: the file cannot be written."""
         self.write_text(data.decode("utf-8"))
 
     def write_text(self, text: str) -> None:
         """Write a text that needs no console, in one step: UTF-8, whatever the terminal's encoding.
 
-        Raises click.ClickException: the file cannot be written.
+        Raises NotWrittenError: the file cannot be written.
         """
         text = harmless(text, ours=FORMATS[self.format].is_commands)
         if self.path is None:
@@ -200,11 +204,11 @@ def check_writable(option: str, path: str) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file in one step. Raises click.ClickException: it cannot be written."""
+    """Write a file in one step. Raises NotWrittenError: it cannot be written."""
     try:
         writing.replace(str(path), data)
     except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {why(error)}") from error
+        raise NotWrittenError(f"cannot write {path}: {why(error)}") from error
 
 
 def report_written(path: Path) -> None:
@@ -234,21 +238,28 @@ def write(
     targets: list[Output],
     *,
     redact: bool | None = None,
+    redacted: Callable[[], Any] | None = None,
     **options: Any,
 ) -> None:
     """Show a result once for each target, redacted where `redact` or the format says so.
 
     Args:
         result: what has a `to_json`, and a renderer of its kind in each of the formats.
+        redacted: makes the result from facts that are redacted, where its texts alone do not show what they were.
         options: what renderers may want to know beside it.
     """
+
+    def private() -> Any:
+        return _redacted(redacted() if redacted else result)
+
     if caller := capturing():
-        caller.results.append(_redacted(result) if redact and kind not in PUBLIC else result)
+        caller.results.append(private() if redact and kind not in PUBLIC else result)
         return
-    for target in targets:
+
+    def show(target: Output) -> None:
         row = FORMATS[target.format]
         hide = kind not in PUBLIC and (row.shared if redact is None else redact)
-        shown = _redacted(result) if hide else result
+        shown = private() if hide else result
         if row.name == "json":
             target.write_json(shown.to_json())
         elif row.name == "text":
@@ -257,6 +268,28 @@ def write(
             target.write_text(renderer(row.name, kind, options)(shown))
         if row.summary:
             append_summary(renderer(row.summary, kind, options)(shown))
+
+    write_all(targets, show)
+
+
+def write_all(targets: list[Output], show: Callable[[Output], None]) -> None:
+    """Let `show` write a result to each target; one whose file cannot be written, to standard output instead.
+
+    The disk may be full since the file was checked, and the result that of hours. Raises click.ClickException, after
+    all targets: what could not be written.
+    """
+    failed: list[tuple[Output, str]] = []
+    for target in targets:
+        try:
+            show(target)
+        except NotWrittenError as error:
+            failed.append((target, error.message))
+    messages = [message for _, message in failed]
+    if failed and all(target.path is not None for target in targets):
+        show(failed[0][0]._replace(path=None))
+        messages.append("the result was printed instead")
+    if failed:
+        raise NotWrittenError("; ".join(messages))
 
 
 def shows_changes(targets: list[Output], environ: Mapping[str, str] = os.environ) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,20 +30,42 @@ class Reporter(Protocol):
 
 
 class Lines:
-    """Where there is no terminal: a line when the last one is some seconds old."""
+    """Where there is no terminal: a line when the last one is some seconds old, also while nothing new begins."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start counting."""
         self._clock = clock
         self._began = self._last = clock()
+        self._label, self._done = "", 0.0
+        self._end = threading.Event()
 
     def __call__(self, label: str, done: float) -> None:
         """Print a line, if it is time for one."""
+        self._label, self._done = label, done
+        self.tick()
+
+    def tick(self) -> None:
+        """Print a line about what goes on, if it is time for one."""
         now = self._clock()
-        if now - self._last >= EVERY:
+        if self._label and now - self._last >= EVERY:
             self._last = now
-            share = f", {100 * done:.0f} % done" if done > 0 else ""
-            say(f"tfgpu: after {now - self._began:.0f} s: {label}{share}")
+            share = f", {100 * self._done:.0f} % done" if self._done > 0 else ""
+            say(f"tfgpu: after {now - self._began:.0f} s: {self._label}{share}")
+
+    @contextmanager
+    def ticking(self) -> Iterator[Lines]:
+        """Tick by a thread while the block runs: a single sample can take minutes."""
+        thread = threading.Thread(target=self._tick_on, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._end.set()
+            thread.join()
+
+    def _tick_on(self) -> None:
+        while not self._end.wait(EVERY / 10):
+            self.tick()
 
     def announce(self, text: str) -> None:
         """Print it."""
@@ -89,7 +112,8 @@ def bar(*, is_quiet: bool = False) -> Iterator[Reporter]:
         yield Silent()
         return
     if not sys.stderr.isatty():
-        yield Lines()
+        with Lines().ticking() as lines:
+            yield lines
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.text import Text

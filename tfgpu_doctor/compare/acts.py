@@ -1,4 +1,4 @@
-"""Which differences one act brings about, so that they are undone together. Pure.
+"""Which differences one act brings about, so that they are named together. Pure.
 
 A new driver is a version, files and answers: their declarations say so. What came with a package, with a folder on a
 search path or with a toolkit is found out here: an unset LD_LIBRARY_PATH is a variable and the libraries that it led
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from tfgpu_doctor.compare.differences import Difference, changed_elements
 from tfgpu_doctor.compare.fact_path import FactPath, value_at
+from tfgpu_doctor.compare.records import REAL
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Candidate, Facts, Soname, value_or
 
-_REAL = ("changed", "added", "removed")
 _CUDNN = ("python.packages.nvidia-cudnn", "cuda.conda_packages.cudnn", "loader.sonames.libcudnn")
 _PACKAGES = ("python.packages", "cuda.conda_packages")
 _WHEEL = re.compile(r"[\\/]nvidia[\\/](\w+)[\\/]")
@@ -24,7 +24,7 @@ _WHEEL = re.compile(r"[\\/]nvidia[\\/](\w+)[\\/]")
 
 @dataclass(frozen=True)
 class Act:
-    """Differences that one act brings about, undone together."""
+    """Differences that one act brings about."""
 
     name: str
     members: tuple[Difference, ...]
@@ -32,20 +32,11 @@ class Act:
     @property
     def is_state(self) -> bool:
         """Whether something in it can be changed by somebody."""
-        return any(member.grade == "state" and member.status in _REAL for member in self.members)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether both reports know how it differs."""
-        return any(member.status in _REAL for member in self.members)
-
-    def touches(self, facts: frozenset[str]) -> bool:
-        """Whether it changes one of these facts."""
-        return any(member.path.path in facts for member in self.members)
+        return any(member.grade == "state" and member.status in REAL for member in self.members)
 
     def changes(self, read: frozenset[str]) -> tuple[str, ...]:
         """The ids of its changes, the most telling first: what names the act, then facts that were read."""
-        members = [member for member in self.members if member.status in _REAL] or list(self.members)
+        members = [member for member in self.members if member.status in REAL] or list(self.members)
         if self.is_state:
             members = [member for member in members if member.grade == "state"]
 

@@ -1,4 +1,4 @@
-"""What changed between two reports, what of it matters, and which change explains a finding that is new or gone. Pure.
+"""What changed between two reports, what of it matters, and what goes with a finding that is new or gone. Pure.
 
 Both reports are diagnosed anew by the same signs, so that only the facts differ.
 """
@@ -6,19 +6,20 @@ Both reports are diagnosed anew by the same signs, so that only the facts differ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.compare.acts import acts
-from tfgpu_doctor.compare.counterfactuals import Counterfactuals, facts_read
+from tfgpu_doctor.compare.acts import Act, acts
+from tfgpu_doctor.compare.causes import explain, facts_read, is_connected, lacks_facts
 from tfgpu_doctor.compare.differences import Difference, differences
-from tfgpu_doctor.compare.records import SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
+from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
 from tfgpu_doctor.compare.words import arrow
 from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
 from tfgpu_doctor.diagnosis.reports import works
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.fact import compact
@@ -52,17 +53,13 @@ def compare(
     aligned = _aligned(good.facts, bad.facts)
     before, after = (diagnose(facts, matrix, require_gpus=require_gpus) for facts in (good.facts, bad.facts))
     found = differences(aligned, bad.facts)
-    undoable = acts(found, aligned, bad.facts)
-    forward = Counterfactuals(bad.facts, aligned, matrix, undoable, require_gpus=require_gpus)
-    backward = Counterfactuals(aligned, bad.facts, matrix, undoable, require_gpus=require_gpus)
-    findings = tuple(_findings(before, after, forward.open_in_source(after), backward.open_in_source(before)))
-    explanations = tuple(
-        (forward if finding.status == "new" else backward).explain(finding.id)
-        for finding in findings
-        if finding.status in ("new", "gone") and not _follows_from_one_alike(finding, findings)
-    )
-    reasons = {finding.id: _texts(finding) for judged in (before, after) for finding in judged.findings}
-    reads = {finding.id: facts_read(finding.id) for finding in findings}
+    contexts = [Context(facts, matrix, require_gpus) for facts in (aligned, bad.facts)]
+    sides = [
+        _Judged(before, contexts[0], contexts[1], "lost", found),
+        _Judged(after, contexts[1], contexts[0], "unexamined", found),
+    ]
+    findings = tuple(_findings(before, after, *(side.open_in_other for side in reversed(sides))))
+    explanations = tuple(_explanations(findings, sides, acts(found, aligned, bad.facts)))
     return Comparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -72,10 +69,44 @@ def compare(
         bad=_side(bad, names[1], after),
         machines=tuple(_machines(good.facts, bad.facts)),
         notes=tuple(_notes(((good, before), (bad, after)), names, require_gpus)),
-        changes=tuple(_change(difference, explanations, reads, reasons) for difference in found),
+        changes=tuple(_change(difference, explanations, sides) for difference in found),
         findings=findings,
         explanations=explanations,
     )
+
+
+class _Judged:
+    """The findings of one report, the facts that the signs that show them read, and the facts of the other report."""
+
+    def __init__(
+        self, diagnosis: Diagnosis, here: Context, other: Context, unknown_there: str, found: list[Difference]
+    ) -> None:
+        self.findings = {finding.id: finding for finding in diagnosis.findings}
+        self.read = {id_: facts_read(id_, here) for id_ in self.findings}
+        self._other, self._unknown_there, self._differences = other, unknown_there, found
+
+    def is_connected(self, difference: Difference, id_: str) -> bool:
+        return is_connected(difference, self.read[id_], self.findings[id_])
+
+    @property
+    def open_in_other(self) -> set[str]:
+        """Findings that the other report lacks the facts to judge, so that nobody can call them new or gone."""
+        return {id_ for id_ in self.findings if lacks_facts(id_, self._other) or self._rests_on_unknown(id_)}
+
+    def _rests_on_unknown(self, id_: str) -> bool:
+        """Whether of all that its signs read, only facts differ that the other report does not know."""
+        statuses = {one.status for one in self._differences if self.is_connected(one, id_)}
+        return self._unknown_there in statuses and statuses.isdisjoint(REAL)
+
+
+def _explanations(
+    findings: Sequence[FindingChange], sides: Sequence[_Judged], acts: Sequence[Act]
+) -> Iterator[Explanation]:
+    """Why each finding is new or gone, but for those that follow from another."""
+    for change in findings:
+        if change.status in ("new", "gone") and not _follows_from_one_alike(change, findings):
+            side = sides[change.status == "new"]
+            yield explain(side.findings[change.id], side.read[change.id], acts)
 
 
 def without_noise(comparison: Comparison) -> Comparison:
@@ -217,15 +248,11 @@ def _follows_from_one_alike(change: FindingChange, findings: Iterable[FindingCha
     return any(other.id == change.follows_from and other.status == change.status for other in findings)
 
 
-def _change(
-    difference: Difference,
-    explanations: tuple[Explanation, ...],
-    reads: dict[str, frozenset[str]],
-    reasons: dict[str, str],
-) -> Change:
-    """How much a difference matters: `reads` are the facts, and `reasons` the texts, of each finding."""
+def _change(difference: Difference, explanations: tuple[Explanation, ...], sides: Sequence[_Judged]) -> Change:
+    """How much a difference matters."""
     explained = tuple(explanation.finding for explanation in explanations if difference.id in explanation.changes)
-    connected = tuple(id_ for id_ in reads if _is_connected(difference, reads[id_], reasons[id_]))
+    read_by = (id_ for side in sides for id_ in side.findings if side.is_connected(difference, id_))
+    connected = tuple(dict.fromkeys(read_by))
     weight: Weight = "explains" if explained else "connected" if connected else "can-matter"
     return Change(
         id=difference.id,
@@ -237,17 +264,3 @@ def _change(
         weight="noise" if difference.grade == "noise" and not explained else weight,
         findings=explained or connected,
     )
-
-
-def _is_connected(difference: Difference, reads: frozenset[str], reasons: str) -> bool:
-    """A sign reads the fact; of a collection, the finding must name the element."""
-    path = difference.path
-    if path.path not in reads:
-        return False
-    if path.key is None or path.path == "gpus":
-        return True
-    return re.search(rf"(?<![\w-]){re.escape(path.key)}(?![\w-])", reasons) is not None
-
-
-def _texts(finding: Finding) -> str:
-    return " ".join((finding.title, finding.cause, *(f"{item.saw} {item.source}" for item in finding.evidence)))

@@ -42,10 +42,11 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ")
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs, and where it can be undone; differences that one act brings about share a group."""
+    """One thing that differs; differences that one act brings about share a group."""
 
     path: FactPath
     layer: Layer
+    label: str
     text: str
     good: str | None
     bad: str | None
@@ -117,7 +118,9 @@ def _of_values(path: FactPath, field: About, before: Any, after: Any) -> Differe
     if _is_long_list(old) and _is_long_list(new):
         text = entries(field.label, old, new, " ")
     grade: Grade = "noise" if field.unit == "bytes" and _are_near(old, new) else field.grade
-    return Difference(path, field.layer or "Machine", text, good, bad, status, grade, field.group or path.id)
+    return Difference(
+        path, field.layer or "Machine", field.label, text, good, bad, status, grade, field.group or path.id
+    )
 
 
 def _is_long_list(value: Any) -> TypeGuard[tuple[str, ...]]:
@@ -156,7 +159,7 @@ def _of_element(path: FactPath, before: Any, after: Any) -> Iterator[Difference]
     elif isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
         status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
     text = _text(path, good, bad)
-    yield Difference(path, _layer(path, element), text, good, bad, status, grade, path.id)
+    yield Difference(path, _layer(path, element), about(path.path).label, text, good, bad, status, grade, path.id)
 
 
 def _of_libraries(before: Soname | None, after: Soname | None) -> tuple[str, str]:

@@ -1,12 +1,9 @@
-"""What can be exchanged between two machines: a fact, an element of it, a field of that element. Pure."""
+"""Where two machines differ: a fact, an element of it, a field of that element. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-
-from msgspec.structs import replace
 
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, about, look_up
 
@@ -44,44 +41,3 @@ def value_at(facts: Facts, where: FactPath) -> Any:
         return found
     element = (elements(facts, where.path) or {}).get(where.key)
     return element if where.field is None else getattr(element, where.field, None)
-
-
-def exchange(base: Facts, source: Facts, paths: Iterable[FactPath]) -> Facts:
-    """Return `base` with the values of `source` at `paths`."""
-    by_fact: dict[str, list[FactPath]] = {}
-    for path in dict.fromkeys(paths):
-        by_fact.setdefault(path.path, []).append(path)
-    for fact, wanted in by_fact.items():
-        base = _set(base, fact.split("."), _exchanged(base, source, fact, wanted))
-    return base
-
-
-def _exchanged(base: Facts, source: Facts, fact: str, paths: list[FactPath]) -> Any:
-    old, new = look_up(base, fact), look_up(source, fact)
-    if any(path.key is None for path in paths):
-        return new
-    items, wanted = elements(base, fact), elements(source, fact)
-    if items is None or wanted is None:
-        return new
-    for path in paths:
-        _exchange_element(items, wanted, path)
-    if fact == "messages":
-        return Known(tuple(line for lines in items.values() for line in lines), old.source)
-    if not isinstance(old, Known):
-        return tuple(items.values())
-    return Known(items if isinstance(old.value, dict) else tuple(items.values()), old.source, old.grade)
-
-
-def _exchange_element(items: dict[str, Any], wanted: dict[str, Any], path: FactPath) -> None:
-    key = path.key or ""
-    if path.field is None and key in wanted:
-        items[key] = wanted[key]
-    elif path.field is None:
-        items.pop(key, None)
-    elif key in items and key in wanted:
-        items[key] = replace(items[key], **{path.field: getattr(wanted[key], path.field)})
-
-
-def _set(record: Any, path: list[str], value: Any) -> Any:
-    head, *rest = path
-    return replace(record, **{head: _set(getattr(record, head), rest, value) if rest else value})

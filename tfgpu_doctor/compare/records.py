@@ -13,7 +13,9 @@ SCHEMA = "tfgpu.compare/1"
 
 # changed, added, removed: the machine differs; unexamined, lost: only one report knows (not GOOD, not BAD)
 Status = Literal["changed", "added", "removed", "unexamined", "lost"]
-# explains: undone alone, or with others, it takes a finding away; connected: a sign of a finding that differs reads it
+How = Literal["change", "changes", "observed"]
+REAL: tuple[Status, ...] = ("changed", "added", "removed")
+# explains: it stands in an explanation; connected: a sign of a finding that differs reads it
 Weight = Literal["explains", "connected", "can-matter", "noise"]
 
 
@@ -56,16 +58,14 @@ class FindingChange(Record, frozen=True):
 class Explanation(Record, frozen=True):
     """Why a finding is new or gone.
 
-    `how` is "undone" when diagnosing the facts again with these changes undone takes the finding away, and without any
-    one of them it does not; "seen" when only what was observed differs, and nothing that anyone changed; "read" when
-    that was not found out, and the changes are those that the signs of the finding read.
+    The changes are those of facts that the signs of the finding read. `how` is "change" for one thing that somebody
+    changed, "changes" for several, of which each alone may be the cause, and "observed" when nothing differs but what
+    was observed.
     """
 
     finding: str
-    how: Literal["undone", "seen", "read"]
+    how: How
     changes: tuple[str, ...]  # ids, the most telling first
-    alternatives: tuple[tuple[str, ...], ...] = ()  # other changes that would do as well
-    side_effects: tuple[str, ...] = ()  # findings that undoing them would bring
 
 
 class Comparison(Document, frozen=True):

@@ -80,7 +80,8 @@ def judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ..
     outcomes = [*over_facts, *over_messages]
     found = [Candidate(one, one.possible, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = [(sign, why) for sign, why in outcomes if isinstance(why, Unknown)]
-    found += _open_candidates([sign for sign, _ in unknown], hypotheses)
+    by_value = [*_open_candidates([sign for sign, _ in unknown], hypotheses)]
+    found = [*by_value, *found] if len(hypotheses) == 1 else [*found, *by_value]  # the only value that is left is known
     judged = Judged(
         declared,
         tuple(found),
@@ -90,6 +91,12 @@ def judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ..
     )
     reported = None if judged.is_certain else own_reports.problem(declared.id, context)
     return replace(judged, candidates=(*judged.candidates, Candidate(reported))) if reported else judged
+
+
+def signs_that_show(declared: Declaration, context: Context) -> list[Sign]:
+    """The signs of a finding that show it in these facts."""
+    over_facts, over_messages = _outcomes(declared, context)
+    return [sign for sign, outcome in (*over_facts, *over_messages) if isinstance(outcome, Problem)]
 
 
 def _outcomes(declared: Declaration, context: Context) -> tuple[list[_Outcome], list[_Outcome]]:

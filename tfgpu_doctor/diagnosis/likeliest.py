@@ -58,7 +58,9 @@ class Text:
     seen: str | None  # the situation
     shows: Message | None  # it
     likeness: dict[str, float]  # by cause
-    fullness: float  # how much its words say, between 0 and 1: few say little
+    fullness: (
+        float  # how much its words say, between 0 and 1: few say little, printed lines no more than their messages
+    )
     unmet: tuple[Unmet, ...]  # what does not fit together
 
 
@@ -70,7 +72,10 @@ def read(context: Context) -> Text | None:
     log = messages.value
     seen, shows = situation(log, value_or(fetch("devices", context), None)) or trouble(log) or (None, None)
     like = [one for one in log.all("resembles") if "cause" in one.values]
-    fullness = min(max((_number(one, "words", 0.0) for one in like), default=0.0) / ENOUGH, 1.0)
+    words = max((_number(one, "words", 0.0) for one in like), default=0.0)
+    if log.has("only-printed") and "12" in log.values("log-era", "cuda"):
+        words = 0.0  # most reports that likeness was learnt from are older: the same lines meant another cause
+    fullness = min(words / ENOUGH, 1.0)
     likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
     unmet = unmet_needs(context, seen) if seen else ()
     return Text(log, _told(log, context), seen, shows, likeness, fullness, unmet)
@@ -118,8 +123,9 @@ def doubted(text: Text, likely: dict[str, float], certain: list[Found]) -> set[s
     if not tells_enough(text):
         return set()
     problems = {one.id for one in _problems(certain)}
+    sure = {one.finding.id for one in certain if one.problem.sure}
     other = max((much for cause, much in likely.items() if cause not in problems), default=0.0)
-    return {cause for cause in problems if likely[cause] < other + LEAD}
+    return {cause for cause in problems - sure if likely[cause] < other + LEAD}
 
 
 def suggested(text: Text, opened: Sequence[Open]) -> Iterator[Open]:
@@ -159,7 +165,12 @@ def _is_answered(text: Text, certain: list[Found]) -> bool:
 
 
 def _is_trouble(text: Text, certain: list[Found]) -> bool:
-    """Whether something goes wrong: the text tells, or is about as much like reports with a cause as like others."""
+    """Whether something goes wrong: the text tells, or is about as much like reports with a cause as like others.
+
+    What programs print without a failure, and a few words that ask nothing, complain of nothing.
+    """
+    if text.shows is None and text.log.has("only-printed", "few-words"):
+        return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
         return True
     none = max(text.likeness.get(one, UNLIKE) for one in NO_CAUSE)
@@ -206,6 +217,7 @@ def _number(one: Message, name: str, otherwise: float) -> float:
 def _told(log: MessageLog, context: Context) -> Told:
     """What the text tells of the machine."""
     version = context.facts.tensorflow.version
+    cuda = value_or(fetch("reported_cuda", context), None)
     return Told(
         os=value_or(context.facts.host.os, None),
         container=value_or(context.facts.host.container, None),
@@ -217,6 +229,7 @@ def _told(log: MessageLog, context: Context) -> Told:
         cuda_wanted=log.values("cuda-wanted", "version"),
         said=log.values("cause-said", "cause"),
         works=log.values("works-elsewhere", "where"),
+        brings_no_cuda=cuda is not None and cuda.extra_would_help,
     )
 
 

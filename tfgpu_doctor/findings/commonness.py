@@ -113,6 +113,7 @@ class Told:
     cuda_wanted: Sequence[str]  # and those that somebody was told to have
     said: Sequence[str]  # causes that somebody names
     works: Sequence[str]  # where the reporter says that it works, on the same computer
+    brings_no_cuda: bool = False  # libcudart is missed, no CUDA is named, and pip would have brought it
 
 
 def situation(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[str, Message] | None:
@@ -207,8 +208,13 @@ def _by_card(told: Told, seen: str | None) -> Iterator[str]:
 
 
 def _by_release(told: Told, seen: str | None) -> Iterator[str]:
-    """Up to 2.0 the package without -gpu had no CUDA, and the one with it did not start without CUDA."""
+    """Up to 2.0 the package without -gpu had no CUDA, and the one with it did not start without CUDA.
+
+    From 2.14 on pip brings CUDA along, where it is asked for.
+    """
     cuda = (*told.cuda, *told.cuda_wanted)
+    if told.brings_no_cuda:
+        yield "cuda.missing"
     if seen == "no GPU" and told.os == "windows" and cuda and all(at_least(one, _NEVER_NATIVE) for one in cuda):
         yield "tf.windows-native"
     if seen == "no GPU" and not told.releases and told.cuda and set(told.cuda_wanted) - set(told.cuda):

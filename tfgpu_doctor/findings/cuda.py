@@ -150,7 +150,8 @@ def _solver_of_other_minor(cuda: ReportedCuda) -> str | None:
         return None
     alone = {library.component for library, _ in cuda.not_opened} == {"cusolver"} and solver.version in ("10", "11")
     of_11 = any(library.cuda_major == "11" for library in cuda.opened)
-    if not (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed)):
+    later = any(at_least(library.cuda_major, "12") for library in cuda.opened)  # all of 12 has libcusolver.so.11
+    if later or not (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed)):
         return None
     return "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
 
@@ -266,12 +267,11 @@ def not_opened(
     installed = cuda.installed or cuda.only_cupti or known_to_be_installed(messages, gpu_release)
     if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
         return None
-    cause = _WITHOUT_EXTRA if gpu_release and gpu_release.extra else _OF_THE_SYSTEM
-    without_extra = (
-        messages.has("tensorflow-installed") and not messages.has("asked-for-extra") and cause == _WITHOUT_EXTRA
-    )
-    certain = without_extra or requested_in_vain(messages, cuda, gpu_release)
+    has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
+    cause = _WITHOUT_EXTRA if has_extra else _OF_THE_SYSTEM
+    certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
     return Problem(
+        sure=cuda.without_extra,
         title=None if certain else "The CUDA libraries are missing, or not on the loader path",
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
         f"the loader path. {NOT_THE_DRIVER}",

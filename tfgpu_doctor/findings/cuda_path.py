@@ -130,6 +130,50 @@ def cupti_not_opened(context: Context, reported_cuda: ReportedCuda) -> Problem |
     )
 
 
+_UNNAMED = ("gpu-libraries-not-opened", "no-gpu-registered")
+_FIRST_LINES = {"absl-init", "onednn", "cpu-features"}
+
+
+def _finds_runtime(messages: MessageLog) -> bool:
+    """Whether a log that is there from its first line does not miss libcudart: CUDA is installed."""
+    return not (messages.has("cudart-not-found") or _FIRST_LINES.isdisjoint(messages.values("harmless", "what")))
+
+
+def _speaks_only_of_forgotten(messages: MessageLog) -> bool:
+    """Whether all that fails is a library that is not named, or one of those whose folders are forgotten."""
+    named = {name for name, _ in messages.libraries("library-not-opened", "loader-error")}
+    if not all(name.startswith("libcusolver") for name in named):
+        return False
+    return messages.speaks_only_of(*_UNNAMED, "library-not-opened", "loader-error")
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def extra_not_found_by_release(
+    context: Context,
+    messages: MessageLog,
+    gpu_release: Release,
+    packages: tuple[Package, ...] | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+) -> Problem | None:
+    """A release that is known not to find what its own extra installs, and no other reason for it."""
+    known = context.matrix.issues_for(gpu_release, extra=True)
+    bug = next(filter(forgets_folders, known), None)
+    wheels = pip_libraries(packages or ())
+    no_gpu = devices is not None and not lists_gpu(devices)
+    failed = messages.all("gpu-libraries-not-opened")
+    by_extra = messages.all("asked-for-extra")
+    found = by_extra or wheels or _finds_runtime(messages)
+    if bug is None or not found or not (failed or no_gpu) or not _speaks_only_of_forgotten(messages):
+        return None
+    listed = (evidence(f"{one.name} {one.version}", one.location or "installed packages") for one in wheels[:2])
+    return Problem(
+        title=f"TensorFlow {gpu_release.version}: {bug.title}",
+        cause=bug.symptom,
+        evidence=(*message_evidence(*failed, *by_extra, most=2), *listed),
+        fixes=(*without_bug(context, gpu_release, bug), PIP_FOLDERS),
+    )
+
+
 @LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
 def installed_but_not_opened(
     context: Context,
@@ -152,33 +196,4 @@ def installed_but_not_opened(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
         fixes=(*((PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
-    )
-
-
-_UNNAMED = ("gpu-libraries-not-opened", "no-gpu-registered")
-
-
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
-def extra_not_found_by_release(
-    context: Context,
-    messages: MessageLog,
-    gpu_release: Release,
-    packages: tuple[Package, ...] | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
-) -> Problem | None:
-    """A release that is known not to find what its own extra installs, and no other reason for it."""
-    known = context.matrix.issues_for(gpu_release, extra=True)
-    bug = next(filter(forgets_folders, known), None)
-    wheels = pip_libraries(packages or ())
-    no_gpu = devices is not None and not lists_gpu(devices)
-    failed = messages.all("gpu-libraries-not-opened")
-    by_extra = messages.all("asked-for-extra")
-    if bug is None or not (by_extra or wheels) or not (failed or no_gpu) or not messages.speaks_only_of(*_UNNAMED):
-        return None
-    listed = (evidence(f"{one.name} {one.version}", one.location or "installed packages") for one in wheels[:2])
-    return Problem(
-        title=f"TensorFlow {gpu_release.version}: {bug.title}",
-        cause=bug.symptom,
-        evidence=(*message_evidence(*failed, *by_extra, most=2), *listed),
-        fixes=(*without_bug(context, gpu_release, bug), PIP_FOLDERS),
     )

@@ -219,7 +219,7 @@ def no_usable_file(context: Context, gpu_release: Release, cudnn_sonames: tuple[
     return Problem(evidence=missing_evidence(context, wanting, gpu_release)) if wanting else None
 
 
-@MISSING.sign(unless=("cudnn.lib-path", *NO_GPU_SIDE))
+@MISSING.sign(unless=("cudnn.lib-path", "cuda.lib-path", *NO_GPU_SIDE))
 def not_opened(
     context: Context,
     messages: MessageLog,

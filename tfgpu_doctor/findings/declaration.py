@@ -42,6 +42,7 @@ class Problem:
     rank_first: bool = False  # stands before the others of its severity
     never_consequence: bool = False  # what explains the finding in general does not explain this evidence
     despite_verified: bool = False  # as in the declaration, for this evidence
+    sure: bool = False  # facts show it, so that the words of a text raise no doubt
 
 
 Decision = Callable[..., Problem | None]

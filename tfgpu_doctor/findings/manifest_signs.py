@@ -7,14 +7,15 @@ from typing import TypeAlias
 
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.matrix.schema import CondaBuild
-from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.report import Fix, Severity
 
 CONDA_RECIPE = "conda-forge's tensorflow recipe"
 USE_PIP = Fix("Or install TensorFlow with pip instead: tfgpu plan lists the commands")
 
-# findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them
-DECIDED_BY_PACKAGE = ("tf.package-removed", "tf.windows-native", "tf.cpu-build")
+# findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
+# package that has been discontinued, unless one of its releases is asked for by its number
+DECIDED_BY_PACKAGE = ("tf.windows-native", "tf.cpu-build")
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
@@ -25,11 +26,18 @@ def in_manifests(declared: Declaration, unless: tuple[str, ...] = ()) -> Callabl
     def register(search: Search) -> Search:
         @declared.sign(conclusive=False, unless=unless)
         def sign(planned: PlannedEnvironment) -> Problem | None:
-            return _joined(tuple(search(planned)))
+            decided = set(DECIDED_BY_PACKAGE) <= set(unless) and _is_replaced(planned)
+            return None if decided else _joined(tuple(search(planned)))
 
         return search
 
     return register
+
+
+def _is_replaced(view: PlannedEnvironment) -> bool:
+    """Whether a discontinued package is required, of any release."""
+    one = view.tensorflow
+    return one is not None and one.name in ("tensorflow-gpu", "tf-nightly-gpu") and pinned(one) is None
 
 
 def _joined(problems: Iterable[Problem]) -> Problem | None:

@@ -247,7 +247,7 @@ def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Pro
 
 def _require_tensorflow(context: Context) -> tuple[Fix, ...]:
     text = "Require tensorflow instead of tensorflow-gpu; update a dependency that requires tensorflow-gpu"
-    return (*context.remedies.reinstall_best("the package tensorflow, with its CUDA libraries"), Fix(text=text))
+    return (*context.remedies.reinstall("the package tensorflow, with its CUDA libraries"), Fix(text=text))
 
 
 PACKAGE_REMOVED = finding(

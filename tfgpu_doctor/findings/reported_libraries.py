@@ -47,6 +47,8 @@ class ReportedCuda:
     unnamed: tuple[Message, ...]  # sentences about a library that they do not name
     installed: Installed
     opened: tuple[Library, ...]
+    without_extra: bool  # pip installed a release that has the extra without it
+    extra_would_help: bool  # libcudart is missed by a release that has the extra, and nothing of CUDA is named
     dll: tuple[Message, ...]  # Windows misses a DLL without naming it, and this wheel is linked to CUDA's
 
     @property
@@ -129,17 +131,23 @@ def reported_cuda(
     # what somebody built himself was built for the CUDA that he had
     built_for = release.cuda if release and not log.has("source-build") else None
     wanted = _wanted_cuda(log, not_opened, built_for)
+    listed = value_or(packages, ())
+    installed = (
+        *((kit.version, kit.source) for kit in value_or(toolkits, ()) if kit.version),
+        *_runtime_packages(listed),
+        *_opened_runtimes(opened),
+        *_on_loader_path(log, value_or(variables, {})),
+    )
+    extra = not installed and _could_have_extra(log, release)
+    plain = extra and (_is_plain_list(listed) or any(" install " in m.text for m in log.all("tensorflow-installed")))
     found = ReportedCuda(
         wanted=wanted,
         wanted_by=needed_by(release) if release and wanted == built_for else "the library's name",
         not_opened=not_opened,
-        unnamed=() if not_opened else _unnamed(log, release, opened),
-        installed=(
-            *((kit.version, kit.source) for kit in value_or(toolkits, ()) if kit.version),
-            *_runtime_packages(value_or(packages, ())),
-            *_opened_runtimes(opened),
-            *_on_loader_path(log, value_or(variables, {})),
-        ),
+        unnamed=() if not_opened else _unnamed(log, release, opened, plain=extra and _is_plain_list(listed)),
+        installed=installed,
+        without_extra=plain,
+        extra_would_help=extra and log.has("cudart-not-found"),
         opened=opened,
         dll=dll,
     )
@@ -196,8 +204,24 @@ def _wanted_cuda(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...
     return named or built_for or other or next(iter(log.values("log-era", "cuda")), None)
 
 
-def _unnamed(log: MessageLog, release: Release | None, opened: tuple[Library, ...]) -> tuple[Message, ...]:
-    """Sentences that name no library and mean CUDA's."""
+def _could_have_extra(log: MessageLog, release: Release | None) -> bool:
+    """Whether the extra was not asked for, of a release that has it, by its version or by the form of its log."""
+    has = release.extra is not None if release else "12" in log.values("log-era", "cuda")
+    return has and not log.has("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
+
+
+def _is_plain_list(packages: tuple[Package, ...]) -> bool:
+    """Whether a list of all of pip's packages has TensorFlow and none of NVIDIA's."""
+    names = {one.name for one in packages if one.installer != "conda"}
+    return {"tensorflow", "numpy"} <= names and not any(one.startswith(("nvidia-", "cuda")) for one in names)
+
+
+def _unnamed(
+    log: MessageLog, release: Release | None, opened: tuple[Library, ...], *, plain: bool
+) -> tuple[Message, ...]:
+    """Sentences that name no library and mean CUDA's; `plain`: pip's packages are listed, and CUDA is none of them."""
+    if plain and not log.has(*_CUDART):
+        return log.all("gpu-libraries-not-opened")
     # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
     tells_cudart = bool(opened) or log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
     if (tells_cudart and not log.has(*_CUDART)) or _only_cudnn_named(log):

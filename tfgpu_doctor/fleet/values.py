@@ -16,14 +16,14 @@ import msgspec
 
 from tfgpu_doctor.compare.words import described as in_words
 from tfgpu_doctor.compare.words import element_text, fact_text, short
-from tfgpu_doctor.records.about import LAYERS, About, described
+from tfgpu_doctor.records.about import LAYERS, OWN_NAME, About, described
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, NvLink, PciGpu, Unknown, about, fact_paths
 from tfgpu_doctor.records.units import count
 
 ABSENT = "absent"
 MOST_ELEMENTS = 2_000  # of a collection; what a report has beyond is not compared
-# printed lines have findings; kernels of Jupyter and further environments belong to users, not to machines
+# printed lines have findings; kernels of Jupyter, further environments and their names belong to users, not to machines
 _NOT_COMPARED = frozenset({"messages", "python.kernels", "python.elsewhere"})
 # declared as noise, because an idle card lowers its link; it does not drop lanes, and an NVLink that is down stays so
 _COMPARED_OF_GPUS = frozenset({"pcie_width", "nvlinks"})
@@ -67,9 +67,11 @@ class Compared(NamedTuple):
 @cache
 def paths() -> tuple[str, ...]:
     """The facts of a node that are compared, in the order of their declarations; GPUs are compared by themselves."""
-    return tuple(
-        path for path in fact_paths() if path != "gpus" and path not in _NOT_COMPARED and about(path).grade != "noise"
-    )
+    return tuple(path for path in fact_paths() if path != "gpus" and path not in _NOT_COMPARED and _is_compared(path))
+
+
+def _is_compared(path: str) -> bool:
+    return about(path).grade != "noise" and about(path).unit != OWN_NAME
 
 
 @cache

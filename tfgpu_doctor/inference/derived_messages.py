@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tfgpu_doctor.inference.devices import devices
 from tfgpu_doctor.inference.parsed_text import ParsedText
+from tfgpu_doctor.inference.resemblance import SUBJECT
 from tfgpu_doctor.parsers.text import prose, times, without_gpu
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import Known, Message, lists_gpu
@@ -15,7 +16,7 @@ from tfgpu_doctor.records.versions import minor, same_minor
 # TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
 # tensorflow/tsl 2.11 to 2.14, external/local_tsl and local_xla 2.15 to 2.19, no folder from 2.20 on
 _ERAS = (
-    ("12", re.compile(r"external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")),
+    ("12", re.compile(r"external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+(?:\.\d+)? +(?:\d+ )?\w+\.cc:")),
     ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
 )
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
@@ -65,6 +66,18 @@ _VERSION_AND_GPUS = re.compile(
     r"\b(?P<version>[12]\.\d{1,2}\.\d)['\"]?[, ]{1,3}\[(?P<gpus>\]|PhysicalDevice\(.{0,200})"
 )
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
+# lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell
+_PRINTED = re.compile(
+    r"WARNING: All log messages before absl|To enable (?:the following|them in)|Skipping registering GPU|tfgpu: "
+    r"|If the cause is memory fragmentation|Current allocation summary follows|\[.{0,200}\]$"
+    r"|(?:Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize|Reserved|PeakReserved|LargestFreeBlock): |Epoch \d+/\d+$"
+    r"|\d+/(?:\d+|Unknown) \S*[=━]|Package +Version|[\w.-]+ +\d[\w.]*(?: +\S+)?$|[-= ]+$"
+    r"|(?:\([^()\n]{1,40}\) ?)?\S{0,80}[$#>%] |(?:bash|sh|zsh|ls|cat): |\w{3} \w{3} +\d{1,2} \d\d:\d\d:\d\d"
+)
+_LOG_BEGINS = re.compile(r"[IWEF\d][\d.: -]*[IWEF]?[\d.: ]*[\w/.]*(?::\d*)?")  # of a line that is cut off
+_SENTENCES = ("WARNING: All log messages before", "To enable the following", "Skipping registering GPU", "tfgpu: ")
+_FEW = 20  # words
+_WORD = re.compile(r"[A-Za-z0-9_.']+|[^\x00-\x7f]")
 _ANSWER_WITHIN = 3  # lines between the question for the version and the answer
 _NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
 # what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
@@ -95,13 +108,34 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
         *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu, _of_driver),
-        *(_of_scheduler, _two_answers, _times),
+        *(_of_scheduler, _two_answers, _times, _nobody_complains),
     ):
         yield from read(text)
 
 
 def _message(text: ParsedText, kind: str, line: int, **values: str) -> Message:
     return Message(kind, line, text.text_of(line), values)
+
+
+def _nobody_complains(text: ParsedText) -> Iterator[Message]:
+    """All lines are what programs print, the last perhaps cut off; or these are a few words, which ask nothing."""
+    *lines, last = [line.text.strip() for line in text.lines if line.text.strip()] or [""]
+    whole = " ".join((*lines[:_FEW], last))
+    if not SUBJECT.search(whole.lower()):
+        return
+    if all(map(_is_printed, lines)) and (_is_printed(last) or (lines and _is_cut(last))):
+        yield _message(text, "only-printed", 1)
+    if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
+        yield _message(text, "few-words", 1)
+
+
+def _is_printed(line: str) -> bool:
+    """Whether a program printed it, and not as a part of a traceback, which complains."""
+    return not line.startswith('File "') and (_PRINTED.match(line) is not None or not prose.is_sentence(line))
+
+
+def _is_cut(line: str) -> bool:
+    return _LOG_BEGINS.fullmatch(line) is not None or any(one.startswith(line) for one in _SENTENCES)
 
 
 def _of_platform(text: ParsedText) -> Iterator[Message]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from math import log, sqrt
 from pathlib import Path
@@ -22,6 +22,7 @@ from tfgpu_doctor.records.facts import Message
 
 TABLE = Path(__file__).with_name("resemblance.json")
 NO_CAUSE = ("ok", "question")  # of a report in which nothing is wrong, and of one that only asks
+OF_THE_WHOLE = ("harmless", "only-printed", "few-words")  # kinds of messages that are no sign of a cause
 MOST = 16  # causes; the others speak for nothing
 _SHOWN = 4  # words that are named
 _CHARACTERS = 200_000  # of the text; what comes later repeats the words
@@ -29,7 +30,7 @@ _STEM = 5  # letters of a word's beginning, which its forms share
 _WORD = re.compile(r"[a-z_][a-z_0-9.\-]*[a-z_0-9]|\d+\.\d+")
 _PART = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")  # of a name: "cudnn", "64" and "7" of cudnn64_7
 _MOMENT = re.compile(r"0x[0-9a-f]+|\d{4}-\d\d-\d\d[ t][\d:.]+")
-_SUBJECT = re.compile(
+SUBJECT = re.compile(
     r"tensor|keras|\btf\b|gpu|cuda|cudnn|nvidia|\b[gr]tx|glibc|\bepoch|\bbatch|\btrain(?:ing|s|ed)?\b|\boom\b"
     r"|out (?:of )?memory|显[存卡]|内存"
 )
@@ -62,6 +63,14 @@ def terms_of(text: str, kinds: Iterable[str]) -> Counter[str]:
     return terms
 
 
+def telling(lines: Iterable[Line], messages: Collection[Message]) -> tuple[list[Line], list[str]]:
+    """The lines and the kinds of messages that may tell a cause: one more harmless line changes nothing."""
+    harmless = {one.line for one in messages if one.kind == "harmless"}
+    harmless -= {one.line for one in messages if one.kind != "harmless"}
+    kinds = [one.kind for one in messages if one.kind not in OF_THE_WHOLE]
+    return [one for one in lines if one.number not in harmless], kinds
+
+
 def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Message]:
     """The causes whose reports are most like this one, the most alike first, each with the words that speak for it.
 
@@ -73,7 +82,7 @@ def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Mes
     """
     lowered = [(line.number, line.text.lower()) for line in lines]
     text = "\n".join(line for _, line in lowered)[:_CHARACTERS]
-    if not _SUBJECT.search(text):
+    if not SUBJECT.search(text):
         return
     table = _table()
     values = _values(terms_of(text, kinds), table)

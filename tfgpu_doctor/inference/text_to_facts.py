@@ -19,7 +19,7 @@ from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
 from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
-from tfgpu_doctor.inference.resemblance import resembling
+from tfgpu_doctor.inference.resemblance import resembling, telling
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text import os_names
 from tfgpu_doctor.parsers.text.lines import Excerpt
@@ -105,7 +105,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     """
     text = ParsedText(excerpt)
     told = (*text.messages, *derived_messages(text))
-    messages = (*told, *resembling(text.lines, [one.kind for one in told]), *_cut(excerpt))
+    messages = (*told, *resembling(*telling(text.lines, told)), *_cut(excerpt))
     python = _python(text, matrix)
     facts = Facts(
         host=_host(text, matrix),

@@ -39,6 +39,12 @@ class _Answer(msgspec.Struct):
     gil: bool
     venv: bool
 
+    @property
+    def is_usable(self) -> bool:
+        """True for a CPython of 64 bits with a GIL, whose path and version may become arguments."""
+        is_cpython = self.kind == "CPython" and self.bits == 64 and self.gil
+        return is_cpython and os.path.isabs(self.path) and bool(_VERSION.match(self.version))
+
 
 @dataclass(frozen=True)
 class Interpreter:
@@ -105,7 +111,6 @@ class Interpreters:
                 said = msgspec.json.decode(done.stdout, type=_Answer)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 said = None
-            usable = said and said.kind == "CPython" and said.bits == 64 and said.gil
-            usable = usable and os.path.isabs(said.path) and _VERSION.match(said.version)  # they become arguments
-            self._answers[path] = Interpreter(said.path, said.version, said.venv) if said and usable else None
+            usable = said if said and said.is_usable else None
+            self._answers[path] = Interpreter(usable.path, usable.version, usable.venv) if usable else None
         return self._answers[path]

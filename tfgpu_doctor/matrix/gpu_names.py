@@ -43,6 +43,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"laptop ?gpu\b"), "laptop"),
     (re.compile(r"(?<=\d)(ti|super|laptop|mobile)(?=\b|super)"), r" \1 "),  # "3080ti"
     (re.compile(r"\b(\d{4})s\b"), r"\1 super"),
+    (re.compile(r"\b([45]090)d\b"), r"\1 d"),
     (re.compile(r"\borin nano super\b"), "orin nano"),  # the same module with a higher power limit
     (re.compile(r"(?<!max)[-_/,()]+"), " "),
     (re.compile(r"\b(\d{3,4}) (mx?)\b"), r"\1\2"),  # "860 M"

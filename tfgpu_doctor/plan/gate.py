@@ -188,7 +188,7 @@ def is_there(repair: Repair, situation: Situation) -> bool:
     driver, have = _DRIVER.search(repair.fix.text), situation.target.driver
     if driver and have and driver_reaches(have, driver["driver"]):
         return True
-    asked = repair.requirements
+    asked = tuple(one for one in repair.requirements if one.name not in TENSORFLOW)  # brings what it requires along
     if not asked or repair.makes_environment or len(repair.fix.commands) > 1:
         return False
     return all(one.specifier and not one.extras and _is_met(one, situation) for one in asked)

@@ -9,6 +9,7 @@ kernel, as behind a dead driver) is left behind after a second instead of being 
 from __future__ import annotations
 
 import atexit
+import codecs
 import errno
 import itertools
 import os
@@ -37,6 +38,7 @@ DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a
 FLOOD = 256_000_000  # bytes on both streams, after which a child is killed: it would keep a core busy to its deadline
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
 QUEUED = 4_000_000  # bytes of lines that wait to be read; of a child that writes faster than that, the rest is dropped
+_CONTINUATION = bytes(range(0x80, 0xC0))  # of UTF-8: never the first byte of a character
 PER_LINE = 100  # bytes that the shortest line takes in memory
 
 _EOF = object()
@@ -97,8 +99,13 @@ class _Kept:
         return len(self.head) + self.tail_size + self.dropped
 
     def text(self) -> str:
-        gap = f"\n[... {self.dropped} bytes left out ...]\n".encode() if self.dropped else b""
-        return (bytes(self.head) + gap + b"".join(self.tail)).decode("utf-8", "replace")
+        """What is kept; a character that the gap cuts in two is left out with it."""
+        tail = b"".join(self.tail)
+        if not self.dropped:
+            return (bytes(self.head) + tail).decode("utf-8", "replace")
+        begun = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self.head))  # keeps back half a character
+        ended = tail.lstrip(_CONTINUATION).decode("utf-8", "replace")
+        return f"{begun}\n[... {self.dropped} bytes left out ...]\n{ended}"
 
 
 class FloodError(TimeoutError):

@@ -24,7 +24,7 @@ from tfgpu_doctor.probes.events import End, Start, parse_event
 from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import Ending, Transcript, killed
+from tfgpu_doctor.probes.transcript import Ending, Transcript, died, killed
 from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
 from tfgpu_doctor.records.versions import at_least
 
@@ -239,8 +239,11 @@ class TensorFlowProbe:
         time.sleep(0.02)  # the frames follow the headline
 
     def _foreign(self, completed: Completed, seconds: float) -> Ending:
-        """Find out what a program is that did not run the script: a Python before 3.6, or no Python."""
+        """Find out what a program is that did not run the script: a Python before 3.6, one that died, or no Python."""
         executable = self._transcript.executable
+        memory = "MemoryError" if "MemoryError" in completed.stderr else None
+        if died(completed.returncode) or memory:  # which does not tell whether it is a Python
+            return Ending("ended", completed.returncode, seconds, memory, completed.stderr)
         answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
         name, _, version = answer.stdout.partition(" ")
         old = version if name == "tfgpu-python" else None

@@ -162,6 +162,11 @@ def killed(returncode: int | None) -> bool:
     return _signal_number(returncode) == 9
 
 
+def died(returncode: int | None) -> bool:
+    """True if a signal ended the process (or the one that a shell wrapper started)."""
+    return _signal_number(returncode) is not None
+
+
 def log_lines(stderr: str) -> tuple[str, ...]:
     """The first and the last lines of a log, `LOG_LINES` in all, each cut at `LOG_WIDTH` characters."""
     lines = [line[:LOG_WIDTH] for line in stderr.splitlines()]

@@ -18,7 +18,8 @@ from msgspec import Struct
 Layer = Literal["Machine", "GPU", "Driver", "CUDA", "cuDNN", "Python", "TensorFlow", "Devices", "Compute"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
-HOST = "host"  # the unit of a text that is the name of a host, whatever it looks like
+# the units of texts that are names, whatever they look like: of a host, and those that people give to what is theirs
+HOST, OWN_NAME = "host", "own name"
 
 # state: what somebody can change; observation: what was seen when trying; noise: what differs from minute to minute
 Grade = Literal["state", "observation", "noise"]
@@ -30,7 +31,8 @@ class About(NamedTuple):
     label: str  # for people: "newest CUDA that the driver supports"
     is_public: bool  # its value names no person, host or place; the source of a value is never public
     layer: Layer | None = None  # None: that of the field above
-    unit: str = ""  # of a number: "bytes", "MHz"; of a long tuple: what it counts, "lines"; of a text: "path", HOST
+    # of a number: "bytes", "MHz"; of a long tuple: what it counts, "lines"; of a text: "path", HOST, OWN_NAME
+    unit: str = ""
     grade: Grade = "state"  # what it means when the field differs between two reports
     group: str = ""  # fields of one group are changed by one act: a new driver
     key: str = ""  # of a collection: the field that names an element
@@ -68,9 +70,9 @@ def public_fields(record: type) -> frozenset[str]:
 
 
 @cache
-def host_fields(record: type) -> frozenset[str]:
-    """The fields whose texts are names of hosts."""
-    return frozenset(name for name, about in described(record).items() if about.unit == HOST)
+def fields_of_names(record: type) -> dict[str, str]:
+    """The fields whose texts are names, and of what: HOST or OWN_NAME."""
+    return {name: about.unit for name, about in described(record).items() if about.unit in (HOST, OWN_NAME)}
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tfgpu_doctor.records.about import HOST, private, public
+from tfgpu_doctor.records.about import HOST, OWN_NAME, private, public
 from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 
 # --------------------------------------------------------------------------------------- host
@@ -166,7 +166,7 @@ class GpuProcess(Record, frozen=True):
 
     pid: Annotated[int, private("process id")]
     memory: Annotated[int | None, public("memory", unit="bytes")] = None
-    name: Annotated[str | None, private("name")] = None
+    name: Annotated[str | None, private("name", unit=OWN_NAME)] = None
 
 
 class NvLink(Record, frozen=True):

@@ -20,6 +20,7 @@ _LONGEST = 4000  # characters of a message
 # printable by their category, but never seen: fillers, and variation selectors except those of text and emoji
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]")
 _HALF = re.compile("[\ud800-\udfff]")
+_BREAK = re.compile(r"[ \t]*\r?\n[ \t\r\n]*")
 _NOT_ASCII = re.compile(r"[^\n -~]+")
 _SKIP = r"\x1b\[[\d;]*m|[\ufe0e\ufe0f]"  # what a reader of the log may skip: colours, variation selectors
 _HASHES = rf"#(?:{_SKIP})*#(?:{_SKIP}|\w)*(?=\[)"
@@ -47,10 +48,14 @@ def whole(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text as one printable line; what is no visible character becomes one."""
+    """Text as one printable line; what is no visible character becomes one.
+
+    >>> clean("Permission denied\\n\\tUnable to write PTX")  # as TensorFlow adds to a message
+    'Permission denied Unable to write PTX'
+    """
     if text.isascii() and text.isprintable():
         return text
-    text = text.replace("\t", "    ")
+    text = _BREAK.sub(" ", text).replace("\t", "    ")
     return _INVISIBLE.sub(REPLACEMENT, "".join(char if char.isprintable() else REPLACEMENT for char in text))
 
 

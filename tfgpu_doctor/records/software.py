@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from tfgpu_doctor.records.about import private, public
+from tfgpu_doctor.records.about import OWN_NAME, private, public
 from tfgpu_doctor.records.fact import NOT_EXAMINED, Fact, Record
 
 # --------------------------------------------------------------------------------------- CUDA
@@ -208,8 +208,8 @@ class OtherPython(Record, frozen=True):
 class Kernel(Record, frozen=True):
     """A Jupyter kernel of Python, and the interpreter that it starts."""
 
-    name: Annotated[str, private("name")]  # "python3"
-    display_name: Annotated[str, private("displayed name")]
+    name: Annotated[str, private("name", unit=OWN_NAME)]  # "python3"
+    display_name: Annotated[str, private("displayed name", unit=OWN_NAME)]
     file: Annotated[str, private("file", unit="path")]  # its kernel.json
     executable: Annotated[str, private("interpreter", unit="path")]  # resolved; as written where it is nowhere
 
@@ -226,7 +226,7 @@ class Python(Record, frozen=True):
     )
     # "venv", "conda", "system", "pyenv"
     environment: Annotated[Fact[str], public("kind of environment", group="interpreter")] = NOT_EXAMINED
-    conda_name: Annotated[Fact[str], private("conda environment", group="interpreter")] = NOT_EXAMINED
+    conda_name: Annotated[Fact[str], private("conda environment", unit=OWN_NAME, group="interpreter")] = NOT_EXAMINED
     # PEP 668
     externally_managed: Annotated[Fact[bool], public("managed by the distribution", group="interpreter")] = NOT_EXAMINED
     # the user's own site-packages; unknown("not on sys.path") when switched off

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.records.about import HOST
+from tfgpu_doctor.records.about import HOST, OWN_NAME
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.redact import addresses, paths, places, remotes, secrets
 from tfgpu_doctor.redact.known_names import KnownNames
@@ -27,6 +27,9 @@ from tfgpu_doctor.redact.walking import fields_of, fields_of_paths, private_text
 
 _A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
+
+# what goes by these is a name, whatever it looks like
+_OWN_NAMES = frozenset({OWN_NAME, "CONDA_DEFAULT_ENV", "WSL_DISTRO_NAME"})
 
 T = TypeVar("T")
 
@@ -54,8 +57,8 @@ class Redactor:
             self._learn(name, text)
         self._placeholders = Placeholders(taken, uuids)
         self._name = self._placeholders.of
-        kinds = {value.lower(): kind for kind, value in reversed(self._known)}
-        self._words = KnownNames((value, kind) for value, kind in kinds.items() if _is_telling(kind, value))
+        telling = ((kind, value.lower()) for kind, value in reversed(self._known) if _is_telling(kind, value.lower()))
+        self._words = KnownNames({value: kind for kind, value in telling}.items())
         # parts of paths with spaces and the like in them, at which a path in running text seems to end
         odd = ((value, kind) for kind, value in self._known if re.search(r"[^\w.+-]", value))
         self._spaced = KnownNames(((v, kind) for v, kind in odd if kind in ("user", "path")), parts_of_paths=True)
@@ -71,6 +74,9 @@ class Redactor:
             return text
         if name == HOST:
             return text if PLACEHOLDER.fullmatch(text) or text.lower() in NOBODY else self._name("host", text)
+        if name in _OWN_NAMES and _is_own(text):
+            replaced = self._words.replaced(text, self._name)  # a folder's, where it is one
+            return replaced if PLACEHOLDER.fullmatch(replaced) else self._name("name", text)
         if name and secrets.SECRET_NAME.search(name):
             return self._name("secret", text)
         key = (text, name, self._own)
@@ -110,6 +116,8 @@ class Redactor:
     def _learn(self, field: str, text: str) -> None:
         if field == HOST:
             self._add("host", text)
+        if field in _OWN_NAMES and _is_own(text):
+            self._add("name", text)
         if text in self._read and field not in fields_of_paths():
             return
         self._learn_paths(field, text)
@@ -235,6 +243,11 @@ class Redactor:
         """Names that are common words are replaced only where a program prints a name."""
         name = value.rstrip(".,:")
         return self._name(kind, name) + value[len(name) :] if (kind, name) in self._known else value
+
+
+def _is_own(name: str) -> bool:
+    """Whether a name says whose it is; a path is redacted part by part."""
+    return bool(name) and "/" not in name and "\\" not in name and not is_public_text(name)
 
 
 def _is_telling(kind: str, value: str) -> bool:

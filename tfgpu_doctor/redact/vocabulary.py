@@ -47,7 +47,8 @@ _TERMS = frozenset(
     report requests rhel rich rocky rocm rpath rt running runpath sapphire setting setuptools sigabrt sigbus sigfpe
     sighup sigill sigint sigkill sigsegv sigterm singularity six skipped slowdown smoke standard stated status suse
     sw sync task tegra termcolor text the thermal thread timeout trixie true typing ubuntu unknown unloadable vfio
-    warning wrapt wsl2 xla yes
+    warning wrapt wsl2 xla xorg xwayland yes
+    gnome shell
     """,
     )
 )

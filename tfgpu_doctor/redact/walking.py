@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tfgpu_doctor.records.about import HOST, closed_fields, described, host_fields, public_fields, records_in
-from tfgpu_doctor.records.facts import Facts, Known, Unknown
+from tfgpu_doctor.records.about import closed_fields, described, fields_of_names, public_fields, records_in
+from tfgpu_doctor.records.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.redact.vocabulary import is_public_text
 
@@ -23,21 +23,22 @@ class Field(NamedTuple):
 
     field: str
     value: Any
-    name: str  # that of the fact, for its value; HOST of a name of a host
+    name: str  # that of the fact, for its value; HOST or OWN_NAME of a name; that of a variable, for its value
     public: bool
 
 
 def fields_of(record: Struct, name: str = "", public: bool = False) -> Iterator[Field]:
     """The fields of a record that goes by `name`; those whose type is a closed list of words are left out."""
     kind = type(record)
-    declared, closed = public_fields(kind), closed_fields(kind)
+    declared, closed, names = public_fields(kind), closed_fields(kind), fields_of_names(kind)
+    if isinstance(record, Setting):
+        names = {"value": record.name}
     for field in kind.__struct_fields__:
         value = getattr(record, field)
         if (kind, field) in _VALUES:
             yield Field(field, value, name, public)
         elif field not in closed:
-            called = HOST if field in host_fields(kind) else field
-            yield Field(field, value, called, field in declared or (kind, field) == _GRADE)
+            yield Field(field, value, names.get(field, field), field in declared or (kind, field) == _GRADE)
 
 
 def private_texts(value: Any, name: str = "", public: bool = False) -> Iterator[tuple[str, str]]:

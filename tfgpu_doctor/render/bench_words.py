@@ -85,7 +85,7 @@ def interval_of(run: Run) -> str:
 
 def mark(run: Run) -> str:
     """The symbol of a run: it failed, its figure is doubtful, or all is well; virtual devices have no figure."""
-    return "error" if run.throughput is None else "warning" if run.doubts and not run.virtual else "ok"
+    return "error" if run.throughput is None else "warning" if run.doubts else "ok"
 
 
 def taken(run: Run) -> str:
@@ -190,7 +190,7 @@ def machine(result: BenchResult) -> str:
 def notes(result: BenchResult) -> tuple[str, ...]:
     """What qualifies the whole result."""
     missing = "; ".join(result.not_run)
-    not_run = f"Not run, because the time limit was reached: {missing}. Allow more time: --deadline, or --within."
+    not_run = f"Not run, for lack of time: {missing}. Allow more time: --deadline SECONDS."
     disturbed = (LEFT_OUT,) if any(run.left_out for run in result.runs) else ()
     return (*result.notes, *disturbed, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
 
@@ -210,9 +210,10 @@ def others(number: int) -> str:
 
 
 def worst(result: BenchResult) -> str:
-    """The symbol of the whole."""
+    """The symbol of the whole: of runs with a speed, that of the one that the verdict names."""
     is_partial = result.unfinished or result.not_run or not result.runs
-    found = {mark(run) for run in result.runs} | ({"warning"} if is_partial else set())
+    named = result.runs if leading(result) else [run for run in result.runs if run in (_best(result), *_failed(result))]
+    found = {mark(run) for run in named} | ({"warning"} if is_partial else {"ok"})
     return next(name for name in ("error", "warning", "ok") if name in found)
 
 
@@ -223,16 +224,15 @@ def leading(result: BenchResult) -> tuple[str, ...]:
 
 def verdict(result: BenchResult) -> str:
     """One sentence: what came out, for who reads no further."""
-    good = [run for run in result.runs if run.throughput and not run.virtual]
-    failed = sum(bool(run.failure) for run in result.runs)
+    failed, best = len(_failed(result)), _best(result)
     bad = f"{failed} of {len(result.runs)} runs gave no verified result" if failed else ""
     if not result.runs:
         return "Nothing was measured."
-    if not good:
+    if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     if found := leading(result):
         return f"{'. '.join(found)}. {bad or 'Every result is verified'}.{_not_run(result)}"
-    return f"{_best(good, result.runs)}. {bad or 'Every result is verified'}.{_doubts(good)}{_not_run(result)}"
+    return f"{_figures(best, result.runs)}. {bad or 'Every result is verified'}.{_doubts(result)}{_not_run(result)}"
 
 
 def _not_run(result: BenchResult) -> str:
@@ -240,19 +240,33 @@ def _not_run(result: BenchResult) -> str:
     return f" {count} {'run was' if count == 1 else 'runs were'} not run, for lack of time." if count else ""
 
 
-def _doubts(good: Sequence[Run]) -> str:
-    number = sum(bool(run.doubts) for run in good)
-    if not number:
+def _failed(result: BenchResult) -> list[Run]:
+    return [run for run in result.runs if run.failure]
+
+
+def _doubts(result: BenchResult) -> str:
+    good = [run for run in result.runs if run.throughput and not run.virtual]
+    if not (doubtful := [run for run in good if run.doubts]):
         return ""
     if len(good) == 1:
         return " The speed is uncertain."
-    return f" {number} of {len(good)} speeds {'is' if number == 1 else 'are'} uncertain."
+    labels = "; ".join(dict.fromkeys(run.label for run in doubtful))
+    return f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)."
 
 
-def _best(good: Sequence[Run], runs: Sequence[Run]) -> str:
-    """The fastest run, of GPUs where there are some: its speed, its share of the peak, its speed-up."""
+def _best(result: BenchResult) -> Run | None:
+    """The fastest run, of GPUs where there are some; None where no run has a speed."""
+    good = [run for run in result.runs if run.throughput and not run.virtual]
     rivals = [run for run in good if run.devices[0].startswith("/GPU")] or good
-    best = max(rivals, key=lambda run: run.throughput.value if run.throughput else 0.0)
+    return max(rivals, key=lambda run: run.throughput.value if run.throughput else 0.0, default=None)
+
+
+def _figures(best: Run, runs: Sequence[Run]) -> str:
+    """A run's speed, its share of the peak, its speed-up; where only its case at another size has one, that."""
     share = "" if best.percent_of_peak is None else f", {of_peak(best)} of peak"
-    others = ", ".join(comparisons(best))
-    return f"{namer(runs)(best)}: {throughput(best)}{share}" + (f"; {others}" if others else "")
+    text = f"{namer(runs)(best)}: {throughput(best)}{share}"
+    alike = [run for run in runs if (run.label, run.dtype) == (best.label, best.dtype)]
+    for run in (best, *alike):
+        if others := ", ".join(comparisons(run)):
+            return f"{text}; {others}" if run is best else f"{text}; with {point(run)}, {others}"
+    return text

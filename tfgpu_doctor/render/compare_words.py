@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tfgpu_doctor.compare.records import Change, Comparison, Explanation, FindingChange
+from tfgpu_doctor.compare.records import REAL, Change, Comparison, Explanation, FindingChange
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.outline import Block, Line
 
@@ -21,7 +21,6 @@ _COUNTED = {
     "remains": ("finding", " in both"),
 }
 _RANKS = {"explains": 0, "connected": 1}
-REAL = ("changed", "added", "removed")
 
 
 class LayerChanges(NamedTuple):
@@ -99,43 +98,20 @@ def _lines(comparison: Comparison, finding: FindingChange, gone: bool) -> Iterat
         yield Line("status", word)
     explanation = next((found for found in comparison.explanations if found.finding == finding.id), None)
     if explanation:
-        yield from _explained(comparison, explanation, gone)
+        yield from _explained(comparison, explanation)
     elif finding.follows_from:
         yield Line("cause", f"a consequence of {finding.follows_from}")
 
 
-def _explained(comparison: Comparison, explanation: Explanation, gone: bool) -> Iterator[Line]:
+def _explained(comparison: Comparison, explanation: Explanation) -> Iterator[Line]:
     texts = {change.id: change.text for change in comparison.changes}
     named = _named(texts, explanation.changes)
-    if explanation.how == "undone":
-        yield Line("cause", named)
-        yield Line("", _verified(comparison, explanation, gone))
-        yield from (Line("or", _named(texts, other)) for other in explanation.alternatives)
-        return
-    near = [change.text for change in comparison.changes if _is_suspect(change, explanation)]
-    if explanation.how == "seen":
-        yield Line("evidence", named)
-        yield Line("", "undoing any of the changes does not remove it")
-    elif named:
-        near = [named, *near]
-    if near:
-        yield Line("related", f"changed, and read by this check: {_joined(near)}")
-    elif explanation.how == "read":
+    if not named:
         yield Line("cause", "nothing that both reports examined")
-
-
-def _verified(comparison: Comparison, explanation: Explanation, gone: bool) -> str:
-    """What a second diagnosis has shown, of the old report with the changes or of the new one without them."""
-    name = (comparison.good if gone else comparison.bad).name
-    it = "this change" if len(explanation.changes) == 1 else "these changes"
-    undone = f"{name}, diagnosed again {'with' if gone else 'without'} {it}, does not have it"
-    also = f", but {', '.join(explanation.side_effects)}" if explanation.side_effects else ""
-    return f"confirmed: {undone}{also}"
-
-
-def _is_suspect(change: Change, explanation: Explanation) -> bool:
-    connected = change.weight in ("connected", "explains") and explanation.finding in change.findings
-    return connected and change.status in REAL and change.id not in explanation.changes
+    elif explanation.how == "changes":
+        yield Line("related", f"changed, and read by this check: {named}")
+    else:
+        yield Line("cause" if explanation.how == "change" else "evidence", named)
 
 
 def _named(texts: dict[str, str], ids: Iterable[str]) -> str:

@@ -85,9 +85,7 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
     """The verdict of the doctor, who was told when no GPU is required."""
     late = no_time_to_import(report, options)
     errors = list(_errors(report, late=late is not None))
-    check = SmokeCheck(
-        name="doctor", on="", status="ok", saw=verdict_sentence(report), seconds=seconds, passed=1, ran=1
-    )
+    check = SmokeCheck(name="doctor", on="", status="ok", saw=_sentence(report), seconds=seconds, passed=1, ran=1)
     if late and not errors:
         return _with(check, status="not run", saw="", why=late, passed=0, ran=0)
     if errors:
@@ -97,6 +95,14 @@ def judge_doctor(report: Report, options: SmokeOptions, seconds: float) -> Smoke
         reason = next((item.reason for item in report.undetermined), "no further information")
         return _with(check, status="unknown", saw="", why=reason, passed=0, ran=0)
     return check
+
+
+def _sentence(report: Report) -> str:
+    """What the verdict means; where something is wrong all the same, what and why."""
+    warning = next((one for one in report.findings if one.severity is Severity.WARNING and one.root_cause), None)
+    if warning is None:
+        return verdict_sentence(report)
+    return f"{verdict_sentence(report)}: {warning.title} ({warning.id}): {warning.cause.partition('; ')[0]}"
 
 
 def _errors(report: Report, *, late: bool) -> Iterator[Finding]:
@@ -122,7 +128,7 @@ def judge_import(report: Report, seconds: Sequence[float], options: SmokeOptions
 def _why_no_import(report: Report) -> str:
     phase = _import_phase(report)
     if phase is None or phase.outcome == "skipped":
-        return "TensorFlow could not be started"
+        return "TensorFlow could not be started" + (f" ({phase.note})" if phase and phase.note else "")
     if phase.outcome == "timeout":
         return f"it did not finish within {phase.seconds or 0:.0f} s"
     return phase.exception or (f"killed by {phase.signal}" if phase.signal else "the process ended while importing")

@@ -21,7 +21,6 @@ from tfgpu_doctor.bench.runner.budget import Clock, Limit, OneProcess
 from tfgpu_doctor.bench.runner.measurement import to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import measure
-from tfgpu_doctor.bench.runner.schedule import Schedule
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.report import Report, Tool
@@ -142,7 +141,7 @@ class Smoking:
         job = here.jobs.of(step)
         ready = self.clock()
         key = (step.case.label, job.dtype_on(step.case))
-        (measured,) = measure([(step.case, job)], here.process, rule=RULE, keep=(key,), schedule=Schedule(self.clock))
+        (measured,) = measure([(step.case, job)], here.process, rule=RULE, keep=(key,), clock=self.clock)
         if not measured.failure:  # how long it hung tells nothing of the next one
             self.costs.learn(step.workload, self.clock() - ready)
         result = with_peak(_of_its_devices(to_run(measured, RULE)), self.report.facts, self.matrix)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Selection
-from tfgpu_doctor.bench.jobs import Ask
+from tfgpu_doctor.bench.jobs import Ask, Job
 from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.runner.workers import Key
 
 TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 
@@ -41,6 +42,11 @@ class Reference:
         self._folder.cleanup()
 
 
+def keys(cases: Sequence[Case], job: Job) -> frozenset[Key]:
+    """The processes of the cases, to be kept for another group."""
+    return frozenset((case.label, job.dtype_on(case)) for case in cases)
+
+
 @dataclass(kw_only=True)
 class PlanBase:
     """One run of a benchmark: what was asked for, and defaults of what session.Plan wants."""
@@ -48,6 +54,17 @@ class PlanBase:
     workload: ClassVar[str]  # a name in workload_registry.WORKLOADS
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
+    # what a process needs beside the import of TensorFlow and its samples (devices, inputs, tracing, verification), as
+    # a multiple of that import: much the same on 2 CPUs in use and on 16 beside an H100 (benchmarks/estimates.py)
+    ready: ClassVar[float] = 1.5
+    steady: ClassVar[bool] = False  # a GPU takes nearly the same time again and again; a host that takes part does not
+
+    def settles(self, label: str) -> bool:
+        """Whether the median is usually known long before the deadline: never on a CPU."""
+        return self.steady and "GPU" in label and "virtual" not in label
+
+    def repeat(self, _runs: Sequence[Run]) -> None:
+        """Nothing: what is measured depends on the options and the devices alone."""
 
     def conclusions(self, _runs: Sequence[Run]) -> Sequence[str]:
         """Nothing: the runs answer no further question together."""

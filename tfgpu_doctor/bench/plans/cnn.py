@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.session import Group, Session, TooSlowError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.records.units import approximate
@@ -23,6 +24,8 @@ SPREAD = "replicas"
 SLOW, SLOW_GPU = 2e10, 5e11
 CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
 LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
+FEWEST, USUAL = 2, 6  # steps for which there has to be time by a rough estimate, and for which more is advised
+READY = {"mnist": 1.0, "cifar": 4.3, "resnet50": 6.0}  # PlanBase.ready, by model
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 # How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
 NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
@@ -33,6 +36,42 @@ XLA_NOTE = (
 )
 
 SHARED_NOTE = "Some workers share a machine: their combined speed does not predict the speed of several machines."
+
+
+def cpu_seconds(flop: float, session: Session) -> float:
+    """How long the CPUs that may be used take for so many operations of a network, roughly."""
+    return flop / (CPU_EACH * (session.cpus() or 1))
+
+
+def longer(seconds: float) -> str:
+    """A deadline that steps of so many seconds need."""
+    return f"--deadline {math.ceil(seconds) * USUAL}"
+
+
+def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:
+    """Refuse steps on the CPU that take too long. Raises TooSlowError; the message says which batch fits."""
+    if FEWEST * seconds > deadline:
+        fits = max(int(batch * deadline / (FEWEST * seconds)), 1)
+        raise TooSlowError(
+            f"a step of {batch} images on the CPU would take about {seconds:.0f} s, too long for --deadline "
+            f"{deadline:g}. Try {option} {fits}, or {longer(seconds)}"
+        )
+
+
+def with_time(
+    cases: tuple[Case, ...], seconds: float, session: Session, batch: int, option: str, *, is_named: bool
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """The cases without a CPU that stands beside GPUs unasked and whose steps take long, and what is to be said of it.
+
+    Raises TooSlowError: it was asked for, or is all there is.
+    """
+    gpus = tuple(case for case in cases if case.gpus)
+    if gpus and len(gpus) < len(cases) and not is_named and seconds > min(LONG, session.rule.deadline / FEWEST):
+        said = f"The CPU is skipped: a step would take about {seconds:.0f} s. To measure it: --devices cpu,gpu:0"
+        return gpus, (f"{said} {longer(seconds)}",)
+    if len(gpus) < len(cases):
+        check_time(seconds, session.rule.deadline, batch, option)
+    return cases, ()
 
 
 @dataclass
@@ -52,6 +91,11 @@ class Cnn(PlanBase):
     def each(self) -> int:
         """Images on each device, where that is the same for all cases."""
         return self.batch or MODELS[self.model].default_batch
+
+    @property
+    def ready(self) -> float:  # type: ignore[override]
+        """As of the model: tracing and verifying it take longer than importing TensorFlow."""
+        return READY[self.model]
 
     def title(self) -> str:
         """What is computed."""
@@ -85,8 +129,13 @@ class Cnn(PlanBase):
             DeviceError: devices that are not there, or over which the images cannot be shared out.
             TooLargeError: the images alone are more than the memory.
         """
-        cases = self.without_slow_cpu(self.cases(session.found), session.cpus())
+        cases = self.cases(session.found)
         self.check_memory(cases, session.free(cases))
+        step = cpu_seconds(self.batch_of(1) * training_flop(self.model), session)
+        option = "--global-batch-size" if self.global_batch else "--batch-size"
+        cases, self.left_out = with_time(
+            cases, step, session, self.batch_of(1), option, is_named=self.selection.devices is not None
+        )
         groups = [Group(entries) for entries in self.entries_by_type(cases)]
         labels = [case.label for group in groups for case, _ in group.entries]
         session.begin(labels, len(labels))
@@ -106,18 +155,6 @@ class Cnn(PlanBase):
         first = self.cluster.first_gpu(each, len(found))
         own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
         return (self.cluster.together(each, first), *own)
-
-    def without_slow_cpu(self, cases: tuple[Case, ...], cpus: float | None) -> tuple[Case, ...]:
-        """Leave the CPU out where it stands beside GPUs unasked, and its steps would take long."""
-        if self.selection.devices is not None or not any(case.gpus for case in cases):
-            return cases
-        seconds = self.batch_of(1) * training_flop(self.model) / (CPU_EACH * (cpus or 1))
-        if seconds < LONG:
-            return cases
-        self.left_out = (
-            f"The CPU is skipped: a step would take about {seconds:.0f} s. Use --devices cpu,gpu:0 to measure it.",
-        )
-        return tuple(case for case in cases if case.gpus)
 
     def entries_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
         """What is measured in turns, type by type.

@@ -11,8 +11,8 @@ from typing import Any
 
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.plans.base import PlanBase
-from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER
+from tfgpu_doctor.bench.plans.base import PlanBase, keys
+from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.plans.model_signature import SignatureError, resolve
 from tfgpu_doctor.bench.plans.sweep_reading import saturation
 from tfgpu_doctor.bench.results import Figure, Run
@@ -28,6 +28,7 @@ BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
 PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 WANTED = samples_for(0.99)  # 368
+CALL = 0.002  # seconds that a call takes at least
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Inference(PlanBase):
     wanted: int = WANTED  # samples of each batch, if the deadline allows
     found: dict[str, Any] = field(default_factory=dict)  # the signature, as the worker described it
     left_out: list[str] = field(default_factory=list)
+    ready = 0.7
 
     def title(self) -> str:
         """What is called."""
@@ -78,13 +80,19 @@ class Inference(PlanBase):
         """One group for each type and batch, small batches first; the processes of a type stay over its batches."""
         by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
         labels = [case.label for _, mine in by_type for case in mine]
+        usual, deadline = None, session.rule.deadline
+        if self.model and self.saved_model is None:
+            calls = [cpu_seconds(batch * MODELS[self.model].forward_flop, session) for batch in self.batches]
+            check_time(calls[-1], deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
+            each = [min(self.wanted * (CALL + seconds), deadline / len(calls)) for seconds in calls]
+            usual = sum(max(session.rule.min_seconds, one) for one in each) * len(labels)
         session.begin(
-            labels * len(self.batches), len(labels) + 1, besides=1, sampling=session.rule.deadline * len(labels)
+            labels * len(self.batches), len(labels) + 1, besides=1, sampling=deadline * len(labels), usual=usual
         )
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
             wanted = len(self.batches)
             prepared = self._prepare(session, Path(folder))
-            session.schedule.skip(1 + len(labels) * (wanted - len(self.batches)))
+            session.skip(1 + len(labels) * (wanted - len(self.batches)))
             rule = LatencyRule(
                 min_samples=min(session.rule.min_samples, self.wanted),
                 min_seconds=session.rule.min_seconds,
@@ -95,9 +103,9 @@ class Inference(PlanBase):
                 for batch in self.batches:
                     job = self._job(dtype, batch, prepared)
                     possible = [case for case in mine if self._splits(case, batch)]
-                    session.schedule.skip(len(mine) - len(possible))
+                    session.skip(len(mine) - len(possible))
                     last = batch == self.batches[-1]
-                    keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
+                    keep = frozenset() if last else keys(possible, job)
                     if possible:
                         yield Group(tuple((case, job) for case in possible), keep=keep, rule=rule)
 

@@ -15,7 +15,6 @@ from tfgpu_doctor.bench.plans.sweep_reading import saturation
 from tfgpu_doctor.bench.plans.workload_size import HOST
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.schedule import Start
 from tfgpu_doctor.bench.runner.workers import hello, prepare
 from tfgpu_doctor.bench.session import Group, Session
 from tfgpu_doctor.bench.workloads import memory
@@ -87,16 +86,10 @@ class Memory(PlanBase):
             labels, PROCESSES * len(todo), sampling=session.rule.deadline * deadlines, besides=POINTS * len(todo)
         )
         for case, dtype in todo:
-            session.schedule.begin_group(POINTS)
-            if not session.schedule.has_room(Start(case.label, True), 0.0):
-                session.schedule.not_run.append(f"{case.label} {dtype}")
-                session.schedule.skip(2 * POINTS)
-                continue
             found = self._search(session, case, dtype)
-            session.schedule.end_group()
             self.found.append(found)
             batches = found.batches()
-            session.schedule.skip(POINTS - len(batches))
+            session.skip(2 * POINTS - len(batches))
             rule = replace(session.rule, deadline=session.rule.deadline / 2 / len(batches))
             for batch in batches:
                 keep = frozenset([(case.label, case.dtype(dtype))] if batch != batches[-1] else [])
@@ -107,22 +100,13 @@ class Memory(PlanBase):
         free = int(session.free([case])[HOST])
         on_cpu = not case.gpus
         deadline = session.rule.deadline / 2 if on_cpu else PATIENT * session.rule.deadline
-        schedule, next_try = session.schedule, 0.0
         found = CaseSearch(case, dtype, BatchSearch(int(SHARE * free) if on_cpu else None, deadline), free)
         tries = _Tries(session.start_worker)
         try:
             while (batch := found.search.next()) is not None:
-                if found.search.largest and schedule.clock() + next_try > schedule.until:
-                    found.search.bound = batch_search.TIME
-                    break
-                session.progress(f"{case.label} {dtype}: trying a batch of {batch}", schedule.progress())
-                began = schedule.clock()
+                session.show(f"{case.label} {dtype}: trying a batch of {batch}")
                 job = self._job(dtype, batch, case, int(GUARD * free))
                 found.search.tries.append(tries.one(case, job, batch))
-                took = schedule.clock() - began
-                if batch == found.search.start:
-                    schedule.started(Start(case.label, True), took)
-                next_try = 2 * took  # of a batch that is twice as large
         except WorkerError as error:
             found.trouble = str(error).strip().split("\n")[0][:300]
         finally:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from tfgpu_doctor.bench.devices import SPREADS, Case
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import PlanBase, Reference
+from tfgpu_doctor.bench.plans.base import PlanBase, Reference, keys
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.sweep_reading import overtaking, saturation
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner.runner import WARM_UPS
 from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.records.units import read_size
 
@@ -64,6 +64,9 @@ class Sweep(PlanBase):
     sizes: tuple[int, ...] = AUTO
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
+    ready = 0.5
+    steady = True
+    named: bool = False  # each size was asked for, not a range
     left_out: dict[str, list[int]] = field(default_factory=dict)  # by reason
 
     def title(self) -> str:
@@ -94,10 +97,12 @@ class Sweep(PlanBase):
                 for size in self.sizes:
                     job = self._job(dtype, size, reference, terms)
                     possible = self._possible(session, mine, job, size)
-                    session.schedule.skip(len(mine) - len(possible))
+                    session.skip(len(mine) - len(possible))
+                    if self.named and not possible:
+                        session.not_run.append(f"N = {size} in {dtype}")
                     if possible:
                         last = size == self.sizes[-1]
-                        keep = frozenset() if last else frozenset((case.label, job.dtype_on(case)) for case in possible)
+                        keep = frozenset() if last else keys(possible, job)
                         expected = [self._expected(session.runs, case, job, size) or 0.0 for case in possible]
                         yield Group(tuple((case, job) for case in possible), max(expected), keep)
 
@@ -111,7 +116,7 @@ class Sweep(PlanBase):
     def _possible(self, session: Session, cases: Sequence[Case], job: Job, size: int) -> list[Case]:
         """The cases for which there is memory and time; notes what is left out."""
         possible: list[Case] = []
-        allowed = session.rule.deadline / (session.rule.min_samples + WARM_UPS)
+        allowed = session.rule.deadline / FEWEST_FOR_INTERVAL
         for case in cases:
             name = f"{case.label}, {job.dtype_on(case)}"
             last = self._last(session.runs, case, job)

@@ -34,6 +34,7 @@ class Transfer(PlanBase):
     named: bool = False  # the sizes were asked for, and one that does not fit is an error
     left_out: list[int] = field(default_factory=list)
     environment: Facts | None = None
+    steady = True
 
     def title(self) -> str:
         """What is moved."""
@@ -144,7 +145,7 @@ class Transfer(PlanBase):
         session.begin(labels * len(self.sizes), sum(len(cases) for cases, _ in stages))
         for cases, its in stages:
             sizes = self._fitting(session, cases)
-            session.schedule.skip((len(self.sizes) - len(sizes)) * len(_labels(cases, its)))
+            session.skip((len(self.sizes) - len(sizes)) * len(_labels(cases, its)))
             todo = [(route, size) for route in its for size in sizes]
             for place, (route, size) in enumerate(todo):
                 having = [case for case in cases if _has(case, route)]

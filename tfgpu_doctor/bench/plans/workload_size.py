@@ -8,7 +8,7 @@ from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.verification import tolerance
 from tfgpu_doctor.bench.workloads import matpow
 
-TARGET = 2.0  # seconds that a sample of the slowest device shall take
+TARGET = 1.0  # seconds that a sample of the slowest device shall take
 SMALLEST, LARGEST = 256, 16384
 SHARE = 0.8  # of the free memory that the benchmark may take
 # What a process needs besides matrices, roughly: TensorFlow itself (0.5 GiB resident after a product), and on a GPU its

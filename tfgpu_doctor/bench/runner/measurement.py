@@ -74,10 +74,12 @@ class Measurement:
         """The samples of the process at work."""
         return self.samples[self.begun[-1] :]
 
-    def least(self, rule: StoppingRule) -> float:
-        """Seconds that as many samples as the rule wants take, as far as the deadline allows."""
-        typical = self.warmup[-1] * self.steps if self.warmup else 0.0
-        return min(rule.deadline, max(rule.min_seconds, rule.min_samples * typical))
+    def part(self, processes: int, deadline: float) -> float:
+        """How much of it is over, from 0 to 1: of each process a third when it has started, then by its deadline."""
+        if self.done and (self.last or self.failure):
+            return 1.0
+        at_work = (1 + 2 * min(self.elapsed / deadline, 1.0)) / 3 if self.worker and not self.done else 0.0
+        return (max(len(self.begun) - (not self.done), 0) + at_work) / processes
 
     def disturbed(self, rule: StoppingRule, since: int = 0) -> str | None:
         """Say how few samples from place `since` on other programs left alone, where too few; None where enough are."""
@@ -143,7 +145,7 @@ def _measured(measurement: Measurement, run: Run, verified: Judgement, rule: Sto
         throttled_samples=tuple(measurement.throttled),
         others_cpus=measurement.others.cpus(),
         advice=measurement.remarks,
-        stopped=rule.unmet(measurement.samples) or measurement.disturbed(rule),
+        stopped=None if case.virtual else rule.unmet(measurement.samples) or measurement.disturbed(rule),
     )
     counted = settled(measured, measurement.cpus).all()
     measured = msgspec.structs.replace(measured, figures=(*job.derive(case, counted), *measurement.figures))

@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from tfgpu_doctor.bench.runner.load import busy_seconds
 from tfgpu_doctor.bench.runner.measurement import Measurement
 from tfgpu_doctor.bench.runner.nvml import Telemetry, bus_ids
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.schedule import Schedule, Start
 from tfgpu_doctor.bench.runner.workers import PATIENCE, Key, Workers, prepare
 from tfgpu_doctor.bench.statistics import StoppingRule, median
 from tfgpu_doctor.bench.workloads.judgement import Judgement
@@ -29,7 +28,6 @@ from tfgpu_doctor.bench.workloads.judgement import Judgement
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
-LEAST = 10.0  # seconds up to which cases get their least number of samples, however long their processes took to start
 PROFILED = 10  # steps that a trace holds at most
 TRACE = ".xplane.pb"  # what TensorBoard's profile plugin opens
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
@@ -45,80 +43,53 @@ def measure(
     expected: float | None = None,
     keep: Collection[Key] = (),
     profile: Path | None = None,
-    progress: Callable[[str, float], None] = lambda *_: None,
+    progress: Callable[[str, float], object] = lambda *_: None,
     save: Callable[[Sequence[Measurement]], object] = lambda _: None,
-    schedule: Schedule | None = None,
+    clock: Clock = time.monotonic,
 ) -> list[Measurement]:
-    """Measure all cases of a group side by side; one for which there is no time is not run, and is left out.
+    """Measure all cases of a group side by side, each until it has enough samples or its own deadline has come.
 
     Args:
         processes: how many processes each case gets, one after the other; they share the time and the samples.
         cpus: that a process may use, where known: a case goes on until enough samples were undisturbed by others.
         expected: seconds that a sample of the slowest device will take, where known: one that takes longer than a
-            third of the deadline is warmed up only once, and given time.
+            fifth of the deadline is warmed up only once.
         keep: processes that will be needed again; the others end with their case.
         profile: a folder for traces of some more steps of each case.
+        progress: gets what is done now, and how many of the cases are over, in parts.
         save: called whenever there is something worth keeping.
-        schedule: the time that all runs of the benchmark share.
     """
-    schedule = schedule or Schedule()
-    clock, measurements = schedule.clock, [Measurement(case, job, cpus=cpus) for case, job in group]
-    schedule.begin_group(len(group))
-    began = clock()
+    measurements = [Measurement(case, job, cpus=cpus) for case, job in group]
     turns = _Turns(
         workers=workers,
         keep=keep,
         rule=rule.share(processes),
         patience=max(PATIENCE, rule.deadline, 4 * (expected or 0.0)),
-        warm_ups=1 if (expected or 0.0) > rule.deadline / 3 else WARM_UPS,
+        warm_ups=1 if (expected or 0.0) > rule.deadline / 5 else WARM_UPS,
         profile=profile,
         clock=clock,
     )
+
+    def show(measurement: Measurement, doing: str = "") -> None:
+        progress(_name(measurement) + doing, sum(one.part(processes, turns.rule.deadline) for one in measurements))
+
     try:
         for start in range(processes):
-            alive = [measurement for measurement in measurements if not measurement.failure]
-            for measurement in alive:
-                needed = _least(measurements, turns.rule, 1)
+            for measurement in (one for one in measurements if not one.failure):
                 measurement.begin(last=start == processes - 1)
-                progress(f"{_name(measurement)}: starting", schedule.progress())
-                if not turns.start(measurement, schedule, needed):
-                    schedule.not_run.append(_name(measurement))
-                    measurements[:] = [one for one in measurements if one is not measurement]
+                show(measurement, ": starting")
+                turns.start(measurement)
                 save(measurements)
-            share = (start + 1) / processes
-            end = schedule.until if share == 1 else began + (schedule.until - began) * share
-            end = max(end, clock() + min(LEAST, _least(measurements, turns.rule)))
-            _take_turns(turns, measurements, end, schedule, progress, save)
+            while any(not measurement.done for measurement in measurements):
+                for measurement in (one for one in measurements if not one.done):
+                    show(measurement)
+                    turns.take(measurement)
+                save(measurements)
     finally:
         for measurement in measurements:
             measurement.last = True
             measurement.end()
-    schedule.end_group()
     return measurements
-
-
-def _least(measurements: Sequence[Measurement], rule: StoppingRule, more: int = 0) -> float:
-    """Seconds that the least number of samples takes of all cases that have begun, and of so many more like them."""
-    each = [one.least(rule) for one in measurements if one.begun and not one.done]
-    return sum(each) + more * max(each, default=min(rule.min_seconds, rule.deadline))
-
-
-def _take_turns(
-    turns: _Turns,
-    measurements: Sequence[Measurement],
-    end: float,
-    schedule: Schedule,
-    progress: Callable[[str, float], None],
-    save: Callable[[Sequence[Measurement]], object],
-) -> None:
-    """Let the cases take samples in turns, until each has enough or the time is over."""
-    while any(not measurement.done for measurement in measurements):
-        for measurement in measurements:
-            if not measurement.done:
-                turns.take(measurement, end)
-                finished = sum(one.done and one.last for one in measurements)
-                progress(_name(measurement), schedule.progress(finished))
-        save(measurements)
 
 
 @dataclass(frozen=True)
@@ -133,20 +104,9 @@ class _Turns:
     profile: Path | None
     clock: Clock
 
-    def start(self, measurement: Measurement, schedule: Schedule, needed: float) -> bool:
-        """Start the process of a case, warm it up, and verify its result; False: there is, or was, no time for that.
-
-        Args:
-            needed: seconds of samples for which there must be time as well.
-        """
-        patience, first = max(self.patience, measurement.job.patience), self.clock()
-        kind = Start(measurement.case.label, not self.workers.is_alive(measurement.key))
-        # not for another process of a case, nor where other machines wait for it
-        if is_limited := bool(len(measurement.begun) == 1 and schedule.starts and not measurement.job.farewell):
-            if not schedule.has_room(kind, needed):
-                measurement.end()
-                return False
-            schedule.limit.set(schedule.end - first)
+    def start(self, measurement: Measurement) -> None:
+        """Start the process of a case, warm it up, and verify its result."""
+        patience = max(self.patience, measurement.job.patience)
         try:
             measurement.worker = self.workers.take(measurement.key)
             _warm_up(measurement, measurement.worker, patience, self.warm_ups)
@@ -154,25 +114,20 @@ class _Turns:
         except WorkerError as error:
             measurement.fail(measurement.job.explain(str(error)))
             self._end(measurement)
-            return not schedule.limit.ran_out
-        finally:
-            schedule.started(kind, self.clock() - first)
-            if is_limited:
-                schedule.limit.set(math.inf)
-        return True
 
-    def take(self, measurement: Measurement, end: float) -> None:
-        """Let a case take a block of samples; it ends when it has enough, or when the time of all is over."""
+    def take(self, measurement: Measurement) -> None:
+        """Let a case take a block of samples; it ends when it has enough, or when its time is over."""
         assert measurement.worker is not None
         rule, patience = self.rule, max(self.patience, measurement.job.patience)
+        if measurement.case.virtual:  # its speed says nothing, so that its samples need not settle
+            rule = replace(rule, precision=math.inf)
         typical = median(measurement.samples) if measurement.samples else median(measurement.warmup) * measurement.steps
         count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(measurement.current), 500))
         started = self.clock()
         try:
             _take(measurement, measurement.worker, count, patience, measurement.samples, measurement.loads)
             measurement.elapsed += self.clock() - started
-            enough = rule.done(measurement.current, measurement.elapsed) and not self._goes_on(measurement)
-            if enough or self.clock() >= end:
+            if rule.done(measurement.current, measurement.elapsed) and not self._goes_on(measurement):
                 if measurement.last:
                     _finish(measurement, measurement.worker, patience, self.profile)
                 measurement.end()

@@ -41,6 +41,7 @@ class Against:
         for name in WORKLOADS[plan.workload].chosen:
             if getattr(plan, name, 0) is None and name in self.base.parameters:
                 setattr(plan, name, self.base.parameters[name])
+        plan.repeat(self.base.runs)
 
     def until_clear(
         self, measure: Callable[[float], BenchResult], clock: Callable[[], float] = time.monotonic

@@ -12,7 +12,6 @@ from tfgpu_doctor.cli.values import OneOf, Seconds, Size
 
 @define_command(
     "cnn",
-    context_settings={"default_map": {"deadline": 20.0}},
     epilog="Examples: tfgpu bench cnn; tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; "
     "strong scaling: tfgpu bench cnn --gpus 4 --global-batch-size 1024. Several machines: the same command on each, "
     "under TF_CONFIG or srun (docs/several-machines.md).",
@@ -68,7 +67,7 @@ def command(
     Under TF_CONFIG or srun, several machines train together; the first of them prints the report.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.plans.cnn import Cnn

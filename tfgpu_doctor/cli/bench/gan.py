@@ -30,7 +30,7 @@ def command(context: click.Context, batch: int, dtypes: tuple[str, ...], measuri
     devices are compared with one that computes all of their batches.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.plans.gan import Gan
 

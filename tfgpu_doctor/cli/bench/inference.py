@@ -17,6 +17,7 @@ LARGEST = 65536
 
 @define_command(
     "inference",
+    context_settings={"default_map": {"deadline": 60.0}},  # of all batch sizes together
     epilog="Examples: tfgpu bench inference --model resnet50 --dtype float32 --dtype mixed_float16; "
     "tfgpu bench inference --saved-model ./model --batch-size 1,16",
 )
@@ -73,7 +74,7 @@ def command(
     CPU. A 99th percentile needs 368 samples; the batch sizes share --deadline.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, the SavedModel cannot be used, or requested GPUs
-    are missing, 2 wrong usage, 3 TensorFlow could not be used.
+    are missing, 2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.plans.inference import WANTED, Inference
     from tfgpu_doctor.bench.plans.model_signature import ShapeError, parse_shape

@@ -12,7 +12,7 @@ from tfgpu_doctor.cli.values import OneOf, Size
 
 @define_command(
     "input",
-    context_settings={"default_map": {"deadline": 15.0}},  # of each pipeline, of which there are many
+    context_settings={"default_map": {"deadline": 8.0}},  # of each pipeline, of which there are many
     epilog="Examples: tfgpu bench input --model resnet50; tfgpu bench input --dataset photos/ --images 2000 --gpus 2",
 )
 @model_option("The network to train; images are resized to its input.")
@@ -62,7 +62,7 @@ def command(
     training fed by a pipeline; every image is verified.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     import os
 

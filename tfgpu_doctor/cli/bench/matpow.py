@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +14,6 @@ from tfgpu_doctor.cli.values import Listed, OneOf
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.session import Plan
 
-# seconds for all runs of one type, by default: with what comes before, which took 11 on a busy machine, 80
-LIMIT = 68.0
 DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 
 
@@ -32,8 +29,8 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
     type=Listed(),
     aliases=["--sweep"],
     help="Rows of the square matrices. Several show how the throughput grows: 256,512,1024 or 256,...,16384 (doubling) "
-    "or auto; those that do not fit into memory, or take too long for --deadline (here 60 by default), are skipped "
-    "and listed.  [default: a sample takes about 2 seconds on the slowest device]",
+    "or auto; those that do not fit into memory, or take too long for --deadline, are skipped and listed.  "
+    "[default: a sample takes about a second on the slowest device; GPUs are also measured at a size that fills them]",
 )
 @option(
     "--power", metavar="n", type=click.IntRange(min=2, max=1000), default=10, show_default=True, help="The n of A^n."
@@ -60,9 +57,7 @@ def command(
     """Compute A^n and B^n on the CPU, one GPU and several GPUs; every result is verified in float64.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
-
-    Without --deadline and --processes, all runs of one type share 68 seconds.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.devices import SPREADS
     from tfgpu_doctor.bench.plans.matpow import MatPow
@@ -74,19 +69,20 @@ def command(
         raise click.UsageError(too_high)
     spreads = SPREADS if spread == "both" else (spread,)
     plan: Plan
-    given = context.get_parameter_source("deadline") is not click.core.ParameterSource.DEFAULT
     try:
         found = parse_sizes(",".join(sizes)) if sizes else ()
     except SizesError as error:
         raise click.UsageError(str(error)) from error
     if len(found) < 2:
-        if not given and measuring.processes == 1:
-            measuring = replace(measuring, limit=LIMIT * len(dtypes))
         plan = MatPow(
-            size=found[0] if found else None, power=power, dtypes=dtypes, selection=selection, spreads=spreads
+            size=found[0] if found else None,
+            own_sizes=not found,
+            power=power,
+            dtypes=dtypes,
+            selection=selection,
+            spreads=spreads,
         )
     else:
-        if not given:
-            measuring = replace(measuring, deadline=60.0)  # of each size
-        plan = Sweep(sizes=found, power=power, dtypes=dtypes, selection=selection, spreads=spreads)
+        named = all(part.strip().isdecimal() for part in ",".join(sizes).split(","))
+        plan = Sweep(sizes=found, named=named, power=power, dtypes=dtypes, selection=selection, spreads=spreads)
     context.exit(measure(plan, measuring))

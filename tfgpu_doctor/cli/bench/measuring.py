@@ -18,6 +18,7 @@ from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.cli.output import (
+    NotWrittenError,
     Output,
     check_executable,
     check_python,
@@ -64,9 +65,9 @@ _OPTIONS = (
         "--deadline",
         metavar="S",
         type=Seconds(),
-        default=120.0,
+        default=20.0,
         show_default=True,
-        help="Maximum time to sample each run, in seconds. All runs share the time limit that is printed at the start.",
+        help="Maximum time to sample each run, in seconds.",
     ),
     option(
         "--processes",
@@ -134,7 +135,6 @@ class Measuring:
     within: float = 300.0
     profile: str | None = None
     typed: str = ""  # the command
-    limit: float = math.inf  # seconds for all runs, where --deadline was not given
 
     def selection(self) -> Selection:
         """The devices that were asked for.
@@ -187,7 +187,7 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(*arguments: Any, **values: Any) -> Any:
         typed = as_typed(click.get_current_context())
-        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__ if name not in ("typed", "limit")}
+        shared = {name: values.pop(name) for name in Measuring.__dataclass_fields__ if name != "typed"}
         return function(*arguments, measuring=Measuring(**shared, typed=typed), **values)
 
     for one in reversed(_OPTIONS):
@@ -201,11 +201,11 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     from tfgpu_doctor.bench.plans.workload_size import TooLargeError
     from tfgpu_doctor.bench.runner.load import load_average
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session
+    from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session, TooSlowError
     from tfgpu_doctor.bench.statistics import StoppingRule
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.probes.examine import examine
-    from tfgpu_doctor.records.report import EXIT_PROBLEM
+    from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_UNKNOWN
 
     measuring.check()
     goal = against.load(measuring.against, measuring.within) if measuring.against else None
@@ -242,10 +242,10 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
                 kept.end_round()
                 return result
 
-            result, comparison = goal.until_clear(once) if goal else (once(measuring.limit), None)
+            result, comparison = goal.until_clear(once) if goal else (once(math.inf), None)
     except (DeviceError, TooLargeError, CannotRunError) as error:
         say(f"tfgpu: {error}")
-        return EXIT_PROBLEM
+        return EXIT_UNKNOWN if isinstance(error, TooSlowError) else EXIT_PROBLEM
     except (NoTensorFlowError, WorkerError) as error:
         return cannot_measure(executable, error)
     except (KeyboardInterrupt, SystemExit):  # a signal
@@ -262,14 +262,22 @@ class _Kept:
         self._file = file
         self._before: BenchResult | None = None  # of rounds that are over
         self._result: BenchResult | None = None
+        self._failed = False  # whether the file could not be written
 
     def save(self, result: BenchResult) -> None:
-        """Keep what a round has until now. Raises click.ClickException: the file cannot be written."""
+        """Keep what a round has until now; where the file cannot be written, the measurement goes on."""
         from tfgpu_doctor.bench.pooling import pooled
 
         self._result = result if self._before is None else pooled(self._before, result)
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             write_file(self._file, self._result.to_json())
+            self._failed = False
+        except NotWrittenError as error:
+            if not self._failed:
+                say(f"tfgpu: {error.message}; the measurement goes on")
+            self._failed = True
 
     def end_round(self) -> None:
         """A round is over; what comes is another one."""
@@ -279,10 +287,11 @@ class _Kept:
         """Write it to every target that does not have it, and say where it is."""
         if self._result is None or not any(run.samples_s for run in self._result.runs):
             return
-        missing = [target for target in targets if target.path is None or target.path != self._file]
+        written = None if self._failed else self._file
+        missing = [target for target in targets if target.path is None or target.path != written]
         _write(self._result, measuring, missing)
-        if self._file is not None:
-            say(f"tfgpu: {self._file} has what was measured so far, and says that it is unfinished")
+        if written is not None:
+            say(f"tfgpu: {written} has what was measured so far, and says that it is unfinished")
 
 
 def _write(result: BenchResult, measuring: Measuring, targets: list[Output]) -> None:
@@ -295,13 +304,17 @@ def _conclude(
     result: BenchResult, comparison: BenchComparison | None, measuring: Measuring, targets: list[Output]
 ) -> int:
     """Keep and show what was measured; returns the exit code."""
-    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
+    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
-    if measuring.history:
-        write_file(history.place_for(measuring.history, result), result.to_json())
-    _write(result, measuring, targets)
+    try:
+        if measuring.history:
+            write_file(history.place_for(measuring.history, result), result.to_json())
+    finally:  # also where that file cannot be written
+        _write(result, measuring, targets)
     if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
+    if result.not_run:
+        return EXIT_UNKNOWN
     return EXIT_OK if comparison is None else against.conclude(comparison, targets)
 
 

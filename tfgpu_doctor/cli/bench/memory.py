@@ -11,6 +11,7 @@ from tfgpu_doctor.cli.options import define_command
 
 @define_command(
     "memory",
+    context_settings={"default_map": {"deadline": 60.0}},  # of the search and of all batches together
     epilog="Examples: tfgpu bench memory --model resnet50; "
     "tfgpu bench memory --model resnet50 --dtype float32 --dtype mixed_float16",
 )
@@ -26,7 +27,7 @@ def command(context: click.Context, model: str, dtypes: tuple[str, ...], measuri
     batches, and the search takes at most half of --deadline.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.plans.memory import Memory
 

@@ -11,7 +11,7 @@ from tfgpu_doctor.cli.values import Listed, Size
 
 @define_command(
     "transfer",
-    context_settings={"default_map": {"deadline": 20.0}},  # of each route and size, of which there are many
+    context_settings={"default_map": {"deadline": 3.0}},  # of each route and size, of which there are many
     epilog="Examples: tfgpu bench transfer; tfgpu bench transfer --gpus all --size 1MiB,64MiB,1GiB",
 )
 @option(
@@ -31,7 +31,7 @@ def command(context: click.Context, sizes: tuple[int, ...], measuring: Measuring
     all-reduce over all GPUs (bus bandwidth). On the CPU alone: a copy within the host's memory.
 
     Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
-    2 wrong usage, 3 TensorFlow could not be used.
+    2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, Transfer
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfgpu_doctor.cli.options import define_command, option
-from tfgpu_doctor.cli.output import Output, check_writable
+from tfgpu_doctor.cli.output import Output, check_writable, write_all
 from tfgpu_doctor.cli.values import Seconds
 from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.records.units import count
@@ -212,8 +212,8 @@ def _write(found: Collected, output: str | None) -> int:
     from tfgpu_doctor.fleet.collect.task import line
 
     nodes = sorted(found.nodes, key=lambda one: one.node)
-    target = Output("json", None if output in (None, "-") else Path(str(output)))
-    target.write_text("".join(map(line, nodes)))
+    targets = [Output("json", None if output in (None, "-") else Path(str(output)))]
+    write_all(targets, lambda target: target.write_text("".join(map(line, nodes))))
     failed = [one for one in nodes if one.failure]
     for one in failed:
         say(f"tfgpu: {one.node}: {one.failure}")

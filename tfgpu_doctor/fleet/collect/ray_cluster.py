@@ -13,7 +13,7 @@ import msgspec
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.fleet.collect.task import GRACE, Collected, Progress, Task, last_error, node_result
 from tfgpu_doctor.fleet.records import NodeResult
-from tfgpu_doctor.probes.process import FLOOD, run
+from tfgpu_doctor.probes.process import FLOOD, Completed, run
 from tfgpu_doctor.probes.temporary import temporary_folder
 
 CONNECT = 90.0  # seconds; Ray itself gives up after 60
@@ -56,16 +56,22 @@ def collect(address: str, task: Task, progress: Progress) -> Collected:
         argv = [sys.executable, "-c", _BOOT, str(Path(__file__).parents[3]), json.dumps(request)]
         ended = run(argv, timeout=CONNECT, cwd=_NOWHERE, on_line=take)
         found = _read(file) if done else []
-    said = [_LOG.sub("", text) for text in ended.stderr.splitlines()]
-    why = f"no answer within {ended.seconds:.0f} s" if ended.timed_out else last_error(said)
-    if ended.flooded:
-        why = f"Ray wrote more than {FLOOD / 1e6:.0f} MB"
+    why = _why(ended)
     if not names:
         wants = "Unauthenticated" in ended.stderr or ("ConnectionError: " in why and "RAY_AUTH_MODE" not in os.environ)
         return Collected([], (why or ended.error or "Ray ended without a word") + (TOKEN if wants else ""))
     missing = [name for name in names if name not in {one.node for one in found}]
     lost = f"Ray's driver ended before the node had answered: {why}"
     return Collected([*found, *(node_result(name, [], lost) for name in missing)])
+
+
+def _why(ended: Completed) -> str:
+    """How Ray's driver ended."""
+    if ended.flooded:
+        return f"Ray wrote more than {FLOOD / 1e6:.0f} MB"
+    if ended.timed_out:
+        return f"no answer within {ended.seconds:.0f} s"
+    return last_error(_LOG.sub("", text) for text in ended.stderr.splitlines())
 
 
 def _read(file: str) -> list[NodeResult]:

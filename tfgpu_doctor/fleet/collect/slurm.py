@@ -18,7 +18,7 @@ from tfgpu_doctor.files import reading
 from tfgpu_doctor.fleet.collect.task import GRACE, LARGEST, Collected, Progress, Task, node_result, why_it_failed
 from tfgpu_doctor.fleet.records import NodeResult
 from tfgpu_doctor.probes.exit_codes import FATAL, name_of
-from tfgpu_doctor.probes.process import FLOOD, run
+from tfgpu_doctor.probes.process import FLOOD, Completed, run
 from tfgpu_doctor.probes.temporary import temporary_folder
 
 QUEUE = 3600.0  # seconds that Slurm has to start it
@@ -164,10 +164,7 @@ def collect(line: Sequence[str], task: Task, nodes: int, python: str, progress: 
             _cancel(folder, heard.queued)
         output = _by_task(folder) if heard.nodes else {}
     if not heard.nodes:
-        slow = f"Slurm has not started it within {QUEUE / 60:.0f} minutes"
-        if heard.noise > NOISE or ended.flooded:
-            slow = f"srun wrote more than {NOISE / 1e6:.0f} MB before it had started anything"
-        return Collected([], (slow if ended.timed_out else ended.error or heard.last) or "srun ended without a word")
+        return Collected([], _why_nothing(heard, ended))
     flood = f"the tasks wrote more than {FLOOD / 1e6:.0f} MB to standard error, and were ended"
     cut_off = (flood if ended.flooded else task.too_slow) if ended.timed_out else ""
     found: list[NodeResult] = []
@@ -177,9 +174,17 @@ def collect(line: Sequence[str], task: Task, nodes: int, python: str, progress: 
     started = set(heard.nodes.values())
     for name in _hosts(heard.hosts, nodes):
         if name not in started:
-            why = cut_off or f"srun started nothing there: {heard.last}"
-            found.append(node_result(name, [], heard.lost.get(name, "") or why))
+            why = heard.lost.get(name, "") or cut_off or f"srun started nothing there: {heard.last}"
+            found.append(node_result(name, [], why))
     return Collected(found)
+
+
+def _why_nothing(heard: _Heard, ended: Completed) -> str:
+    if heard.noise > NOISE or ended.flooded:
+        return f"srun wrote more than {NOISE / 1e6:.0f} MB before it had started anything"
+    if ended.timed_out:
+        return f"Slurm has not started it within {QUEUE / 60:.0f} minutes"
+    return ended.error or heard.last or "srun ended without a word"
 
 
 def _by_task(folder: str) -> dict[int, list[bytes]]:

@@ -30,6 +30,8 @@ ROLES: dict[str, template.Role] = {
             "log-era",
             "notebook",
             "no-gpu-listed",
+            "only-printed",
+            "few-words",
             "wants-cpu",
             "question",
             "source-build",

@@ -81,7 +81,9 @@ TEMPLATES = (
         role="context",
     ),
     template("loader-path", "ld_library_path:", r"LD_LIBRARY_PATH: *(?P<path>\S*)", role="context"),
-    template("cudart-not-found", "could not find cuda drivers on your machine"),
+    template(
+        "cudart-not-found", "could not find cuda drivers on your machine|error loading cuda libraries. gpu will not be"
+    ),
     template("cudart-ignorable", "ignore above cudart dlerror", role="context"),
     template("gpu-libraries-not-opened", "cannot dlopen some gpu libraries"),
     template("no-gpu-registered", "skipping registering gpu devices", role="context"),

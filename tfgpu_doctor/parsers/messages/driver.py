@@ -341,6 +341,10 @@ TEMPLATES = (
     ),
     template("mig-empty", "no mig devices", r"no MIG devices (?:were )?found"),
     template("dma-fault", "dmar|iommu|io_page_fault", r"DMAR: \[DMA (?:Write|Read)\b.{0,60}|IO_PAGE_FAULT"),
-    template("devices-busy", "devices are busy or unavailable|cuda_error_device_unavailable|device or resource busy"),
+    template(
+        "devices-busy",
+        "devices are busy or unavailable|cuda-capable device(s) is/are busy|cuda_error_device_unavailable"
+        "|device or resource busy",
+    ),
     template("system-not-ready", "system not yet initialized|cuda_error_system_not_ready"),
 )

@@ -36,6 +36,7 @@ MEANING = {
     "weak-gpu-left-out": "a second, weaker GPU is left out on purpose",
     "timer": "a measurement of a kernel timed out; another one is taken",
     "plugin": "a device plugin was registered",
+    "autotuning": "XLA tries and compiles kernels in the first steps, and says that one of them takes its time",
 }
 
 
@@ -102,5 +103,10 @@ TEMPLATES = (
     _harmless("tf32", "tensorfloat-32 will be used"),
     _harmless("weak-gpu-left-out", "tf_min_gpu_multiprocessor_count|with core count:"),
     _harmless("timer", "delay kernel timed out|gpu_timer", r"[Dd]elay kernel timed out"),
+    _harmless(
+        "autotuning",
+        "slow_operation_alarm|is taking a while|trying algorithm eng|very slow compile",
+        r"slow_operation_alarm|Trying algorithm eng\S{0,60}|is taking a while\.\.\.|Very slow compile\?",
+    ),
     _harmless("plugin", "pluggable device|plugin optimizer for device_type"),
 )

@@ -53,7 +53,7 @@ TEMPLATES = (
     ),
     # up to 1.3 in a line of its own, above that of the free memory
     template("memory-total", "total memory:", rf"Total memory: *(?P<total>{_SIZE})\s*$", role="context"),
-    template("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)"),
+    template("allocator-limit", "limit:", r"^(?:.*[\s\]])?Limit: +(?P<limit>\d+)(?![\d.KMGT])"),
     template("memory-left", "bytes free", r"Memory usage: *(?P<free>\d+) bytes free, *(?P<total>\d+) bytes total"),
     template("memory-left", "free memory/total memory", r"Free memory/Total memory: *(?P<free>\d+)/(?P<total>\d+)"),
     template(
@@ -84,7 +84,13 @@ TEMPLATES = (
         r"|out of shared memory|nccl-shm.{0,100}(?:fail|error|size)|insufficient shared memory"
         r"|(?:extend|attach|allocat)\w*.{0,20} /?dev/shm",
     ),
-    template("no-space-left", "no space left on device"),
+    template(
+        "no-space-left",
+        "no space left on device|errno 28|os error 28|enospc|disk quota exceeded|not enough space on the disk"
+        "|os error 112|os error 122|winerror 112",
+        r"No space left on device|\[Errno (?:28|122)\]|os error (?:28|112|122)\b|\bENOSPC\b|Disk quota exceeded"
+        r"|not enough space on the disk|\[WinError 112\]",
+    ),
     template("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b"),
     template(
         "peer-access-failed",

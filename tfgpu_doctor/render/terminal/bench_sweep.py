@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.bench.pooling import DOUBTFUL
+from tfgpu_doctor.bench.doubts import DOUBTFUL
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import digits, scale_of

@@ -1,0 +1,132 @@
+"""The reports of a real H100 through the commands: doctor --from, smoke's judgement, a fleet of 1,000; and limits of
+the process, as they were seen there (`ulimit -v 8000000`, a user who may not write to /tmp).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.runner import tfgpu
+from tests.diagnosis.test_verified import H100, MATRIX, cudnn_ops_gone, ptxas_gone, saved
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.records.facts import CallResult, ComputeCheck, Facts, Known, Limit, TemporaryFolder, TfDevice
+from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.smoke.judging import judge_doctor
+from tfgpu_doctor.smoke.plan import SmokeOptions
+
+# what was printed for `ulimit -v 8000000`, with 79.6 GiB free on the GPU
+NEVER = ("another process", "rmmod", "batch size")
+CUINIT = (
+    "E0000 00:00:1795809004.675513    5794 cuda_platform.cc:52] failed call to cuInit: RESOURCE_EXHAUSTED: Failed call "
+    "to cuInit: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
+)
+REFUSED = (
+    "PermissionDeniedError: /tmp/tempfile-vm-fd15ced1f3585be7-5159-661475d903aae; Permission denied\n\tUnable to write "
+    "PTX contents to: /tmp/tempfile-vm-fd15ced1f3585be7-5159-661475d903aae"
+)
+
+
+def edited(facts: Facts, **changes: dict[str, Any]) -> Facts:
+    records = {name: msgspec.structs.replace(getattr(facts, name), **fields) for name, fields in changes.items()}
+    return msgspec.structs.replace(facts, **records)
+
+
+def ulimit(facts: Facts) -> Facts:
+    cpu = (TfDevice(name="/physical_device:CPU:0", kind="CPU"),)
+    return edited(
+        facts,
+        host={"address_space_limit": Known(Limit(8_192_000_000, 8_192_000_000), "getrlimit(RLIMIT_AS)")},
+        driver={"cuda_init": Known(CallResult(2, "out of memory", "CUDA_ERROR_OUT_OF_MEMORY"), "cuInit")},
+        tensorflow={"devices": Known(cpu, "tf"), "checks": Known((), "tf")},
+    )
+
+
+def nonroot(facts: Facts) -> Facts:
+    assert isinstance(facts.tensorflow.checks, Known)
+    failed = (
+        ComputeCheck(one.device, one.kind, ok=False, error=REFUSED) if one.kind == "xla" else one
+        for one in facts.tensorflow.checks.value
+    )
+    return edited(
+        facts,
+        host={"temporary_folder": Known(TemporaryFolder("/tmp", "default", "Permission denied"), "access(/tmp)")},
+        tensorflow={"checks": Known(tuple(failed), "")},
+    )
+
+
+def written(folder: Path, edit: Callable[[Facts], Facts]) -> tuple[Report, str]:
+    """A report of the H100, edited, and its file."""
+    report = make_report(edit(saved("fixed.json").facts), MATRIX, source="report", timings={})
+    path = folder / "report.json"
+    path.write_bytes(report.to_json())
+    return report, str(path)
+
+
+@pytest.mark.parametrize(("name", "code", "first"), [("as-installed", 1, "cuda.lib-path"), ("fixed", 0, None)])
+def test_saved_reports(name: str, code: int, first: str | None) -> None:
+    done = tfgpu("doctor", "--from", str(H100 / f"{name}.json"), "--format", "json", "--no-redact")
+    found = json.loads(done.stdout)["findings"]
+    assert (done.returncode, done.stderr) == (code, "")
+    assert [one["id"] for one in found[:1]] == ([first] if first else [])
+
+
+def test_a_limit_of_the_address_space_is_no_trouble_with_the_driver(tmp_path: Path) -> None:
+    report, path = written(tmp_path, ulimit)
+    shown = tfgpu("doctor", "--from", path, "-v").stdout
+    assert [one.id for one in report.findings if one.root_cause] == ["env.address-space-limit"]
+    assert "limited to 7.63 GiB" in shown and "prlimit" in shown
+    assert not [words for words in NEVER if words in shown]
+
+
+@pytest.mark.parametrize("text", ["ulimit.txt", CUINIT])
+def test_a_text_of_it_is_not_taken_for_a_full_gpu(text: str) -> None:
+    given = (H100 / text).read_text(encoding="utf-8") if text.endswith(".txt") else text
+    shown = tfgpu("explain", "-", "-v", input=given).stdout
+    assert "CUDA cannot be initialised: CUDA_ERROR_OUT_OF_MEMORY" in shown
+    assert not [words for words in NEVER if words in shown]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    report, path = written(tmp_path, nonroot)
+    assert [one.id for one in report.findings if one.root_cause] == ["env.tmpdir-unwritable"]
+    shown = tfgpu("doctor", "--from", path, "-v").stdout
+    assert "export TMPDIR=~/tmp" in shown and "\N{REPLACEMENT CHARACTER}" not in shown
+    shown = tfgpu("explain", "-", input=REFUSED).stdout
+    assert "env.tmpdir-unwritable" in shown and "\N{REPLACEMENT CHARACTER}" not in shown
+
+
+FILES = [(cudnn_ops_gone, "/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.14.0"), (ptxas_gone, "ptxas 13.0.88")]
+
+
+@pytest.mark.parametrize(("edit", "file"), FILES, ids=["cudnn", "ptxas"])
+def test_a_damaged_package_beside_verified_computations(
+    edit: Callable[[Facts], Facts], file: str, tmp_path: Path
+) -> None:
+    """Doctor, smoke and fleet: a warning that names the file that was used instead."""
+    report, path = written(tmp_path, edit)
+    done = tfgpu("doctor", "--from", path, "-v")
+    assert (done.returncode, report.verdict) == (0, "degraded")
+    assert file in " ".join(done.stdout.split())
+    check = judge_doctor(report, SmokeOptions(), 1.0)
+    assert (check.status, check.why) == ("ok", "") and f"(tf.install-damaged): {file}" in check.saw
+    fleet = tfgpu("fleet", path, "--format", "json", "--no-redact")
+    assert fleet.returncode == 0 and file in fleet.stdout
+
+
+def test_a_fleet_of_a_thousand() -> None:
+    one = json.loads((H100 / "fixed.json").read_bytes())
+    name = one["facts"]["host"]["name"]
+    lines = (
+        json.dumps(one | {"facts": one["facts"] | {"host": one["facts"]["host"] | {"name": name | {"value": node}}}})
+        for node in map("node-{:04}".format, range(1000))
+    )
+    done = tfgpu("fleet", "-", input="\n".join(lines))
+    assert done.returncode == 0, done.stderr
+    assert "1000 nodes, 1000 results" in done.stdout and "✓ ok: 1000 nodes, none is odd" in done.stdout
+    assert "1 × NVIDIA H100 80GB HBM3" in done.stdout

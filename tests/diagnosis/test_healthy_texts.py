@@ -1,0 +1,118 @@
+"""Texts in which nothing is wrong, as they are and cut anywhere; and what a further true line may change (law 12)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.healthy import MATRIX
+from tests.test_cases import CASES, SYMPTOMS
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.report import Report, Severity, exit_code
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+# log of a real H100 → the causes that it shows
+LOGS = {
+    "as-installed-bench": set(),
+    "as-installed-import": {"cuda.lib-path"},  # 2.21.0 does not find the libcusolver of its own extra
+    "as-installed-vmodule": {"cuda.lib-path"},
+    "fixed-log": set(),
+    "malloc-async": set(),
+    "memory-taken-tf": set(),
+    "oom-log": {"memory.oom"},
+    "smoke-2": set(),
+    "smoke": set(),
+}
+USES_GPU = ("fixed-log", "memory-taken-tf")
+NOBODY_COMPLAINS = (
+    "[PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')]",
+    "TensorFlow 2.19 works fine on my RTX 4060, driver 566.",
+    "Everything was fine: my model trains on the GPU with TensorFlow 2.16, thanks!",
+    "I could train with my GPU yesterday.",
+    "I started it with --gpus all and TensorFlow 2.17 runs.",
+    "Epoch 1/5\n1563/1563 [==============================] - 12s 6ms/step - loss: 1.5\nEpoch 2/5",
+    "slow_operation_alarm.cc:65] Trying algorithm eng0{} for conv %c = (f32[64]{0}) custom-call is taking a while...",
+    (CAPTURES / "forum" / "two2.txt").read_text(encoding="utf-8").partition("pip list\n")[2],
+)
+# what a helper of a forum gets, one step after the other
+FORUM = ("a2", "two", "two2", "two3", "c3g", "b6")
+HARMLESS = "To enable them in other operations, rebuild TensorFlow with the appropriate compiler flags.\n"
+
+
+@cache
+def explained(text: str) -> Report:
+    return make_report(text_to_facts.read(lines.read([text.encode()]), MATRIX), MATRIX, source="text", timings={})
+
+
+def causes(report: Report) -> list[str]:
+    """Ids of what is no note, certain or possible; without symptoms."""
+    return [one.id for one in report.findings if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
+
+
+def log(name: str) -> str:
+    return (CAPTURES / "h100" / "logs" / f"{name}.err").read_text(encoding="utf-8")
+
+
+def test_all_logs_have_a_row() -> None:
+    assert {path.stem for path in (CAPTURES / "h100" / "logs").iterdir()} == set(LOGS)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_is_judged_right_and_so_is_each_beginning_of_it(name: str) -> None:
+    """A beginning may show less, and nothing else."""
+    text = log(name)
+    assert set(causes(explained(text))) == LOGS[name]
+    assert (exit_code(explained(text), "error") == 0) is (name in USES_GPU)
+    ends = [place + 1 for place, character in enumerate(text) if character == "\n"]
+    ends += range(1, len(text), max(len(text) // 25, 1))  # and within lines
+    for end in ends:
+        assert set(causes(explained(text[:end]))) <= LOGS[name], text[:end][-200:]
+
+
+@pytest.mark.parametrize("text", NOBODY_COMPLAINS)
+def test_where_nobody_complains_no_cause_is_guessed(text: str) -> None:
+    assert causes(explained(text)) == []
+
+
+@pytest.mark.parametrize("name", FORUM)
+def test_the_two_lines_of_every_forum(name: str) -> None:
+    """pip installed TensorFlow without CUDA: said first, and what to type, for the release that the text names."""
+    text = (CAPTURES / "forum" / f"{name}.txt").read_text(encoding="utf-8")
+    first = explained(text).findings[0]
+    release = "2.19.0" if "2.19.0" in text else "2.20.0"
+    assert (first.id, first.possible) == ("cuda.missing", False)
+    assert first.fixes[0].commands == (f"python3 -m pip install 'tensorflow[and-cuda]=={release}'",)
+
+
+def first_cause(text: str) -> tuple[str, bool] | None:
+    """Its id, and whether it is certain."""
+    found = explained(text).findings
+    roots = [one for one in found if one.root_cause and one.id in causes(explained(text))]
+    return (roots[0].id, not roots[0].possible) if roots else None
+
+
+def restated(text: str) -> str:
+    """What the text tells already, in plain words."""
+    facts = explained(text).facts
+    told = (("TensorFlow", facts.tensorflow.version), ("Python", facts.python.version))
+    return "".join(f"{name} version: {fact.value}\n" for name, fact in told if hasattr(fact, "value"))
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 20))])
+def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(part: int) -> None:
+    """That nothing is wrong is sharper than a guess."""
+    wrong = []
+    for path in CASES[part::20]:
+        text = yaml.safe_load(path.read_text(encoding="utf-8"))["text"].rstrip("\n") + "\n"
+        before = first_cause(text)
+        for more in (HARMLESS + text, text + HARMLESS, text + restated(text)):
+            after = first_cause(more)
+            weaker = after is None or after[0] != before[0] or after[1] < before[1] if before and before[1] else False
+            if weaker or (before and after and after[0] != before[0]):
+                wrong.append((path.stem, before, after))
+    assert wrong == []
