@@ -132,19 +132,22 @@ def test_garbage_from_nvidia_smi_harms_nothing(tensorflow_python: str, driver_la
     assert "gpu.none" not in roots(report)  # a driver that answers 999 has a GPU below it
 
 
-def test_empty_cudnn_on_the_path(tensorflow_python: str, tmp_path: Path) -> None:
+def test_empty_cudnn_on_the_path(tensorflow_python: str, driver_lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "libcudnn.so.9").touch()
-    report = doctor("--no-import", "--python", tensorflow_python, environ={"LD_LIBRARY_PATH": str(tmp_path)})
+    environ = driver_lab.environ()
+    environ["LD_LIBRARY_PATH"] = f"{tmp_path}:{environ['LD_LIBRARY_PATH']}"
+    report = doctor("--no-import", "--python", tensorflow_python, environ=environ)
     found = {finding["id"]: finding for finding in report["findings"]}
     one = found.get("cudnn.lib-path") or found["cudnn.missing"]
     assert str(tmp_path / "libcudnn.so.9") in [item["source"] for item in one["evidence"]]
 
 
-def test_toolkit_of_another_major(tensorflow_python: str, tmp_path: Path) -> None:
+def test_toolkit_of_another_major(tensorflow_python: str, driver_lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "version.json").write_text('{"cuda": {"name": "CUDA SDK", "version": "13.0.1"}}')
     (tmp_path / "lib64").mkdir()
     (tmp_path / "bin").mkdir()
-    report = doctor("--no-import", "--python", tensorflow_python, environ={"CUDA_HOME": str(tmp_path)})
+    environ = {**driver_lab.environ(), "CUDA_HOME": str(tmp_path)}
+    report = doctor("--no-import", "--python", tensorflow_python, environ=environ)
     if all(s["winner"] for s in report["facts"]["loader"]["sonames"]["value"] if s["component"] != "driver"):
         pytest.skip("this environment has its CUDA libraries, and a toolkit beside them is harmless")
     assert "cuda.version-mismatch" in roots(report)

@@ -44,7 +44,7 @@ def test_text(good: str, bad: str) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     assert "cause     CUDA_VISIBLE_DEVICES set to -1" in done.stdout
     assert "good.json" in done.stdout and "temperature" not in done.stdout
-    assert done.stdout.splitlines()[-1] == "✗ 1 change, 1 new finding"
+    assert done.stdout.splitlines()[-1] == "✗ 2 changes, 1 new finding"
     assert "temperature 40 °C → 70 °C" in tfgpu("compare", good, bad, "--all").stdout
 
 
@@ -55,7 +55,7 @@ def test_json_fits_its_schema(good: str, bad: str, tmp_path: Path) -> None:
     answer = json.loads(file.read_text())
     jsonschema.validate(answer, json.loads((FOLDER / "compare-1.json").read_text(encoding="utf-8")))
     assert answer["schema"] == "tfgpu.compare/1"
-    assert [one["id"] for one in answer["changes"]] == ["variables.CUDA_VISIBLE_DEVICES"]
+    assert [one["id"] for one in answer["changes"]] == ["variables.CUDA_VISIBLE_DEVICES", "tensorflow.checks"]
     assert answer["explanations"][0]["changes"] == ["variables.CUDA_VISIBLE_DEVICES"]
     everything = json.loads(tfgpu("compare", good, bad, "--all", "--format", "json").stdout)
     assert "gpus.0.temperature" in {one["id"] for one in everything["changes"]}

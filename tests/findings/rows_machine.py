@@ -101,6 +101,12 @@ FIRES: dict[str, dict[str, str]] = {
         "2.16, PTX of a newer toolkit": log(
             "2.17", DRIVER, "Failed to load PTX: the provided PTX was compiled with an unsupported toolchain."
         ),
+        "an elementwise operation on an H100": text(
+            "tensorflow==2.20.0",
+            "NVIDIA H100 80GB HBM3, 535.183.06",
+            "W tensorflow/compiler/mlir/tools/kernel_gen/tf_gpu_runtime_wrappers.cc:40] "
+            "'cuModuleLoadData(&module, data)' failed with 'CUDA_ERROR_UNSUPPORTED_PTX_VERSION'",
+        ),
         "a card that the image makes an exception for": f"{_HOOK}requirement error: unsatisfied condition: "
         f"brand = tesla",
         "a function of a newer libcuda": log(

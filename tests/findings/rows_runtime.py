@@ -53,6 +53,14 @@ FIRES: dict[str, dict[str, str]] = {
         ),
         "Python's": "FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp']",
     },
+    "env.disk-full": {
+        "pip": "ERROR: OSError: [Errno 28] No space left on device: '/home/x/.cache'",
+        "uv": "error: failed to copy file from /a to /b: No space left on device (os error 28)",
+        "a checkpoint": "ResourceExhaustedError: /data/ckpt; No space left on device",
+        "a quota": "OSError: [Errno 122] Disk quota exceeded: '/home/x/model.h5'",
+        "Windows": "OSError: [WinError 112] There is not enough space on the disk",
+        "node": "npm ERR! code ENOSPC",
+    },
     "memory.oom": {
         "1.x": f"ResourceExhaustedError (see above for traceback): {_OOM}",
         "2.4": log(
@@ -173,7 +181,12 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
             "	Unable to write PTX contents to: /tmp/tempfile-box-fd15ced1-5159-661475d903aae",
         ),
     },
+    "env.disk-full": {
+        "shared memory": f"{_OPENCV}Call to posix_fallocate failed : No space left on device",
+        "another number": "OSError: [Errno 2] No such file or directory: '/data/28'",
+    },
     "memory.oom": {
+        "the disk": "ResourceExhaustedError: /data/ckpt; No space left on device",
         "cuInit asks for no memory of the GPU": _CUINIT,
         "no failure": text(log("2.13", _BFC, _NO_FAILURE, "W"), created()),
         "no failure, without a card": log("1.15", _BFC, _NO_FAILURE, "W"),

@@ -46,6 +46,59 @@ def test_a_release_for_the_installed_protobuf_is_one_that_takes_it() -> None:
     assert [fix.text for fix in fixes(DESCRIPTORS)][1].endswith("pip installs the protobuf that it needs with it")
 
 
+CONDA_FORGE = "conda create -y -n tf -c conda-forge --override-channels python=3.12 'tensorflow=2.19.1=cuda129*'"
+NVIDIA = "nvcr.io/nvidia/tensorflow"
+INVALID = "failed with 'CUDA_ERROR_INVALID_PTX'"
+NOT_LOADED = "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object"
+REMOVED = 'The "tensorflow-gpu" package has been removed!'
+OF_BLACKWELL = f"TensorFlow was not built with CUDA kernel binaries compatible with compute capability 12.0.\n{INVALID}"
+CU11 = "tensorflow==2.13.0\nnvidia-cudnn-cu11==8.6.0.163"
+# text → what the first command begins with; what no command and no sentence has
+ADVISED: dict[str, tuple[str, str]] = {
+    # which GPU it is, nobody knows
+    f"TensorFlow 2.19.0\n{INVALID}": ("nvidia-smi --query-gpu", "kernels for this GPU"),
+    f"pip install tensorflow[and-cuda] (2.19.0), Python 3.12\n{OF_BLACKWELL}": (CONDA_FORGE, "==2.20.0"),
+    **{
+        f"{card}, TensorFlow 2.19.0, Python 3.12\n{INVALID}": (CONDA_FORGE, "==2.20.0")
+        for card in ("RTX 5090D", "my 5090 D", "RTX 5070Ti")
+    },
+    # an image is the build
+    f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}": ("export CUDA_CACHE_MAXSIZE", "25.02"),
+    "docker run --gpus=1 nvcr.io/nvidia/tritonserver:20.10-py3\nDriver Version: 440.33.01\n"
+    "CUDA driver version is insufficient for CUDA runtime version": ("", "410.48"),
+    f"Windows 11, Docker Desktop: docker run --gpus all tensorflow/tensorflow:2.19.0-gpu\nRTX 5090\n{INVALID}": (
+        f"docker run --gpus all --shm-size=1g -it --rm {NVIDIA}",
+        'set "',
+    ),
+    f"RTX 5090, TensorFlow 2.12.0\n{NOT_LOADED}": (CONDA_FORGE, "11.8"),
+    f"TensorFlow 2.8.4, Python 3.9\n{NOT_LOADED}": (f"{PIP} tensorflow==2.8.4 nvidia-", "CUDA 11.0"),
+    "TensorFlow 1.0.1\nImportError: libcudart.so.8.0: cannot open shared object file": (
+        f"{PIP} 'tensorflow[and-cuda]==2.20.0'",
+        "with CUDA 8.0",
+    ),
+    "Windows 11, RTX 5090, Python 3.12, pip install tensorflow (2.19.0)\n"
+    ">>> tf.config.list_physical_devices('GPU')\n[]": ("wsl --install", "2.10.1"),
+    f"pip install tensorflow-gpu==2.8\n{REMOVED}": (f"{PIP} tensorflow==2.8.4 nvidia-", "2.20.0"),
+    f"{CU11}\nCould not load library libcudnn_cnn_infer.so.8. Error: libnvrtc.so: cannot open shared object file": (
+        f"{PIP} nvidia-cuda-nvrtc-cu11",
+        "ldd",
+    ),
+    f"{CU11}\nlibdevice not found at ./libdevice.10.bc": (f"{PIP} nvidia-cuda-nvcc-cu11", "cu12"),
+    f"cudatoolkit 11.2.2 hbe64b41_10 conda-forge\ntensorflow 2.10.0 pypi_0 pypi\n{NOT_LOADED}": (
+        "find / -name",
+        "/usr/local/cuda/lib64",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", ADVISED)
+def test_what_the_text_tells_decides_on_the_repair(text: str) -> None:
+    begins, never = ADVISED[text]
+    commands = [command for fix in fixes(text) for command in fix.commands]
+    assert (commands[:1] or [""])[0].startswith(begins)
+    assert not [fix for fix in fixes(text) if never in " ".join((fix.text, *fix.commands))]
+
+
 RTX_5090 = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
 NO_TENSORFLOW = {
     "python.packages": packages(),

@@ -165,7 +165,7 @@ def test_what_unpacks_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(packed, "LARGEST", 5 << 20)
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (20 << 20)))
     (one,) = read_fleet([str(tmp_path)]).unreadable
-    assert one.reason == "unpacked, it is larger than 5 MiB"
+    assert one.reason == "unpacked, it is larger than 5 MiB; split it"
 
 
 # ------------------------------------------------------------------------------------------------- what is unreadable

@@ -17,6 +17,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from tests.install.fakes import quick_environment
+from tfgpu_doctor.cli.install import _explained
 from tfgpu_doctor.install import resolved, room, tools
 from tfgpu_doctor.install.choice import Choice, choose, host_target
 from tfgpu_doctor.install.commands import Commands
@@ -257,6 +258,17 @@ def test_what_cannot_be_reached_is_named() -> None:
     assert "the download of Python cannot be reached (Request failed after 3 retries)" in message
     assert "UV_PYTHON_INSTALL_MIRROR" in message
     assert "the package index cannot be reached" in str(CommandError("x", "exit code 1", "Max retries exceeded"))
+
+
+def test_a_full_disk_is_a_full_disk() -> None:
+    output = "Resolved 3 packages\nerror: failed to copy file from /a to /b: No space left on device (os error 28)\n"
+    error = CommandError("installing 3 packages", "exit code 2", output)
+    assert str(error).endswith(
+        "the disk is full: error: failed to copy file from /a to /b: No space left on device (os error 28)"
+    )
+    report = _explained(error, MATRIX, Path("/x"))
+    assert report is not None and [one.id for one in report.findings] == ["env.disk-full"]
+    assert any("df -h" in fix.commands for fix in report.findings[0].fixes)
 
 
 def test_where_the_interpreter_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ TABLE = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where one begins
         ("2.17.1", "linux_x86_64", "tensorflow", "12.3", "8.9", "3.9 3.12", "6.0 7.0 8.0 8.9", "9.0"),
         ("2.16.2", "linux_x86_64", "tensorflow", "12.3", "8.9", "3.9 3.12", "5.0 6.0 7.0 8.0", "9.0"),
         ("2.15.1", "linux_x86_64", "tensorflow", "12.2", "8.9", "3.9 3.11", "5.0 6.0 7.0 7.5", "8.0"),
-        ("2.14.0", "linux_x86_64", "tensorflow", "11.8", "8.7", "3.9 3.11", "3.5 5.0 6.0 7.0 7.5", "8.0"),
+        ("2.14.0", "linux_x86_64", "tensorflow", "11.8", "8.6", "3.9 3.11", "3.5 5.0 6.0 7.0 7.5", "8.0"),
         ("2.13.1", "linux_x86_64", "tensorflow", "11.8", "8.6", "3.8 3.11", "3.5 5.0 6.0 7.0 7.5", "8.0"),
         ("2.12.0", "linux_x86_64", "tensorflow", "11.8", "8.6", "3.8 3.11", "3.5 5.0 6.0 7.0 7.5", "8.0"),
         ("2.11.0", "linux_x86_64", "tensorflow", "11.2", "8.1", "3.7 3.10", "3.5 5.0 6.0 7.0 7.5", "8.0"),
@@ -407,6 +407,19 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
         ('"absl-py>=0.1.6": "1.5.0..', '"absl-py>=0.1.6": "1.4.9..', "is said of 1.4.9, which is none of its versions"),
         ('"absl-py>=0.1.6":', '"absl-py>0.1.6>":', "'absl-py>0.1.6>' cannot be read"),
         ("- package: tf-keras\n", "- package: keras\n", "packages: 'keras' stands 2 times"),
+        (
+            'cudnn: "9.3"\n  source: wheel-b',
+            'cudnn: "9.4"\n  source: wheel-b',
+            "compiled with cuDNN 9.4, but its header is",
+        ),
+        ('ptx: {"9.0": "8.5"}', 'ptx: {"9.0": "8.6"}', "builds linux_x86_64: PTX 8.6 is none of 9.1, 9.0, 8.8"),
+        ('{"tensorflow": "2.21.0",', '{"tensorflow": "2.21.9",', "tensorflow 2.21.9 has no wheel with CUDA"),
+        (
+            '330, sass: ["6.0"',
+            '330, sass: ["5.0", "6.0"',
+            "2.21.0: fat binaries for 5.0, 6.0, 7.0, 8.0, 8.9, 9.0, but the",
+        ),
+        ('isa: "8.8", cuda: "12.9"', 'isa: "8.8", cuda: "12.7"', "ptx 8.8: CUDA 12.7 is none of"),
     ],
 )
 def test_contradictions_name_the_row_and_the_valid_values(tmp_path: Path, old: str, new: str, message: str) -> None:

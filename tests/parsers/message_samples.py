@@ -526,6 +526,8 @@ RUNTIME: list[tuple[str, str, dict[str, str]]] = [
     ("nccl-version", "NCCL version 2.21.5+cuda12.4", {"version": "2.21.5"}),
     ("shared-memory-full", "Call to posix_fallocate failed : No space left on device", {}),
     ("no-space-left", "OSError: [Errno 28] No space left on device", {}),
+    ("no-space-left", "error: failed to write /x: Disk quota exceeded (os error 122)", {}),
+    ("no-space-left", "OSError: [WinError 112] There is not enough space on the disk", {}),
     ("bus-error", "Bus error (core dumped)", {}),
     ("peer-access-failed", "Unable to enable peer access between device ordinals 0 and 1, status: x", {}),
     ("peer-access-failed", "p2pBandwidth: cudaErrorPeerAccessUnsupported", {}),

@@ -61,6 +61,11 @@ WITH_CUDA, PASCAL, SPELLED_OUT = "tensorflow[and-cuda]==2.20.0", "nvidia-cudnn-c
         # before the extra and-cuda: NVIDIA's packages for CUDA 11, with a cuDNN as new as the one compiled against
         ({"gpu": "T4", "driver": "525.60.13", "python": "3.8"}, "as-is", "2.13.1", "3.8", "nvidia-cudnn-cu11>=8.6,<9"),
         ({"gpu": "RTX 3060", "python": "3.10", "os": "wsl2"}, "as-is", "2.20.0", "3.10", WITH_CUDA),
+        # parts of the newer wheels have PTX alone for Hopper, of CUDA 12.3 and 12.5
+        ({"gpu": "H100", "driver": "535", "python": "3.11"}, "as-is", "2.16.2", "3.11", "tensorflow[and-cuda]==2.16.2"),
+        ({"gpu": "H100", "driver": "550", "python": "3.11"}, "as-is", "2.18.1", "3.11", "tensorflow[and-cuda]==2.18.1"),
+        ({"gpu": "H200", "driver": "570", "python": "3.11"}, "as-is", "2.20.0", "3.11", WITH_CUDA),
+        ({"gpu": "H100", "driver": "552.44", "python": "3.11", "os": "wsl2"}, "as-is", "2.18.1", "3.11", "==2.18.1"),
     ],
 )  # fmt: skip
 def test_best(described: dict[str, Any], kind: str, version: str, python: str, requirements: str) -> None:
@@ -69,6 +74,19 @@ def test_best(described: dict[str, Any], kind: str, version: str, python: str, r
     assert requirements in pip(best) or any(requirements in line for line in best.commands["pip"])
     for manager, commands in best.commands.items():
         assert any(f"=={version}" in command for command in commands), manager
+
+
+def test_a_driver_that_compiles_no_ptx_of_the_newest_wheels_has_other_ways() -> None:
+    """conda-forge's builds have SASS for Hopper, and an image brings the libcuda of its CUDA."""
+    found = plan(gpu="H100", driver="535", python="3.12")
+    assert brief(found.options) == [
+        "as-is 2.16.2", "driver 2.20.0", "conda-forge 2.19.1", "container 2.17.0+nv25.2", "container 2.17.0",
+    ]  # fmt: skip
+    assert found.options[1].min_driver == "555.42.02"
+    why = next(one for ruled in found.ruled_out for one in ruled.violations if one.constraint == "driver")
+    assert why.need.startswith("driver 555.42.02 or newer, for its PTX 8.5 (1149 of 1479 fat binaries have no SASS")
+    assert why.source.endswith("manylinux_2_27_x86_64.whl: the fat binaries of its libraries")
+    assert brief(plan(gpu="L4", driver="535", python="3.12").options)[0] == "as-is 2.20.0"
 
 
 def test_a_python_without_wheels_is_exchanged() -> None:

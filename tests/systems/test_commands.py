@@ -26,9 +26,9 @@ def report(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 FIRST = {
     "with a GPU": ["tf.windows-native"],
-    "without a GPU": ["gpu.none", "tf.windows-native"],
+    "without a GPU": ["gpu.none"],
     "CUDA off PATH": ["cuda.missing", "cuda.lib-path"],
-    "no runtime": ["tf.vc-runtime", "gpu.none", "cuda.missing"],
+    "no runtime": ["tf.vc-runtime", "gpu.none"],
     "no driver": ["driver.missing", "cuda.missing"],
     "Mac": ["tf.cpu-build"],
 }

@@ -10,14 +10,13 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
-from tfgpu_doctor.plan.library_links import forgets_folders, link_commands, link_found
+from tfgpu_doctor.plan.library_links import forgets_folders, link_found
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import minor
 
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
-SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
 PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
     text="Add the folders of pip's nvidia packages to the loader path before Python starts",
     commands=(
@@ -37,10 +36,12 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     kept = remedies.kept_release()
     own = Fix(
         text=f"Install the CUDA libraries of TensorFlow {release.version} from pip",
-        commands=(*remedies.install_tensorflow(release), *_made_visible(context, release)),
+        commands=remedies.install_tensorflow(release),
     )
     if kept and kept.version == release.version:
         return (own,) if release.extra else (own, *remedies.reinstall_best(why))
+    if any(map(forgets_folders, release.known_issues)):
+        why = f"it finds the CUDA libraries that pip installs with it, which {release.version} does not"
     best = remedies.reinstall(why)
     if not best and from_facts(context.facts, context.matrix).gpus:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
@@ -50,16 +51,6 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     advised = {fix.commands for fix in best}
     beside = remedies.with_cuda_beside(release, text)
     return (*best, *(fix for fix in beside if fix.commands not in advised))
-
-
-def _made_visible(context: Context, release: Release) -> tuple[str, ...]:
-    """Releases without the extra do not search the folders of pip's CUDA."""
-    if release.extra or not context.remedies.installation(release).cuda_from_pip:
-        return ()
-    own, managed = _own_folder(context), value_or(context.facts.python.externally_managed, False)
-    python = "~/tensorflow/bin/python" if managed else context.remedies.python  # of Fixes.pip_install
-    site = context.remedies.quote(posixpath.dirname(own)) if own and not managed else SITE.format(python=python)
-    return link_commands(release, site, cuda_from_pip=True)
 
 
 def _own_folder(context: Context) -> str | None:
@@ -129,7 +120,7 @@ def _linked(
     if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
         return ()
     text = "Link them into a folder that this TensorFlow searches; this works in every shell"
-    if release and target == _own_folder(context) and (commands := _made_visible(context, release)):
+    if release and target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
         return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
     return (Fix(text=text, commands=(link_found(folders, target),)),)
 

@@ -1,4 +1,4 @@
-"""Limits of the process that look like faults of the driver or of XLA: address space, and temporary files."""
+"""Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk."""
 
 from __future__ import annotations
 
@@ -132,3 +132,37 @@ def file_refused(messages: MessageLog) -> Problem | None:
     """XLA or Python cannot make a temporary file."""
     seen = messages.all("temporary-file-refused")
     return Problem(evidence=message_evidence(*seen)) if seen else None
+
+
+# ------------------------------------------------------------------------------------------------------- full disk
+
+
+def _more_room(context: Context) -> tuple[Fix, ...]:
+    windows = context.remedies.os == "windows"
+    shown = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
+    return (
+        Fix(text="Show which disk is full" + ("" if windows else ", of bytes or of inodes"), commands=shown),
+        Fix(text="Empty pip's cache, which is often gigabytes", commands=("python -m pip cache purge",)),
+        Fix(text="Remove what nobody needs: caches of conda, uv and Docker, old environments and checkpoints"),
+    )
+
+
+DISK_FULL = finding(
+    "env.disk-full",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="The disk is full",
+    cause="a file cannot be written: no space, no inodes or no quota is left on the file system that holds it; the "
+    "memory of the GPU has nothing to do with it",
+    fixes=_more_room,
+    docs="https://man7.org/linux/man-pages/man2/write.2.html",
+)
+
+
+@DISK_FULL.sign
+def write_refused(messages: MessageLog) -> Problem | None:
+    """A program could not write a file, and not one of shared memory."""
+    seen = messages.all("no-space-left")
+    if not seen or messages.has("shared-memory-full", "shm-listed", "bus-error"):
+        return None
+    return Problem(evidence=message_evidence(*seen))

@@ -31,6 +31,7 @@ RUN_FAILED = finding(
         "env.gpu-thread-mode",
         "env.address-space-limit",
         "env.tmpdir-unwritable",
+        "env.disk-full",
         "tf.shadowed",
         "tf.install-damaged",
         "tf.package-conflict",

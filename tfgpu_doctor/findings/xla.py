@@ -10,11 +10,11 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.library_fixes import SITE
 from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.file_edits import with_extra, write_image, write_tensorflow
+from tfgpu_doctor.plan.fixes import SITE
 from tfgpu_doctor.plan.library_links import (
     COMPILER,
     XLA_LINE,

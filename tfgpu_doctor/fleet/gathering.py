@@ -17,6 +17,7 @@ from tfgpu_doctor.records.report import ReportError, schema_of, without_mark
 from tfgpu_doctor.records.units import count
 
 MOST_UNREADABLE = 1_000  # reasons with their files
+MOST_REFUSED = 100_000  # documents of one file
 _OURS = (b'"tfgpu.', b'"schema"')
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
 _NO_NAME = re.compile(
@@ -52,6 +53,7 @@ class Gathering:
         self._results: list[Result] = []
         self._unreadable: dict[tuple[str, str], tuple[int | None, int]] = {}  # (file, reason) → first line, count
         self._more = 0  # that are not kept
+        self._refused = 0
 
     def gathered(self) -> Gathered:
         """All of it."""
@@ -64,6 +66,7 @@ class Gathering:
 
     def refuse(self, file: str, line: int | None, reason: str) -> None:
         """A file, or a part of it, is no result."""
+        self._refused += 1
         key = (file, cut(_BYTE.sub("", reason), 400))
         first, many = self._unreadable.get(key, (line, 0))
         if many or len(self._unreadable) < MOST_UNREADABLE:
@@ -84,11 +87,15 @@ class Gathering:
         else:
             self._add(Document(data, 1, "", False), file, whole=True)
 
-    def take_lines(self, lines: Iterable[bytes], file: str, begin: bytes) -> None:
+    def take_lines(self, lines: Iterable[bytes | int], file: str, begin: bytes) -> None:
         """A file as lines; `begin` is its beginning, which tells what is wrong where nothing of it is a result."""
         before = len(self._results), len(self._unreadable), self._more
-        number = 0
+        number, most = 0, self._refused + MOST_REFUSED
         for one in documents(lines):
+            if self._refused > most:
+                reason = f"more than {MOST_REFUSED:,} documents of it cannot be read; what follows is left out"
+                self.refuse(file, one.line, reason)
+                break
             if isinstance(one, Absent):
                 self._absent(one.node, one.reason, file, one.line)
             elif isinstance(one, LeftOut):

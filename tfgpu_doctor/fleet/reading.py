@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.files.listing import many_below
@@ -15,6 +16,7 @@ from tfgpu_doctor.parsers.text.encodings import utf8
 
 _PLAIN = (".json", ".jsonl", ".ndjson", ".log", ".txt")
 ENDINGS = (*_PLAIN, *(f"{one}.gz" for one in _PLAIN))
+_BLANK = re.compile(rb"(\n{1000,})")
 MOST = 1_000_000  # files and folders below one folder
 
 
@@ -67,17 +69,31 @@ def _joined(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[byte
     yield from rest
 
 
-def _lines(source: Iterator[bytes], name: str, gathering: Gathering) -> Iterator[bytes]:
-    """The lines, without their line breaks; one that is too long is left out."""
-    begun, too_long = b"", False
+def _lines(source: Iterator[bytes], name: str, gathering: Gathering) -> Iterator[bytes | int]:
+    """The lines, without their line breaks; the number of blank ones where very many follow one another. A line that is
+    too long is left out.
+    """
+    begun: list[bytes] = []  # the pieces of a line whose end has not come
+    size, is_told = 0, False
     for number, chunk in enumerate(source):
         if not number:
             chunk = chunk.removeprefix(b"\xef\xbb\xbf")
-        lines = (begun + chunk).split(b"\n") if len(begun) < LARGEST else [b"", *chunk.split(b"\n")[1:]]
-        begun = lines.pop()
-        yield from lines
-        if len(begun) > LARGEST and not too_long:
-            too_long = True
-            gathering.refuse(name, None, f"a line of it is longer than {in_mib(LARGEST)}")
-    if begun:
-        yield begun
+        for place, part in enumerate(_BLANK.split(chunk)):
+            if place % 2:
+                yield b"".join(begun) if size <= LARGEST else b""
+                yield len(part) - 1
+                begun, size = [], 0
+                continue
+            first, *others = part.split(b"\n")
+            if others:
+                yield b"".join((*begun, first)) if size <= LARGEST else b""
+                yield from others[:-1]
+                begun, size, first = [], 0, others[-1]
+            size += len(first)
+            if size <= LARGEST:
+                begun.append(first)
+            elif not is_told:
+                is_told = True
+                gathering.refuse(name, None, f"a line of it is longer than {in_mib(LARGEST)}")
+    if 0 < size <= LARGEST:
+        yield b"".join(begun)

@@ -25,7 +25,9 @@ LARGEST = 64 << 20  # bytes of one document, and of one line
 _ENDS_AT = re.compile(r"trailing characters \(byte (\d+)\)")
 _BETWEEN = re.compile(rb"[\s,]*")
 # nodes without an answer, of a line and of all: a few bytes name very many
-_MOST_FOLDED, _MOST_ABSENT = 20_000, 200_000
+_MOST_ABSENT = 20_000
+# documents whose end has not come, and those that are cut off; a fleet has a few for each node
+MOST_OPEN, MOST_CUT = 100_000, 100_000
 _TRIES = 16
 _MOST_ON_A_LINE = 100_000  # documents
 
@@ -83,8 +85,10 @@ class _Open:
         return Document(joint.join(self.pieces), self.line, self.label, self.is_name, is_cut)
 
 
-def documents(lines: Iterable[bytes]) -> Iterator[Document | Absent | LeftOut]:
-    """Every document in some lines, which have no line breaks, when its last line has come; at last what is cut off."""
+def documents(lines: Iterable[bytes | int]) -> Iterator[Document | Absent | LeftOut]:
+    """Every document in some lines, which have no line breaks, when its last line has come; at last what is cut off. A
+    number stands for so many blank lines.
+    """
     return _Scanner().scan(lines)
 
 
@@ -98,10 +102,15 @@ class _Scanner:
         self.section = ""  # the host that a header names
         self.rule = False  # a rule of dashes came, and perhaps a name after it
         self.between = ""
-        self.absent = 0  # nodes of which tools said so
+        self.absent = self.cut = 0  # nodes of which tools said so; documents that were cut off
 
-    def scan(self, lines: Iterable[bytes]) -> Iterator[Document | Absent | LeftOut]:
-        for number, raw in enumerate(lines, 1):
+    def scan(self, lines: Iterable[bytes | int]) -> Iterator[Document | Absent | LeftOut]:
+        number = 0
+        for raw in lines:
+            if isinstance(raw, int):
+                number += raw
+                continue
+            number += 1
             line = raw[:-1] if raw.endswith(b"\r") else raw
             last = self.last
             if last is None or not line.startswith(last.prefix):
@@ -119,6 +128,9 @@ class _Scanner:
                     continue
             if line:
                 yield from self._other(line, number)
+                if self.cut > MOST_CUT or len(self.open) > MOST_OPEN:
+                    yield LeftOut(f"more than {MOST_OPEN:,} documents have no end; what follows is left out", number)
+                    return
         yield from (self.open[key].document(is_cut=True) for key in self.open)
 
     def _closed(self, last: _Open) -> Document:
@@ -172,6 +184,7 @@ class _Scanner:
         if text[:1] not in (b"{", b"[") or text in (b"[", b"[]"):
             return
         if label.key in self.open:
+            self.cut += 1
             yield self._ended(label.key, is_cut=True)
         name, is_name = (label.name, label.is_name) if label.key else (self.section, bool(self.section))
         text = text.removesuffix(b",")
@@ -190,13 +203,16 @@ class _Scanner:
         if label.prefix:
             self.indented[one.prefix] = one
 
-    def _said(self, said: labels.Said, number: int) -> Iterator[Document | Absent]:
+    def _said(self, said: labels.Said, number: int) -> Iterator[Document | Absent | LeftOut]:
         """What a tool says of a node in a line of its own."""
         if said.heads or said.text:
             self.section = said.node if said.heads else ""
         if said.problem:
-            nodes = labels.unfolded(said.node, min(_MOST_FOLDED, _MOST_ABSENT - self.absent))
+            nodes = labels.unfolded(said.node, _MOST_ABSENT + 1 - self.absent)
             self.absent += len(nodes)
+            if self.absent > _MOST_ABSENT and nodes:
+                nodes.pop()
+                yield LeftOut(f"more than {_MOST_ABSENT:,} nodes gave no answer; the others are left out", number)
             yield from (Absent(node, said.problem, number) for node in nodes)
         if said.text == b"{":
             self._opened(labels.Label(b"", b"", said.node, True), b"", number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tfgpu_doctor.install.records import Proof
+from tfgpu_doctor.records.printable import cut
 from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_UNKNOWN, EXIT_USAGE
 
 # What pip, uv and conda print where the index or a proxy does not answer, or its certificate is not trusted.
@@ -62,8 +63,9 @@ class UnprovenError(InstallError):
 
 
 def _why(ended: str, output: str) -> str:
-    if _FULL.search(output):
-        return "the disk is full"
+    if full := _FULL.search(output):
+        begin, end = output.rfind("\n", 0, full.start()) + 1, output.find("\n", full.end())
+        return f"the disk is full: {cut(output[begin : end if end >= 0 else None].strip(), 300)}"
     if found := _UNREACHABLE.search(output):
         of_python = "Failed to install cpython" in output  # by uv, from another host
         where = "the download of Python" if of_python else "the package index"

@@ -269,7 +269,7 @@ class Matrix:
     def _builds(self) -> dict[tuple[str, str, str], Build]:
         return {
             (package, version, row.platform): row
-            for row in self.data.builds
+            for row in reversed(self.data.builds)  # those of a file laid over ours stand first
             for package, versions in row.releases.items()
             for version in versions.split()
         }

@@ -40,6 +40,8 @@ KEYS: dict[str, Callable[[Any], object]] = {
     "conda_forge": lambda row: (row.version, row.platform),
     "nvidia": lambda row: row.package,
     "packages": lambda row: row.package,
+    "builds": lambda row: (row.platform, tuple(row.releases.items())),
+    "ptx": lambda row: row.isa,
 }
 
 
@@ -52,6 +54,7 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
         tables[name] = sorted(tables[name], key=lambda row: numbers(row.compute_capability))
     for name in ("cuda", "cudnn", "official", "jetpacks"):
         tables[name] = sorted(tables[name], key=lambda row: numbers(row.version), reverse=True)
+    tables["ptx"] = sorted(tables["ptx"], key=lambda row: numbers(row.isa), reverse=True)
     tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
     merged = structs.replace(

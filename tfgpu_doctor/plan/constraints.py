@@ -98,7 +98,8 @@ def _driver(request: PlanRequest, row: Release) -> Violation | None:
         first = first_branch(request)
         if first and need == first:
             why = f"driver {first} or newer, the first for this GPU"
-        return Violation("driver", f"driver {have}", why, source(row, "min_driver_linux"))
+        by_ptx = oldest_driver(row) != oldest_driver(row, request.target.capabilities)
+        return Violation("driver", f"driver {have}", why, source(row, "ptx_only" if by_ptx else "min_driver_linux"))
     if back := branch_to_go_back_to(request):
         return Violation(
             "driver",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterator
@@ -14,6 +15,7 @@ from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, best_release, candidates, nearest_release
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.install_commands import Installation
+from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, translated
@@ -24,6 +26,7 @@ from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, Python, value_
 from tfgpu_doctor.records.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
+SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
 CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
@@ -125,8 +128,18 @@ class Fixes:
         return Installation(self.matrix, target, row, target.python if target.python in row.python else row.python[-1])
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
-        """Install a release with the CUDA libraries of its extra, and a cuDNN that still supports the cards here."""
-        return self.pip_install(*self.installation(row).requirements)
+        """Install a release with its CUDA libraries, where it finds them, and a cuDNN that still supports the cards."""
+        return (*self.pip_install(*self.installation(row).requirements), *self.made_visible(row))
+
+    def made_visible(self, row: Release) -> tuple[str, ...]:
+        """The links by which a release without the extra finds pip's CUDA: it does not search these folders."""
+        if row.extra or not self.installation(row).cuda_from_pip:
+            return ()
+        managed = value_or(self.facts.python.externally_managed, False)
+        python = "~/tensorflow/bin/python" if managed else self.python  # of pip_install
+        paths = value_or(self.facts.python.tensorflow_paths, ())
+        site = self.quote(posixpath.dirname(paths[0])) if paths and not managed else SITE.format(python=python)
+        return link_commands(row, site, cuda_from_pip=True)
 
     def kept_release(self, version: str | None = None) -> Release | None:
         """The release that is there, or its newest patch, where it can use the GPU here with CUDA from pip.

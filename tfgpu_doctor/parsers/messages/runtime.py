@@ -84,7 +84,13 @@ TEMPLATES = (
         r"|out of shared memory|nccl-shm.{0,100}(?:fail|error|size)|insufficient shared memory"
         r"|(?:extend|attach|allocat)\w*.{0,20} /?dev/shm",
     ),
-    template("no-space-left", "no space left on device"),
+    template(
+        "no-space-left",
+        "no space left on device|errno 28|os error 28|enospc|disk quota exceeded|not enough space on the disk"
+        "|os error 112|os error 122|winerror 112",
+        r"No space left on device|\[Errno (?:28|122)\]|os error (?:28|112|122)\b|\bENOSPC\b|Disk quota exceeded"
+        r"|not enough space on the disk|\[WinError 112\]",
+    ),
     template("bus-error", "bus error|sigbus", r"\bBus error\b|\bSIGBUS\b"),
     template(
         "peer-access-failed",
