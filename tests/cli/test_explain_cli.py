@@ -101,6 +101,12 @@ def test_a_message_as_argument_is_explained(tmp_path: Path) -> None:
         assert done.returncode == 1 and one == other
 
 
+def test_a_sentence_as_argument_is_explained() -> None:
+    text = "Ubuntu, RTX 4070. pip install tensorflow. list_physical_devices returns []"
+    assert "cuda.missing" in tfgpu("explain", text).stdout
+    assert "cannot read" in tfgpu("explain", "my log of last Monday evening.txt").stderr
+
+
 def test_of_a_release_without_cuda_on_windows_both_ways_are_shown() -> None:
     shown = explain("tensorflow 2.11 on windows 10 does not use my GPU").stdout.decode()
     assert "wsl --install" in shown and "tensorflow==2.10.1" in shown

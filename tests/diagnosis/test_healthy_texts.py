@@ -14,6 +14,7 @@ from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Report, Severity, exit_code
+from tfgpu_doctor.render.outline import blocks, brief
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 # log of a real H100 → the causes that it shows
@@ -116,3 +117,28 @@ def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(part: int) -> 
             if weaker or (before and after and after[0] != before[0]):
                 wrong.append((path.stem, before, after))
     assert wrong == []
+
+
+def test_harmless_lines_are_named_on_the_first_screen() -> None:
+    (block,) = (brief(one) for one in blocks(explained(log("fixed-log"))) if one.ids == ("benign.log",))
+    assert any("oneDNN" in line.text for line in block.lines)
+
+
+def test_memory_of_the_host_is_no_memory_of_a_gpu() -> None:
+    line = "bfc_allocator.cc:482] Allocator (gpu_host_bfc) ran out of memory trying to allocate 2.00GiB"
+    assert explained(line).findings[0].title == "The job does not fit into the machine's memory"
+
+
+def test_another_framework_that_works_says_nothing_of_tensorflow() -> None:
+    text = "jax.random.normal works on the GPU and prints 3.2 TFLOP/s; jax 0.4.30 with CUDA 12.4 on RTX 4090. " * 3
+    assert causes(explained(text)) == []
+
+
+def test_no_words_stand_as_evidence() -> None:
+    """A guess rests on a line that tells of trouble, or on nothing that could be shown."""
+    text = (
+        "Hello, yesterday my network on the GPU with TensorFlow gave a loss, and today the loss is another one, why? "
+        * 2
+    )
+    for one in explained(text).findings:
+        assert all(evidence.saw in text or "." in evidence.saw for evidence in one.evidence), one.evidence

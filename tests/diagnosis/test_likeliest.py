@@ -231,7 +231,7 @@ def test_beside_an_error_only_what_is_about_as_likely_is_guessed() -> None:
 
 
 def test_a_text_that_is_like_healthy_ones_gets_no_guess() -> None:
-    facts = facts_of("a line about a gpu")
+    facts = facts_of("a line about a gpu " * 5)
     assert [common(like(facts, 100, ok=1.0, **{_WORDS: much})) for much in (0.0, 1.0)] == [[], [_WORDS]]
 
 

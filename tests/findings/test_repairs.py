@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.findings.rows_over_facts import packages, phases, release
+from tests.findings.rows_over_facts import absent, packages, phases, release
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.diagnosis.engine import diagnose
@@ -115,6 +115,11 @@ SAME: dict[str, tuple[dict[str, Any], str]] = {
             "tensorflow.phases": phases("import", "raised", exception=NO_RUNTIME_VERSION),
         },
         f"TensorFlow 2.21.0, Python 3.12\n{NO_RUNTIME_VERSION}",
+    ),
+    "cuda.missing": (
+        {**release("2.19.0"), "loader.sonames": absent()},
+        "pip install tensorflow (2.19.0), Python 3.12\n"
+        "Could not find cuda drivers on your machine, GPU will not be used.",
     ),
     "gpu.arch-too-new": (
         {**release("2.19.0"), **RTX_5090},

@@ -41,6 +41,7 @@ _WORD = re.compile(r"(?P<name>[A-Za-z0-9_]{2,20})(?:\.\*?)?")  # a layer, or the
 _NO_FILE_NAME = re.compile(
     r".*\s.*|[A-Z]+(?:_[A-Z]+)+", re.DOTALL
 )  # what may be a message: words, CUDA_ERROR_NO_DEVICE
+_SENTENCE = re.compile(r"(?:[^\s/\\]+\s+){4}(?!.*\.[A-Za-z]{2,5}$)", re.DOTALL)  # more words than a file name has
 _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
@@ -165,9 +166,11 @@ def _chunks(source: str) -> Iterator[bytes]:
 
 
 def _is_message(source: str) -> bool:
-    """Whether the argument is no file, but itself a message of which the catalogue knows what it means."""
+    """Whether the argument is no file, but itself a text: a sentence, or a message that the catalogue knows."""
     if not _NO_FILE_NAME.fullmatch(source) or os.path.exists(source):
         return False
+    if _SENTENCE.match(source):
+        return True
     from tfgpu_doctor.parsers.messages import catalogue
     from tfgpu_doctor.parsers.text import lines
 

@@ -46,6 +46,7 @@ from tfgpu_doctor.records.report import Finding, Severity
 
 Open: TypeAlias = "tuple[Declaration, Candidate]"
 _AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
+_CALM = ("only-printed", "few-words", "other-framework")
 _LARGEST = 1e6  # number that a report can hold there
 
 
@@ -167,9 +168,10 @@ def _is_answered(text: Text, certain: list[Found]) -> bool:
 def _is_trouble(text: Text, certain: list[Found]) -> bool:
     """Whether something goes wrong: the text tells, or is about as much like reports with a cause as like others.
 
-    What programs print without a failure, and a few words that ask nothing, complain of nothing.
+    What programs print without a failure, a few words that ask nothing, and a text about another framework complain of
+    nothing that could be found here.
     """
-    if text.shows is None and text.log.has("only-printed", "few-words"):
+    if text.shows is None and text.log.has(*_CALM):
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
         return True
@@ -189,8 +191,7 @@ def _unfit(judged: Sequence[Judged], text: Text) -> Iterator[tuple[str, Open]]:
 def _guesses(
     judged: Sequence[Judged], text: Text, shown: dict[str, Open], context: Context
 ) -> Iterator[tuple[str, Open]]:
-    """What nothing shows and no fact contradicts, with the words that speak for it."""
-    like = {one.values.get("cause"): one for one in reversed(text.log.all("resembles")) if one.text}
+    """What nothing shows and no fact contradicts, with the line that tells of the trouble."""
     said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
     never = tuple(ruled_out(text.told, text.seen))
     causes = {*text.likeness, *said, *(cause for cause, _, _ in evidence_of(text.told, text.seen))} - {
@@ -201,7 +202,7 @@ def _guesses(
         cause = one.declared.id
         if cause not in causes or cause.startswith(never) or one.candidates or _is_contradicted(one, context):
             continue
-        because, words = (SAID, said[cause]) if cause in said else (BECAUSE, text.shows or like.get(cause))
+        because, words = (SAID, said[cause]) if cause in said else (BECAUSE, text.shows)
         yield cause, (one.declared, as_possible(because, words))
 
 

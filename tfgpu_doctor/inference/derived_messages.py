@@ -24,13 +24,13 @@ _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
 _LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
 # the lines with which a job asks its scheduler for anything, and those that ask for a GPU; the script before a command
 _SCHEDULERS = (
-    (re.compile(r"^\s*#SBATCH\b"), re.compile(r"--gres|--gpus|\s-G\b|--tres\S*gpu")),
+    (re.compile(r"^\s*#SBATCH\b"), re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")),
     (re.compile(r"^\s*#PBS\b"), re.compile(r"gpus?=|gpu_|accelerator")),
     (re.compile(r"^\s*#BSUB\b"), re.compile(r"-gpu\b|ngpus|gpus_")),
     (re.compile(r"^\s*#\$ -"), re.compile(r"gpu|cuda|[vap]100")),
     (
         re.compile(r"(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b"),
-        re.compile(r"--gres|--gpus|\s-G\b|--tres\S*gpu"),
+        re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu"),
     ),
 )
 _GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
@@ -51,6 +51,7 @@ _BUILT_BY_USER = re.compile(
 )
 _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
+_OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = re.compile(
@@ -74,7 +75,7 @@ _PRINTED = re.compile(
     r"|\d+/(?:\d+|Unknown) \S*[=━]|Package +Version|[\w.-]+ +\d[\w.]*(?: +\S+)?$|[-= ]+$"
     r"|(?:\([^()\n]{1,40}\) ?)?\S{0,80}[$#>%] |(?:bash|sh|zsh|ls|cat): |\w{3} \w{3} +\d{1,2} \d\d:\d\d:\d\d"
 )
-_LOG_BEGINS = re.compile(r"[IWEF\d][\d.: -]*[IWEF]?[\d.: ]*[\w/.]*(?::\d*)?")  # of a line that is cut off
+_LOG_BEGINS = re.compile(r"[IWEF\d][\d.: -]{0,60}(?:[IWEF] )?[\w/.]{0,120}(?::\d{0,6})?")  # of a line that is cut off
 _SENTENCES = ("WARNING: All log messages before", "To enable the following", "Skipping registering GPU", "tfgpu: ")
 _FEW = 20  # words
 _WORD = re.compile(r"[A-Za-z0-9_.']+|[^\x00-\x7f]")
@@ -127,6 +128,8 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
         yield _message(text, "only-printed", 1)
     if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
         yield _message(text, "few-words", 1)
+    if (framework := text.find(_OTHER_FRAMEWORK)) and not text.find(_TENSORFLOW):
+        yield _message(text, "other-framework", framework[1])
 
 
 def _is_printed(line: str) -> bool:

@@ -22,7 +22,12 @@ from tfgpu_doctor.records.facts import Message
 
 TABLE = Path(__file__).with_name("resemblance.json")
 NO_CAUSE = ("ok", "question")  # of a report in which nothing is wrong, and of one that only asks
-OF_THE_WHOLE = ("harmless", "only-printed", "few-words")  # kinds of messages that are no sign of a cause
+OF_THE_WHOLE = (
+    "harmless",
+    "only-printed",
+    "few-words",
+    "other-framework",
+)  # kinds of messages that are no sign of a cause
 MOST = 16  # causes; the others speak for nothing
 _SHOWN = 4  # words that are named
 _CHARACTERS = 200_000  # of the text; what comes later repeats the words

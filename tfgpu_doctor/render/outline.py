@@ -17,6 +17,7 @@ from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
 from tfgpu_doctor.records.wording import is_answered
 
 LABEL_WIDTH = 9  # characters of the longest label
+_MOST_NAMED = 4  # harmless lines
 _SHORT = 160  # characters of an evidence on a first screen
 _MOST_EVIDENCE = 24  # of one finding; the JSON report has all
 
@@ -127,13 +128,17 @@ def least(report: Report) -> Iterator[Block]:
 
 
 def brief(block: Block) -> Block:
-    """What a first screen needs: first evidence, why, what follows, two fixes; an answer's steps; a note's title."""
+    """What a first screen needs: first evidence, why, what follows, two fixes; an answer's steps.
+
+    Of a note its title; of harmless lines, which they are.
+    """
     if block.mark == "unknown":
         return block
     if block.answers:
         return block._replace(lines=(*_of(block, "why"), *_of(block, "fix")), docs="")
     if block.mark == "note":
-        return block._replace(lines=(), docs="")
+        named = _of(block, "found")[:_MOST_NAMED] if block.ids == ("benign.log",) else ()  # which lines are harmless
+        return block._replace(lines=tuple(line._replace(text=_shortened(line.text)) for line in named), docs="")
     lines = (*_first_evidence(block), *_of(block, "why"), *_together(_of(block, "therefore")), *_of(block, "fix")[:2])
     return block._replace(lines=lines, docs="")
 

@@ -32,6 +32,7 @@ ROLES: dict[str, template.Role] = {
             "no-gpu-listed",
             "only-printed",
             "few-words",
+            "other-framework",
             "wants-cpu",
             "question",
             "source-build",
