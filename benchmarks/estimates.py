@@ -77,7 +77,7 @@ def recorded() -> list[dict[str, Any]]:
         said, took = estimated(replay, plan(), deadline)
         found = ABOUT.search(said)
         assert found, said
-        rows.append(row(f"H100, recorded: {saved(name).command}, with --deadline {deadline:g}", found, took))
+        rows.append(row(f"H100, recorded: {saved(name).command}", found, took))
     return rows
 
 

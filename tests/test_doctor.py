@@ -101,7 +101,7 @@ DRIVER_FAULTS: dict[str, Row] = {
     "old driver": ({"cuinit": 0, "driver": "470.256.02"}, {}, "driver.too-old"),
     "old card": ({"cuinit": 0, "name": "Tesla K80", "cc": "3.7"}, {}, "gpu.arch-too-old"),
     "new card": (
-        {"cuinit": 0, "name": "NVIDIA GeForce RTX 5090", "cc": "12.0"},
+        {"cuinit": 0, "name": "NVIDIA GeForce RTX 5090", "cc": "12.0", "driver": "570.86.15", "cuda_version": 12080},
         {},
         "gpu.arch-too-new",
     ),
@@ -177,8 +177,8 @@ def test_patients(name: str, bare_python: str) -> None:
     if "--timeout" in arguments:  # shorter than an import may take: nothing is known
         severities = {finding["id"]: finding["severity"] for finding in report["findings"]}
         assert severities[first] == "note" and "error" not in {severities[one] for one in severities if "tf." in one}
-    elif first:
-        assert roots(report)[0] == first
+    else:  # the latter where this machine has a GPU and another CUDA than the patient asks for
+        assert roots(report)[0] in (first, "cuda.version-mismatch")
 
 
 def test_nothing_installed(bare_python: str) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from tests.fault_bench import H100, WHEELS, MadeUp, examine, first
 from tests.lab import Lab
+from tests.lab.hiding import hide_cudnn
 from tests.probes.elf_lab import CALLER, Forge
 from tests.tiers import every_other, usual
 
@@ -277,10 +278,12 @@ def test_packages(name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, call
     environ = driver_lab.environ(**H100)
     more = change(env, driver_lab, forge, caller)
     environ["LD_LIBRARY_PATH"] = ":".join(filter(None, (more.get("LD_LIBRARY_PATH"), environ["LD_LIBRARY_PATH"])))
-    report = examine(env.python, "--no-import", environ=environ)
+    hide = hide_cudnn(tmp_path / "hidden")
+    report = examine(env.python, "--no-import", environ=environ, wrapper=namespace(hide) if hide else ())
     found = first(report)
     assert found is not None
     assert found[0] in expected, [finding["id"] for finding in report["findings"]]
+
 
 
 @pytest.mark.tensorflow
@@ -373,7 +376,7 @@ def namespace(mounts: str) -> list[str]:
     """A command that runs another one in a mount namespace of its own, or a skipped test where none is allowed."""
     if sys.platform != "linux" or not shutil.which("unshare"):
         pytest.skip("needs unshare of util-linux")
-    command = ["unshare", "-rm", "sh", "-c", f'{mounts} && exec "$@"', "sh"]
+    command = ["unshare", "-rm", "sh", "-c", f'{mounts}\nexec "$@"', "sh"]
     tried = subprocess.run([*command, "true"], capture_output=True, timeout=60, check=False)
     if tried.returncode:
         pytest.skip(f"no mount namespace here: {tried.stderr.decode()[:200]}")

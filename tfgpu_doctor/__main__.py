@@ -154,7 +154,7 @@ def _limit() -> str:
         return used_up
     memory, processes = (resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_NPROC))
     if memory != resource.RLIM_INFINITY:
-        return f"ulimit -v allows {memory >> 20} MiB of address space. To remove that limit: ulimit -v unlimited"
+        return f"ulimit -v allows {memory >> 20} MiB of address space. Start tfgpu where it allows more"
     if processes != resource.RLIM_INFINITY:
         return f"{used_up}, or there are {processes} processes and threads, the limit (ulimit -u)"
     return used_up

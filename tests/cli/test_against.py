@@ -97,6 +97,20 @@ def test_compare_takes_the_last_two_of_the_newest_workload(tmp_path: Path) -> No
     assert by_variable.stdout == done.stdout
 
 
+@pytest.mark.parametrize("broken", ["no JSON", "a circle"])
+def test_an_entry_that_cannot_be_read_is_named_and_left_out(broken: str, tmp_path: Path) -> None:
+    for name, seconds in (("20261120T080000Z-matpow.json", 5.0), ("20261121T080000Z-matpow.json", 5.6)):
+        (tmp_path / name).write_bytes(result(run(seconds=seconds)).to_json())
+    wrong = tmp_path / "20261122T080000Z-matpow.json"
+    if broken == "no JSON":
+        wrong.write_text("{")
+    else:
+        wrong.symlink_to(wrong.name)
+    done = tfgpu("compare", "--history", str(tmp_path))
+    assert done.returncode == 1 and "slower: time +12" in done.stdout
+    assert f"left out: {wrong}" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -106,7 +120,7 @@ def test_compare_takes_the_last_two_of_the_newest_workload(tmp_path: Path) -> No
 )
 def test_a_history_without_two(names: tuple[str, ...], said: str, tmp_path: Path) -> None:
     for name in names:
-        (tmp_path / name).write_bytes(b"{}")
+        (tmp_path / name).write_bytes(result(run()).to_json())
     done = tfgpu("compare", "--history", str(tmp_path))
     assert done.returncode == 2 and said in " ".join(done.stderr.split())
 

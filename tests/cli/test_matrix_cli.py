@@ -68,7 +68,7 @@ def test_a_minor_version_is_its_newest_stable_patch() -> None:
 
 def test_filters_give_a_list_newest_first() -> None:
     rows = answer("tensorflow", "--cuda", "11.8", "--cudnn", "8.6")
-    assert [row["version"] for row in rows] == ["2.13.1", "2.13.0", "2.12.1", "2.12.0"]
+    assert [row["version"] for row in rows] == ["2.14.1", "2.14.0", "2.13.1", "2.13.0", "2.12.1", "2.12.0"]
     assert all(set(row) >= RELEASE_KEYS for row in rows)
 
 

@@ -12,6 +12,7 @@ from tests.healthy import MATRIX
 from tests.lab import Lab
 from tfgpu_doctor.compare.comparison import compare, exit_code
 from tfgpu_doctor.compare.records import Comparison, Explanation
+from tfgpu_doctor.records.facts import Known
 from tfgpu_doctor.records.report import load_report
 
 PATIENTS = Path(__file__).parents[1] / "patients"
@@ -58,6 +59,8 @@ def test_a_driver_that_is_gone(driver_lab: Lab, tmp_path: Path) -> None:
     environ = driver_lab.environ()
     good = examined(tmp_path / "good.json", environ)
     bad = examined(tmp_path / "bad.json", {**environ, "LD_LIBRARY_PATH": ""})
+    if isinstance(load_report(Path(bad).read_bytes(), bad).facts.driver.version, Known):
+        pytest.skip("this machine has a driver of its own, which is there without that of the lab")
     texts = {change.id: change.text for change in compared(good, bad).changes}
     assert texts["driver.version"].endswith("→ none")
     assert texts["driver.libcuda"].endswith("→ none")

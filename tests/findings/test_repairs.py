@@ -118,7 +118,8 @@ SAME: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "cuda.missing": (
         {**release("2.19.0"), "loader.sonames": absent()},
-        "pip install tensorflow (2.19.0), Python 3.12\nCould not find cuda drivers on your machine, GPU will not be used.",
+        "pip install tensorflow (2.19.0), Python 3.12\n"
+        "Could not find cuda drivers on your machine, GPU will not be used.",
     ),
     "gpu.arch-too-new": (
         {**release("2.19.0"), **RTX_5090},

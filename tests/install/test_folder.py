@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.runner import tfgpu
 from tests.install.fakes import left_in
 from tfgpu_doctor.install.failures import FolderError
 from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, log_paths, read_path, trial_folder
@@ -91,6 +92,17 @@ def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
         with pytest.raises(FolderError, match=message):
             make(path)
         assert left_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "y/" * 2200 + "z"], ids=["name", "path"])
+@pytest.mark.parametrize("option", ["--dry-run", "--yes", "--repair"])
+def test_a_name_that_is_too_long_is_wrong_usage(option: str, name: str, tmp_path: Path) -> None:
+    machine = () if option == "--repair" else ("--gpu", "A100", "--driver", "570")
+    done = tfgpu("install", name, option, "--yes", *machine, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    said = "creates an environment" if option == "--repair" else "File name too long"
+    assert said in done.stderr and "internal error" not in done.stderr
+    assert left_in(tmp_path) == []
 
 
 def test_what_others_put_there_meanwhile_is_kept(tmp_path: Path) -> None:

@@ -111,6 +111,17 @@ def test_a_link_that_leads_nowhere_is_replaced_and_a_file_stays(tmp_path: Path, 
     assert (folder / "libcufft.so.11").read_bytes() == b"of a package"
 
 
+def test_nothing_is_added_to_a_folder_of_somebody_else(tmp_path: Path, forge: Forge) -> None:
+    """The packages of an environment may be a link, to those of another one."""
+    other = Made(tmp_path / "other", "2.16.1", forge)
+    before = sorted(map(str, other.prefix.rglob("*")))
+    (tmp_path / "env" / "lib" / "python3.11").mkdir(parents=True)
+    (tmp_path / "env" / "lib" / "python3.11" / "site-packages").symlink_to(other.site)
+    assert add_library_paths(tmp_path / "env", other.release) == ()
+    assert sorted(map(str, other.prefix.rglob("*"))) == before
+    assert add_library_paths(other.prefix, other.release) != ()
+
+
 def test_nothing_is_added_without_the_packages_or_tensorflow(tmp_path: Path, forge: Forge) -> None:
     made = Made(tmp_path / "env", "2.21.0", forge)
     os.rename(made.site / "nvidia", tmp_path / "nvidia")

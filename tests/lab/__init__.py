@@ -112,7 +112,7 @@ class Lab:
         return environ
 
     def _path(self, nvidia_smi: str | None) -> str:
-        folders = [one for one in os.environ["PATH"].split(os.pathsep) if not (Path(one) / "nvidia-smi").exists()]
+        folders = [self._without_nvidia_smi(Path(one)) for one in os.environ["PATH"].split(os.pathsep)]
         if nvidia_smi:
             here = self.folder / "bin" / nvidia_smi
             with self._alone():
@@ -121,6 +121,20 @@ class Lab:
                     shutil.copy(HERE / "nvidia_smi" / nvidia_smi, here / "nvidia-smi")
             folders.insert(0, str(here))
         return os.pathsep.join(folders)
+
+
+    def _without_nvidia_smi(self, folder: Path) -> str:
+        """The folder; where a real driver has put nvidia-smi into it, one of links to all else that is in it."""
+        if not (folder / "nvidia-smi").exists():
+            return str(folder)
+        links = self.folder / "path" / folder.as_posix().replace("/", "_")
+        with self._alone():
+            if not links.exists():
+                links.mkdir(parents=True)
+                for program in folder.iterdir():
+                    if program.name != "nvidia-smi":
+                        (links / program.name).symlink_to(program)
+        return str(links)
 
 
 @pytest.fixture(scope="session")

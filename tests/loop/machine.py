@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tests.lab.hiding import LIBRARIES, hide_cudnn, hide_toolkits
+
 ROOT = Path(__file__).parents[2]
 ANSWERS = {
     "TFGPU_LAB_NAME": "NVIDIA GeForce RTX 4090",
@@ -24,7 +26,6 @@ ANSWERS = {
 }
 # how this machine reaches a package index, and where the installers keep what they have downloaded
 KEPT = ("PIP_", "UV_", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "HTTP_", "HTTPS_", "http_", "https_", "OPENBLAS_")
-LIBRARIES = ("/usr/local/lib", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib")
 PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 # The tool under test, as a program: `python -m` would put the current folder on the path of the tool.
 PROGRAM = """#!{python}
@@ -89,8 +90,7 @@ class Machine:
         """The command that gives what follows it a private /etc/ld.so.cache; empty where that is not allowed."""
         if sys.platform != "linux" or not shutil.which("unshare"):
             return []
-        toolkits = {one.resolve() for base in ("/usr/local", "/opt") for one in Path(base).glob("cuda*")}
-        hide = "".join(f"mount -t tmpfs tmpfs {shlex.quote(str(one))}\n" for one in sorted(toolkits) if one.is_dir())
+        hide = hide_toolkits() + hide_cudnn(self.folder / "hidden")
         cache, configuration = self.folder / "ld.so.cache", self.folder / "ld.so.conf"
         configuration.write_text("\n".join([str(self.libraries), *filter(os.path.isdir, LIBRARIES)]) + "\n")
         script = self.folder / "enter.sh"

@@ -30,7 +30,6 @@ AT_WORK = 40.0  # per cent of what the clock at hand allows; above it, the GPU h
 RESIDENT = ("matpow", "cnn", "gan")  # whose steps copy nothing between host and GPU
 BUSY_SHARE = 0.7  # of the CPUs; a CPU run that got less was disturbed, or cannot use them
 OTHERS_SHARE = 0.1  # of the CPUs; other programs that took more than this disturb
-OUTLIER, MANY_OUTLIERS = 1.25, 0.05  # times the median, and the share of the samples from which on it is reported
 SLOW_CLOCK = 0.8  # of the highest SM clock
 POOR = 0.7  # efficiency below which a reason is looked for
 SLOW_START = 20.0  # seconds of the first call that only compiling explains
@@ -113,7 +112,7 @@ def advise(runs: Sequence[Run], about: About) -> tuple[Run, ...]:
 # Statements of older versions that the figures do not support, and those that today's rules make anew in other words.
 _WITHDRAWN = re.compile(
     r"low GPU utilization, |.* (?:was|were) throttled \(|efficiency .* the GPUs were busy|"
-    r"a \w+ takes .*, mostly overhead"
+    r"a \w+ takes .*, mostly overhead|\d+ of \d+ samples took more than "
 )
 
 
@@ -147,14 +146,6 @@ def _type(subject: _Subject) -> Iterator[str]:
     run = subject.run
     if run.computed_in != run.dtype:
         yield f"{run.dtype} was requested, but {run.computed_in} was computed: the error is too small for {run.dtype}"
-
-
-def _outliers(subject: _Subject) -> Iterator[str]:
-    run = subject.run
-    slow = sum(sample > OUTLIER * (run.median_s or 0.0) for sample in run.samples_s)
-    count = len(run.samples_s)
-    if slow > max(1, MANY_OUTLIERS * count):
-        yield f"{slow} of {count} samples took more than {OUTLIER:g} times the median: other programs may interfere"
 
 
 def _launches(subject: _Subject) -> Iterator[str]:
@@ -269,7 +260,7 @@ def _implausible(subject: _Subject) -> Iterator[str]:
 
 
 _RULES: tuple[Callable[[_Subject], Iterator[str]], ...] = (
-    *(_implausible, _type, _launches, _outliers, _throttled, _slow_clock, _poor_scaling, _cpus),
+    *(_implausible, _type, _launches, _throttled, _slow_clock, _poor_scaling, _cpus),
     _slow_start,
 )
 

@@ -138,6 +138,8 @@ class Worker:
         for _ in range(request["count"]):
             busy = time.process_time()
             seconds = self.work.sample(request["steps"])
+            if seconds <= 0:
+                raise RuntimeError("the clock of this process stood still or went back, so that its times mean nothing")
             loads.append((time.process_time() - busy) / seconds)
             samples.append(seconds)
             found = self.work.recheck()
@@ -147,7 +149,8 @@ class Worker:
         return {
             "samples": samples,
             "loads": loads,
-            "waited": None if waited is None or after is None else max(after - waited, 0.0) / (ended - began),
+            "took": ended - began,
+            "waited": None if waited is None or after is None else max(after - waited, 0.0) / max(ended - began, 1e-9),
             "placed_on": self.work.placed_on(),
             "misplaced": self.work.misplaced(),
             "rechecked": rechecked,

@@ -27,7 +27,7 @@ class Listing:
     """What lies below a folder."""
 
     files: list[str] = field(default_factory=list)  # with the folder in front, sorted
-    left_out: list[str] = field(default_factory=list)  # folders, and why the rest of them is missing
+    left_out: list[str] = field(default_factory=list)  # folders and links, and why the rest of them is missing
 
 
 def files_below(folder: str) -> Listing:
@@ -60,11 +60,19 @@ def many_below(folder: str, most: int, folders: int) -> Listing:
             continue
         for entry in found:
             path = os.path.normpath(entry.path)
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name in _FOREIGN or entry.name.endswith(".egg-info") or depth >= DEEPEST:
-                    listing.left_out.append(path)
-                else:
-                    open_.append((path, depth + 1))
-            elif entry.is_file():
-                listing.files.append(path)
+            if not entry.is_dir(follow_symlinks=False):
+                _add_file(listing, entry, path)
+            elif entry.name in _FOREIGN or entry.name.endswith(".egg-info") or depth >= DEEPEST:
+                listing.left_out.append(path)
+            else:
+                open_.append((path, depth + 1))
     return listing
+
+
+def _add_file(listing: Listing, entry: os.DirEntry[str], path: str) -> None:
+    """Add a file, or a link to one; a link that leads in a circle, or to where nobody may look, is left out."""
+    try:
+        if entry.is_file():
+            listing.files.append(path)
+    except OSError:
+        listing.left_out.append(path)

@@ -106,7 +106,9 @@ def _less_memory(half: str, allocator: str) -> tuple[Fix, ...]:
 def _not_allocated(log: MessageLog) -> list[Message]:
     """Allocations that failed and were needed: TensorFlow also tries some that it can do without."""
     optional = {m.line for m in log.all("allocation-not-a-failure")}
-    return [m for m in holders_of_memory.failed(log) if m.line not in optional and "not a failure" not in m.text]
+    other = {m.line for m in log.all("no-space-left")}  # a ResourceExhaustedError of a file
+    failed = (m for m in holders_of_memory.failed(log) if m.line not in optional | other)
+    return [m for m in failed if "not a failure" not in m.text]
 
 
 def _is_on_host(message: Message) -> bool:

@@ -105,12 +105,7 @@ class _Scanner:
         self.absent = self.cut = 0  # nodes of which tools said so; documents that were cut off
 
     def scan(self, lines: Iterable[bytes | int]) -> Iterator[Document | Absent | LeftOut]:
-        number = 0
-        for raw in lines:
-            if isinstance(raw, int):
-                number += raw
-                continue
-            number += 1
+        for number, raw in _numbered(lines):
             line = raw[:-1] if raw.endswith(b"\r") else raw
             last = self.last
             if last is None or not line.startswith(last.prefix):
@@ -128,10 +123,13 @@ class _Scanner:
                     continue
             if line:
                 yield from self._other(line, number)
-                if self.cut > MOST_CUT or len(self.open) > MOST_OPEN:
+                if self._has_too_many():
                     yield LeftOut(f"more than {MOST_OPEN:,} documents have no end; what follows is left out", number)
                     return
         yield from (self.open[key].document(is_cut=True) for key in self.open)
+
+    def _has_too_many(self) -> bool:
+        return self.cut > MOST_CUT or len(self.open) > MOST_OPEN
 
     def _closed(self, last: _Open) -> Document:
         last.pieces.append(last.closing)
@@ -228,6 +226,17 @@ class _Scanner:
         self.between = labels.section_of(line) if not self.between else ""
         self.rule = bool(self.between)
         return self.rule
+
+
+def _numbered(lines: Iterable[bytes | int]) -> Iterator[tuple[int, bytes]]:
+    """The lines with their numbers, 1-based; a number among them stands for so many blank ones."""
+    number = 0
+    for line in lines:
+        if isinstance(line, int):
+            number += line
+        else:
+            number += 1
+            yield number, line
 
 
 def _prefix(line: bytes) -> bytes:

@@ -42,7 +42,8 @@ class _Lacking:
         if self.text:
             writing.replace(str(self.path), utf8(self.text))
             return
-        self.path.unlink(missing_ok=True)  # a dangling link
+        if self.path.is_symlink() and not self.path.exists():  # it leads nowhere
+            self.path.unlink()
         self.path.symlink_to(self.target)
 
 
@@ -69,9 +70,11 @@ def add_library_paths(prefix: Path, release: Release, *, dry_run: bool = False) 
 
 
 def sites(prefix: Path) -> list[Path]:
-    """The site-packages folders of an environment."""
+    """The site-packages folders of an environment; one that a link leads to may belong to somebody else."""
     found = [*prefix.glob("lib*/python*/site-packages"), *prefix.glob("Lib/site-packages")]
-    return list({os.path.realpath(one): one for one in reversed(found)}.values())
+    own = os.path.realpath(prefix) + os.sep
+    real = {os.path.realpath(one): one for one in reversed(found)}
+    return [one for path, one in real.items() if path.startswith(own)]
 
 
 def _links(site: Path, release: Release, described: Iterable[Links]) -> Iterator[_Lacking]:

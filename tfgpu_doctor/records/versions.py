@@ -6,6 +6,7 @@ What cannot be read is None and never a yes. For pip's own order (pre-releases, 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _OF_CAPABILITY = re.compile(r"GPU of compute capability (\d{1,2}\.\d)")
 _NUMBERS = re.compile(r"\s*v?(\d{1,9}(?:\.\d{1,9})*)", re.IGNORECASE)
@@ -61,6 +62,7 @@ def padded(version: str) -> tuple[int, int, int]:
     return first, second, third
 
 
+@lru_cache(maxsize=256)  # few values, asked for every part of every release
 def capability(text: str) -> tuple[int, int]:
     """Turn the compute capability "8.9" into (8, 9).
 

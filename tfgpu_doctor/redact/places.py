@@ -148,6 +148,13 @@ _NAMES: tuple[Shape, ...] = (
         "name", "-", rf"(?<![\w./-])([a-z0-9][a-z0-9-]*-(?:{_POD}{{8,10}}|\d{{1,3}})-{_POD}{{5}})(?![\w-])", 0, _is_pod
     ),
     shape("name", "-", rf"(?<![\w./-])([a-z][a-z0-9]*-[a-z0-9-]*[a-z0-9]-{_POD}{{5}})(?![\w.-])", 0, _is_pod),
+    # options of mount.cifs, and of Samba
+    shape(
+        "name",
+        "domain= dom= workgroup=",
+        r"(?<![\w.-])(?:domain|dom|workgroup)=[\"']?([A-Za-z][\w.-]*)(?=[,;\s\"']|$)",
+        _I,
+    ),
     shape("name", "accountname", r"\bAccountName=([^\s;\"'<]+)", _I),  # Azure
     shape(
         "name",

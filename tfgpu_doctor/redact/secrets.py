@@ -53,6 +53,8 @@ def _is_pair(match: Match) -> bool:
     return not re.match(r"\d+:\d+$|[$({]|root:root$", match[1])
 
 
+_QUOTE = r"\\*[\"']"
+_QUOTED = r"\\*[\"']([^\s\"'\\<]+)"
 _NAMED = "key token secret pass pwd credential auth signature certificate session"
 # a field or variable of such a name holds one, whatever it looks like
 SECRET_NAME = re.compile(rf"(?:^|[_-]){_NAME}$|KEY$", _I)
@@ -71,6 +73,22 @@ _NAMED_OR_KNOWN: tuple[Shape, ...] = (
     shape("secret", "token secret pass key", rf"{_CAMEL}\\*[\"']?\s*[=:]\s*{_VALUE}", 0, _is_value),
     shape("secret", "sig", r"\bsig(?:nature)?=([A-Za-z0-9%+/=_-]{8,})", _I),
     shape("secret", "key", r"\b[A-Z][A-Z0-9_]*_?KEY\s*=\s*[\"']?([^\s\"',;&<>]{6,})"),
+    # kaggle.json, beside the name of the user; elsewhere "key" is the name of anything
+    shape(
+        "secret",
+        "key",
+        rf"username{_QUOTE}\s*:\s*{_QUOTE}[^\s\"'\\]{{1,100}}{_QUOTE}\s*,\s*{_QUOTE}key{_QUOTE}\s*:\s*{_QUOTED}",
+        _I,
+    ),
+    shape("secret", "key", rf"{_QUOTE}key{_QUOTE}\s*:\s*{_QUOTED}{_QUOTE}\s*,\s*{_QUOTE}username{_QUOTE}\s*:", _I),
+    # options of mount.cifs, and names that stand for one value only
+    shape(
+        "secret",
+        "pass= passkey= password2= otp= pin= webhook",
+        r"(?<![\w.-])(?:pass(?:key|word2)?|otp|pin|webhook)=[\"']?([^\s\"',;&<>]{4,})",
+        _I,
+        _is_value,
+    ),
     shape("secret", "key", r"\bkey\\*[\"']?\s*[=:]\s*\\*[\"']?([0-9a-f]{32,})", _I),
     shape(
         "secret",

@@ -5,6 +5,7 @@ What `verify` answers is between a workload and its judge.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -48,6 +49,7 @@ class Sampled(Struct):
     rechecked: list[dict[str, Any]]
     waited: Amount | None = None
     busy: Amount = 0.0
+    took: Amount | None = None  # seconds from the request to the answer, by the worker's clock
 
     def __post_init__(self) -> None:
         """Every sample has its load."""
@@ -116,6 +118,13 @@ _ANSWERS: dict[str, type[Struct]] = {
 _TASKS: dict[str, type[Struct]] = {"describe": Described, "slurm": Slurm}  # of `reference`
 
 
+# a time of the worker that is no time
+_NO_TIME = re.compile(r"^Expected `float` [<>]=? .* at `\$\.(?:cold|samples|loads|waited|busy|took)\b")
+NO_TIMES = "so that its times mean nothing"  # how the failure of a run ends that says nothing of TensorFlow
+_CLOCK = f"its clock stood still, went back or jumped, {NO_TIMES}"
+_SLACK = 2.0  # seconds in which a busy machine may deliver an answer
+
+
 def problem(request: Mapping[str, Any], answer: dict[str, Any]) -> str | None:
     """What is wrong with an answer; None for one that can be used."""
     kind = _TASKS.get(request["task"]) if "task" in request else _ANSWERS.get(request["do"])
@@ -125,5 +134,13 @@ def problem(request: Mapping[str, Any], answer: dict[str, Any]) -> str | None:
         if kind is not None:
             msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
-        return str(error)
+        return _CLOCK if _NO_TIME.search(str(error)) else str(error)
     return None
+
+
+def clock_problem(answer: Mapping[str, Any], elapsed: float) -> str | None:
+    """What our own clock, by which the answer took `elapsed` seconds, says against that of the worker."""
+    took = answer.get("took")
+    if took is None or (elapsed <= 2 * took + _SLACK and took <= 2 * elapsed + _SLACK):
+        return None
+    return f"its clock counted {took:.3g} s where {elapsed:.3g} s passed, {NO_TIMES}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from tfgpu_doctor.bench.runner.answers import problem
+from tfgpu_doctor.bench.runner.answers import clock_problem, problem
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.exit_codes import signal_name
 from tfgpu_doctor.probes.process import FLOOD, Child, FloodError
@@ -61,6 +61,7 @@ class WorkerProcess:
 
         Raises WorkerError: no answer in time, no process any more, an answer that is none, or an error in it.
         """
+        started = time.monotonic()
         try:
             self._child.send(json.dumps(request) + "\n")
             answer = self._answer(timeout)
@@ -73,7 +74,7 @@ class WorkerProcess:
             raise WorkerError(self._how_it_ended())
         if "error" in answer:
             raise WorkerError(str(answer["error"]))
-        if why := problem(request, answer):
+        if why := problem(request, answer) or clock_problem(answer, time.monotonic() - started):
             self.close()
             raise WorkerError(f"the answer to {request['do']!r} cannot be used: {why}")
         return answer

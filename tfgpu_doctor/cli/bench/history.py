@@ -12,6 +12,7 @@ import click
 from tfgpu_doctor.cli.options import option
 from tfgpu_doctor.files.listing import files_below
 from tfgpu_doctor.files.reading import shown, why
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
@@ -42,13 +43,31 @@ def last_two(folder: str) -> tuple[str, str]:
     Raises click.UsageError: there are no two.
     """
     try:
-        files = files_below(folder).files
+        listing = files_below(folder)
     except OSError as error:
         raise click.UsageError(f"--history {shown(folder)}: {why(error)}") from error
-    found = [(match, path) for path in files if (match := _NAME.fullmatch(os.path.basename(path)))]
-    found.sort(key=lambda one: (one[0]["time"], int(one[0]["again"] or 0)))
-    alike = [path for match, path in found if match["workload"] == found[-1][0]["workload"]]
-    if len(alike) < 2:
-        kept = f"only one result of {found[-1][0]['workload']}" if found else "no result"
-        raise click.UsageError(f"--history {shown(folder)} has {kept}; tfgpu bench --history {shown(folder)} adds one")
-    return alike[-2], alike[-1]
+    for path in listing.left_out:
+        if _NAME.fullmatch(os.path.basename(path)):
+            say(f"tfgpu: left out: {path} cannot be read: it is a link in a circle, or of a folder that is closed")
+    found = [(match, path) for path in listing.files if (match := _NAME.fullmatch(os.path.basename(path)))]
+    found.sort(key=lambda one: (one[0]["time"], int(one[0]["again"] or 0)), reverse=True)
+    newest: list[tuple[str, str]] = []  # (workload, file)
+    for match, path in found:
+        if (not newest or match["workload"] == newest[0][0]) and _is_result(path):
+            newest.append((match["workload"], path))
+        if len(newest) == 2:
+            return newest[1][1], newest[0][1]
+    kept = f"only one result of {newest[0][0]}" if newest else "no result"
+    raise click.UsageError(f"--history {shown(folder)} has {kept}; tfgpu bench --history {shown(folder)} adds one")
+
+
+def _is_result(path: str) -> bool:
+    """Whether the file is a result; says so where it is none."""
+    from tfgpu_doctor.cli.saved import load_bench
+
+    try:
+        load_bench(path, "tfgpu compare")
+    except click.UsageError as error:
+        say(f"tfgpu: left out: {error.format_message()}")
+        return False
+    return True

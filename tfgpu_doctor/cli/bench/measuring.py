@@ -304,6 +304,7 @@ def _conclude(
     result: BenchResult, comparison: BenchComparison | None, measuring: Measuring, targets: list[Output]
 ) -> int:
     """Keep and show what was measured; returns the exit code."""
+    from tfgpu_doctor.bench.runner.answers import NO_TIMES
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
     try:
@@ -311,9 +312,10 @@ def _conclude(
             write_file(history.place_for(measuring.history, result), result.to_json())
     finally:  # also where that file cannot be written
         _write(result, measuring, targets)
-    if any(run.failure for run in result.runs):
+    failures = [run.failure for run in result.runs if run.failure]
+    if any(NO_TIMES not in failure for failure in failures):
         return EXIT_PROBLEM
-    if result.not_run:
+    if failures or result.not_run:
         return EXIT_UNKNOWN
     return EXIT_OK if comparison is None else against.conclude(comparison, targets)
 
