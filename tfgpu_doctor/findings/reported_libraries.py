@@ -128,9 +128,6 @@ def reported_cuda(
     if log.stops_import and not _fatal(log, not_opened) and not dll:
         return NOT_ASKED  # that libcudart is missing besides is no news
     opened = tuple(library for name, _ in log.libraries("library-opened") if (library := known_library(name)))
-    # what somebody built himself was built for the CUDA that he had
-    built_for = release.cuda if release and not log.has("source-build") else None
-    wanted = _wanted_cuda(log, not_opened, built_for)
     listed = value_or(packages, ())
     installed = (
         *((kit.version, kit.source) for kit in value_or(toolkits, ()) if kit.version),
@@ -138,20 +135,36 @@ def reported_cuda(
         *_opened_runtimes(opened),
         *_on_loader_path(log, value_or(variables, {})),
     )
+    return Known(_reported(log, release, not_opened, opened, installed, listed, dll), messages.source)
+
+
+def _reported(
+    log: MessageLog,
+    release: Release | None,
+    not_opened: tuple[tuple[Library, Message], ...],
+    opened: tuple[Library, ...],
+    installed: Installed,
+    listed: tuple[Package, ...],
+    dll: tuple[Message, ...],
+) -> ReportedCuda:
+    """What is wanted, and whether pip would have brought it."""
+    # what somebody built himself was built for the CUDA that he had
+    built_for = release.cuda if release and not log.has("source-build") else None
+    wanted = _wanted_cuda(log, not_opened, built_for)
     extra = not installed and _could_have_extra(log, release)
-    plain = extra and (_is_plain_list(listed) or any(" install " in m.text for m in log.all("tensorflow-installed")))
-    found = ReportedCuda(
+    plain = extra and _is_plain_list(listed)
+    by_pip = any(" install " in message.text for message in log.all("tensorflow-installed"))
+    return ReportedCuda(
         wanted=wanted,
         wanted_by=needed_by(release) if release and wanted == built_for else "the library's name",
         not_opened=not_opened,
-        unnamed=() if not_opened else _unnamed(log, release, opened, plain=extra and _is_plain_list(listed)),
+        unnamed=() if not_opened else _unnamed(log, release, opened, plain=plain),
         installed=installed,
-        without_extra=plain,
+        without_extra=plain or (extra and by_pip),
         extra_would_help=extra and log.has("cudart-not-found"),
         opened=opened,
         dll=dll,
     )
-    return Known(found, messages.source)
 
 
 def _gpu_works(log: MessageLog, devices: tuple[TfDevice, ...]) -> bool:
