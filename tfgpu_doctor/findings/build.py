@@ -20,7 +20,7 @@ from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.plan.without_cuda import on_macos
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least
+from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
@@ -166,7 +166,9 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
         return
     uninstall = context.remedies.pip_uninstall(release.package)
     sibling = context.matrix.tensorflow(release.version, release.platform, "tensorflow-gpu")
-    if sibling and sibling.gpu and sibling.version == release.version:
+    python = minor(value_or(context.facts.python.version, "")) or None
+    fits = sibling and python in (None, *sibling.python) and context.remedies.can_use(sibling)
+    if sibling and fits and not context.remedies.image and sibling.gpu and sibling.version == release.version:
         needs = f"it needs CUDA {sibling.cuda} and cuDNN {sibling.cudnn}"
         install = context.remedies.pip_install(f"{sibling.package}=={sibling.version}")
         text = f"Install the GPU build of this release, {sibling.package}; {needs}"

@@ -31,6 +31,7 @@ from tfgpu_doctor.records.versions import at_least, major
 _PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
+_AFTER_A_DRIVER = re.compile(r"\bafter a driver update to (?P<driver>\d{3}(?:\.\d+)*)")
 _RELEASE = re.compile(r"^(?:Or )?(?:[Ii]nstall|[Kk]eep) (?:TensorFlow )?(?P<release>\d+\.\d+\.\d+\S*?)[,:]?(?= |$)")
 _WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
 _BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|-cu1\d\b|=cuda\d|docker run|/cuda")
@@ -73,7 +74,7 @@ class Situation:
     @property
     def release(self) -> str | None:
         """The TensorFlow that is there, as far as it is known for sure."""
-        return value_or(self.facts.tensorflow.version, None)
+        return value_or(self.facts.tensorflow.version, None) or self.has("tensorflow")
 
 
 def tensorflow_image(facts: Facts) -> str | None:
@@ -168,6 +169,8 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
     target = situation.target
     if repair.in_wsl:
         target = structs.replace(target, os="wsl2", python=None)
+    if after := _AFTER_A_DRIVER.search(repair.fix.text):
+        target = structs.replace(target, driver=after["driver"])
     python = repair.python or (None if repair.changes_python else target.python)
     request = PlanRequest(situation.matrix, structs.replace(target, python=python))
     others = (row for row in repair.releases(situation) if row.version != situation.release)
@@ -207,7 +210,7 @@ def changes_an_image(repair: Repair, situation: Situation) -> bool:
 def is_there(repair: Repair, situation: Situation) -> bool:
     """The image that is used, what a file has, a driver that is as new, or packages in such versions."""
     commands = " ".join(repair.fix.commands)
-    if situation.image and situation.image in commands.split():
+    if situation.image and situation.image in commands.split() and "--gpus" not in repair.fix.text:
         return True
     if any(edit.new == edit.old and not edit.beside for edit in repair.fix.edits):
         return True
