@@ -41,8 +41,8 @@ import sys
 import msgspec
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import read_fleet
-from tfgpu_doctor.records.report import MatrixInfo
-found = judge_fleet(read_fleet(sys.argv[1:]), MatrixInfo(revision="benchmark"), "2026-11-23T12:00:00Z")
+from tfgpu_doctor.matrix.loader import Matrix
+found = judge_fleet(read_fleet(sys.argv[1:]), Matrix.load(), "2026-11-23T12:00:00Z")
 sys.stdout.buffer.write(msgspec.json.encode({
     "nodes": len(found.nodes), "groups": len(found.groups), "unreadable": len(found.unreadable),
     "bytes": len(msgspec.json.encode(found)),

@@ -75,7 +75,7 @@ FLEET = (
         "siblings",
         "picture",
     ),
-    *("differences", "speeds", "repairs", "grouping", "expectations", "baseline", "fleet"),
+    *("differences", "known", "speeds", "repairs", "grouping", "expectations", "baseline", "fleet"),
 )
 # Law 3: what computes from its arguments alone.
 PURE = (

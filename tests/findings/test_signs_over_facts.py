@@ -159,7 +159,8 @@ def test_python_section_alone_is_enough_for_an_answer() -> None:
 
 def test_before_2_1_the_gpu_build_is_a_package_of_its_own() -> None:
     changes = {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))}
-    found = next(f for f in diagnose(spoil(healthy(), changes), MATRIX).findings if f.id == "tf.cpu-build")
+    old = {"python.version": known("3.7.9"), "gpus": known((gpu(name="Tesla V100", compute_capability="7.0"),))}
+    found = next(f for f in diagnose(spoil(healthy(), {**changes, **old}), MATRIX).findings if f.id == "tf.cpu-build")
     assert found.fixes[0].commands[-1] == "/env/bin/python -m pip install tensorflow-gpu==1.15.5"
     modern = {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": known(Build(is_cuda_build=False))}
     found = next(f for f in diagnose(spoil(healthy(), modern), MATRIX).findings if f.id == "tf.cpu-build")

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from tests.fleet.making import ODDITIES, Made, fleet
+from tests.healthy import MATRIX
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.records import Fleet, Group
-from tfgpu_doctor.records.report import MatrixInfo
 
 SEEDS = range(1, 21)
 PLANTED = 12
@@ -20,7 +20,7 @@ NOW = "2026-11-23T12:00:00Z"
 def judged(made: Made, **more: object) -> Fleet:
     gathering = Gathering()
     gathering.take_lines(iter(made.lines), "fleet.jsonl", b"")
-    return judge_fleet(gathering.gathered(), MatrixInfo(revision="test"), NOW, **more)  # type: ignore[arg-type]
+    return judge_fleet(gathering.gathered(), MATRIX, NOW, **more)  # type: ignore[arg-type]
 
 
 def missed(made: Made, found: Fleet) -> list[str]:

@@ -29,7 +29,7 @@ def gathered(lines: list[bytes]) -> Gathered:
 
 
 def judged(lines: list[bytes], expect: str = "") -> Fleet:
-    return judge_fleet(gathered(lines), MATRIX.info, NOW, expectations=parse(expect) if expect else ())
+    return judge_fleet(gathered(lines), MATRIX, NOW, expectations=parse(expect) if expect else ())
 
 
 def of_kind(fleet: Fleet, kind: str) -> list[Group]:
@@ -92,8 +92,8 @@ def test_blackwell_has_open_kernel_modules_only() -> None:
 def test_a_fleet_differs_from_its_own_baseline_where_it_differs_from_itself(seed: int) -> None:
     """A release that a third of the nodes have is no mistake; a baseline that is made then must not call it one."""
     found = gathered(fleet(seed, 60, 12).lines)
-    itself = judge_fleet(found, MATRIX.info, NOW)
-    against = judge_fleet(found, MATRIX.info, NOW, baseline=from_gathered(found, NOW))
+    itself = judge_fleet(found, MATRIX, NOW)
+    against = judge_fleet(found, MATRIX, NOW, baseline=from_gathered(found, NOW))
     odd = {member.node for group in itself.groups for member in group.nodes}
     assert {member.node for group in against.groups for member in group.nodes} <= odd
     texts = [

@@ -12,6 +12,7 @@ import pytest
 
 from tests.fleet import making, wrapped
 from tests.fleet.wrapped import Texts
+from tests.healthy import MATRIX
 from tfgpu_doctor.fleet import reading
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.gathering import Gathering
@@ -19,7 +20,6 @@ from tfgpu_doctor.fleet.labels import unfolded
 from tfgpu_doctor.fleet.reading import read_fleet
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.fleet.results import Gathered
-from tfgpu_doctor.records.report import MatrixInfo
 
 KIND = making.TYPES[2]
 NODES = ("gpu-1", "gpu-2", "gpu-3")
@@ -47,7 +47,7 @@ def names(found: Gathered) -> list[str]:
 
 
 def judged(found: Gathered) -> Fleet:
-    return judge_fleet(found, MatrixInfo(revision="test"), "2026-11-23T12:00:00Z")
+    return judge_fleet(found, MATRIX, "2026-11-23T12:00:00Z")
 
 
 @pytest.mark.parametrize("indent", [2, None], ids=["indented", "on a line"])

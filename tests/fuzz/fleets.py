@@ -12,13 +12,13 @@ import msgspec
 from tests.fleet import making, wrapped
 from tests.fuzz import samples
 from tests.fuzz.calls import NOW, smoke
+from tests.healthy import MATRIX
 from tfgpu_doctor.fleet import baseline
 from tfgpu_doctor.fleet.baseline import Baseline
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import exit_code, judge_fleet
 from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.records import Fleet
-from tfgpu_doctor.records.report import MatrixInfo
 
 WISHES = parse("gpus=1,driver>=570,memory=24GB,numpy<3,cudnn=9,kernel!=4,host-memory>=1GB,mig=off,container!=docker")
 
@@ -74,7 +74,7 @@ def judged(data: bytes) -> None:
     gathering.take_file(data, "mutated.json")
     found = gathering.gathered()
     for known, wishes in ((None, ()), (_expected(), WISHES)):
-        fleet = judge_fleet(found, MatrixInfo(revision="test"), NOW, baseline=known, expectations=wishes)
+        fleet = judge_fleet(found, MATRIX, NOW, baseline=known, expectations=wishes)
         assert msgspec.json.decode(msgspec.json.encode(fleet), type=Fleet) == fleet, "JSON and back is the identity"
         assert exit_code(fleet, "warning") in (0, 1, 3)
         names = {node.name for node in fleet.nodes}
@@ -88,7 +88,7 @@ def gathered(data: bytes) -> None:
     """A log, alone."""
     gathering = Gathering()
     gathering.take_file(data, "log.txt")
-    judge_fleet(gathering.gathered(), MatrixInfo(revision="test"), NOW)
+    judge_fleet(gathering.gathered(), MATRIX, NOW)
 
 
 def against(data: bytes) -> None:
@@ -96,4 +96,4 @@ def against(data: bytes) -> None:
     known = baseline.load(data, "baseline.json")
     gathering = Gathering()
     gathering.take_lines(iter(healthy()), "healthy.jsonl", b"")
-    judge_fleet(gathering.gathered(), MatrixInfo(revision="test"), NOW, baseline=known)
+    judge_fleet(gathering.gathered(), MATRIX, NOW, baseline=known)

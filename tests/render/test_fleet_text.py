@@ -36,7 +36,7 @@ def judged(seed: int, nodes: int, oddities: int, *more: bytes, expect: str = "")
     gathering = Gathering()
     gathering.take_file(b"\n".join((*fleet(seed, nodes, oddities).lines, *more)), "fleet.jsonl")
     wishes = parse(expect) if expect else ()
-    return judge_fleet(gathering.gathered(), MATRIX.info, NOW, expectations=wishes)
+    return judge_fleet(gathering.gathered(), MATRIX, NOW, expectations=wishes)
 
 
 SILENT = b'{"schema": "tfgpu.node/1", "node": "gpu-00099", "failure": "did not answer within 120 s"}'
@@ -178,6 +178,6 @@ def test_versions_of_four_numbers_are_no_addresses() -> None:
     ]
     gathering = Gathering()
     gathering.take_file(b"\n".join(lines), "fleet.jsonl")
-    hidden = redact(judge_fleet(gathering.gathered(), MATRIX.info, NOW))
+    hidden = redact(judge_fleet(gathering.gathered(), MATRIX, NOW))
     text = markdown(hidden) + html(hidden) + junit(hidden)
     assert "9.5.0.50" in text and "9.10.2.21" in text and "<address" not in text and "&lt;address" not in text

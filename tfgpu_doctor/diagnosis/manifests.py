@@ -17,6 +17,7 @@ from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.answers import Answers, settled
 from tfgpu_doctor.plan.differences import compared
+from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
@@ -107,8 +108,9 @@ def _agreeing(one: PlannedEnvironment, target: Target, matrix: Matrix) -> Iterat
         view = dataclasses.replace(planned(environment, target, matrix), differences=one.differences)
         return sorted(_findings(view, matrix), key=_rank)
 
+    facts = facts_of(one)
     for finding in together(one.environment, sorted(_findings(one, matrix), key=_rank), again):
-        yield replace(finding, fixes=tuple(_distinct(finding.fixes)))
+        yield replace(finding, fixes=admitted(_distinct(finding.fixes), facts, matrix))
 
 
 def _distinct(fixes: Iterable[Fix]) -> Iterator[Fix]:

@@ -13,14 +13,14 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.pip_answers import ended_on_macos, without_windows
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.constraints import PlanRequest
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.plan.without_cuda import on_macos
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least
+from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
@@ -73,15 +73,23 @@ def release_without_cuda(
         evidence=(found,),
         fixes=(
             *context.remedies.use_wsl(),
-            Fix(
-                text="Or stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
-                commands=(
-                    "conda create -n tf210 -c conda-forge python=3.10 cudatoolkit=11.2 cudnn=8.1.0",
-                    'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"',
-                ),
-            ),
+            *_native(context),
         ),
     )
+
+
+def _native(context: Context) -> Iterator[Fix]:
+    """The last release that uses a GPU there, where it can use this one."""
+    target = structs.replace(from_facts(context.facts, context.matrix), python="3.10")
+    row = context.matrix.tensorflow("2.10.1", "windows_amd64")
+    if row and broken_within(PlanRequest(context.matrix, target), row, frozenset({"known-issue"})) is not None:
+        yield Fix(
+            text="Or stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
+            commands=(
+                "conda create -n tf210 -c conda-forge python=3.10 cudatoolkit=11.2 cudnn=8.1.0",
+                'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"',
+            ),
+        )
 
 
 @in_manifests(WINDOWS_NATIVE)
@@ -158,7 +166,9 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
         return
     uninstall = context.remedies.pip_uninstall(release.package)
     sibling = context.matrix.tensorflow(release.version, release.platform, "tensorflow-gpu")
-    if sibling and sibling.gpu and sibling.version == release.version:
+    python = minor(value_or(context.facts.python.version, "")) or None
+    fits = sibling and python in (None, *sibling.python) and context.remedies.can_use(sibling)
+    if sibling and fits and not context.remedies.image and sibling.gpu and sibling.version == release.version:
         needs = f"it needs CUDA {sibling.cuda} and cuDNN {sibling.cudnn}"
         install = context.remedies.pip_install(f"{sibling.package}=={sibling.version}")
         text = f"Install the GPU build of this release, {sibling.package}; {needs}"
@@ -264,7 +274,7 @@ def _mac_fixes(context: Context) -> Iterator[Fix]:
             yield Fix(
                 text=f"On Apple silicon, in an environment of its own: {option.title}", commands=option.commands["pip"]
             )
-    yield Fix(text="Or use the CPU: TensorFlow works there as it is installed")
+    yield Fix(text="Use the CPU: TensorFlow works there as it is installed")
     yield Fix(text="For CUDA, use a machine with an NVIDIA GPU and Linux")
 
 

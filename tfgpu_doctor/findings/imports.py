@@ -108,8 +108,8 @@ def illegal_instruction_message(
     fixes = _avoid_instruction(context)
     if arm64 or any("hardware instruction" in message.text for message in seen):
         newest = context.matrix.stable(platform="macos_arm64")[0]
-        install = f"python3 -m pip install tensorflow=={newest.version}"
-        native = ("python3 -c 'import platform; print(platform.machine())'", install)
+        install = context.remedies.new_environment(newest.python[-1], f"tensorflow=={newest.version}")
+        native = ("python3 -c 'import platform; print(platform.machine())'", *install)
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
         fixes = (Fix(text=text, commands=native), *fixes)
     if messages.has("another-program") and not messages.has("cpu-instructions-missing", "emulated"):
@@ -265,6 +265,8 @@ _CAUSES = (
 
 def _clean_environment(context: Context) -> tuple[Fix, ...]:
     python = "~/tf-clean/bin/python"
+    if not context.remedies.tensorflow:
+        return context.remedies.reinstall_best("it has wheels for that Python")
     return (
         Fix(
             text="Install it in a new environment, and diagnose that one",

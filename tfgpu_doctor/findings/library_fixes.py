@@ -31,7 +31,7 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     source = "conda" if context.remedies.os == "windows" else "pip"
     remedies, why = context.remedies, f"it installs its CUDA libraries from {source}"
     release: Release | None = value_or(fetch("gpu_release", context), None)
-    if release is None:
+    if release is None or remedies.image:
         return remedies.reinstall_best(why)
     kept = remedies.kept_release()
     own = Fix(

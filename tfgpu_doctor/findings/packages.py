@@ -38,9 +38,11 @@ def _another_python(context: Context) -> tuple[Fix, ...]:
         return fixes
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
     rows = context.matrix.stable(platform=platform, package="tensorflow")
-    python = rows[0].python[-1] if rows else "3.13"
+    if not rows:
+        return ()
+    python, wanted = rows[0].python[-1], context.remedies.tensorflow or (f"tensorflow=={rows[0].version}",)
     text = f"Create an environment with Python {python}, and install TensorFlow there"
-    return (Fix(text=text, commands=context.remedies.new_environment(python, *context.remedies.tensorflow)),)
+    return (Fix(text=text, commands=context.remedies.new_environment(python, *wanted)),)
 
 
 PYTHON_UNSUPPORTED = finding(
@@ -190,6 +192,8 @@ def _pip_python(
 
 
 def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
+    if not context.remedies.can_use(row):
+        return ()
     commands = context.remedies.new_environment(row.python[-1], *context.remedies.installation(row).requirements)
     return (Fix(text=f"Create an environment with Python {row.python[-1]} for it", commands=commands),)
 

@@ -256,4 +256,5 @@ def _fixes(ways: tuple[Option, ...]) -> Iterator[Fix]:
         yield from option.first
         missing = [one for one in option.missing if one.text.startswith(f"{tool} is missing")]
         yield from (Fix(f"Install {tool}, if it is missing", one.commands) for one in missing)
-        yield Fix(f"{'Or install' if number else 'Install'} {option.title}", commands)
+        way = "use" if option.kind == "container" else "install"
+        yield Fix(f"{'Or ' + way if number else way.title()} {option.title}", commands)

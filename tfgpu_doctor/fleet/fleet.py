@@ -1,7 +1,7 @@
 """Distilled results → the fleet: its picture, its groups, its verdict. Pure.
 
 gathered = read_fleet(["reports/"])
-fleet = judge_fleet(gathered, matrix_info, now(), baseline=None, expectations=parse("gpus=8"))
+fleet = judge_fleet(gathered, matrix, now(), baseline=None, expectations=parse("gpus=8"))
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tfgpu_doctor.fleet.records import SCHEMA, Fleet, Group, Verdict
 from tfgpu_doctor.fleet.results import Gathered
 from tfgpu_doctor.fleet.siblings import siblings
 from tfgpu_doctor.fleet.speeds import slow, without_speed
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.report import (
     EXIT_OK,
     EXIT_PROBLEM,
     EXIT_UNKNOWN,
     FailOn,
-    MatrixInfo,
     Severity,
     Tool,
     failing,
@@ -36,7 +36,7 @@ MADS = 5.0
 
 def judge_fleet(
     gathered: Gathered,
-    matrix_info: MatrixInfo,
+    matrix: Matrix,
     created: str,
     *,
     baseline: Baseline | None = None,
@@ -47,7 +47,7 @@ def judge_fleet(
 
     Args:
         gathered: what `read_fleet` read.
-        matrix_info: the matrix that this version has; the reports were judged by that of their own.
+        matrix: that this version has, which repairs are held against; the reports were judged by that of their own.
         created: the time, as reports have it.
         baseline: what to compare with instead of the many.
         expectations: what must hold on every node.
@@ -59,11 +59,11 @@ def judge_fleet(
         *_differences(answered, baseline, mads),
         *(one for wish in expectations for one in unmet(wish, answered)),
     ]
-    grouped = groups(found, differences)
+    grouped = groups(found, differences, matrix)
     return Fleet(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
-        matrix=matrix_info,
+        matrix=matrix.info,
         created=created,
         verdict=_verdict(grouped, found, readable=not gathered.unreadable),
         results=sum(one.kind is not None for one in gathered.results),

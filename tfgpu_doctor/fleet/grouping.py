@@ -13,11 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tfgpu_doctor.fleet.differences import Difference, rank
+from tfgpu_doctor.fleet.known import facts_of
 from tfgpu_doctor.fleet.nodes import Machine
 from tfgpu_doctor.fleet.records import Group, Kind, Member
 from tfgpu_doctor.fleet.repairs import repair
 from tfgpu_doctor.fleet.results import Found
 from tfgpu_doctor.fleet.values import label
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.units import count
 
@@ -47,6 +50,7 @@ class _Cause:
     act: str
     observed: bool
     explains: tuple[str, ...] = ()
+    repaired: Machine | None = None  # that the repair is of; None: the first of its nodes
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -54,13 +58,13 @@ class _Cause:
         return frozenset(machine.name for machine, _ in self.members)
 
 
-def groups(machines: Iterable[Machine], differences: Iterable[Difference]) -> tuple[Group, ...]:
-    """All groups, the worst first."""
+def groups(machines: Iterable[Machine], differences: Iterable[Difference], matrix: Matrix) -> tuple[Group, ...]:
+    """All groups, the worst first, with repairs that nothing which is known of the node speaks against."""
     every = tuple(machines)
     causes = [*_findings(every), *_no_answer(every), *map(_of_difference, _together(differences))]
     order = {machine.name: number for number, machine in enumerate(every)}
     arranged = sorted(_explained(causes), key=_badness)
-    return tuple(_group(one, order) for one in arranged)
+    return tuple(_group(one, order, matrix) for one in arranged)
 
 
 def _together(differences: Iterable[Difference]) -> Iterator[Difference]:
@@ -127,6 +131,7 @@ def _findings(machines: tuple[Machine, ...]) -> Iterator[_Cause]:
             fixes=fixes,
             act=identity.partition(".")[0],
             observed=False,
+            repaired=next(machine for machine, one in several if one.fixes == fixes),
         )
 
 
@@ -229,7 +234,7 @@ _LEADS_WORST: dict[Kind, int] = {
 }
 
 
-def _group(one: _Cause, order: dict[str, int]) -> Group:
+def _group(one: _Cause, order: dict[str, int], matrix: Matrix) -> Group:
     members = sorted(one.members, key=lambda member: order[member[0].name])
     return Group(
         id=one.id,
@@ -241,6 +246,6 @@ def _group(one: _Cause, order: dict[str, int]) -> Group:
         source=one.source,
         cause=one.cause,
         nodes=tuple(Member(node=machine.name, found=found) for machine, found in members),
-        fixes=one.fixes,
+        fixes=admitted(one.fixes, facts_of(one.repaired or one.members[0][0]), matrix),
         explains=one.explains,
     )

@@ -66,7 +66,7 @@ def _software(one: Difference, operator: str, value: str) -> tuple[Fix, ...]:
         return _package_of(one, _specifier(operator, value))
     if one.id == "tensorflow.version" and _VERSION.fullmatch(value):
         command = f"tfgpu plan --tensorflow {shlex.quote(_specifier(operator, value))}"
-        return (Fix(text="Install such a TensorFlow; this shows the commands for the node", commands=(command,)),)
+        return (Fix(text="Show the commands that install such a TensorFlow on the node", commands=(command,)),)
     if one.id == "driver.version" and operator in ("=", ">="):
         return _driver(replace(one, expected=value))
     return ()

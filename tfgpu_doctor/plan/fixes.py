@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives
-from tfgpu_doctor.plan.constraints import PlanRequest, best_release, candidates, nearest_release
-from tfgpu_doctor.plan.gate import admitted
+from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, nearest_release
+from tfgpu_doctor.plan.gate import Situation, admitted, tensorflow_image
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.plan.startup_lines import lasting
@@ -51,6 +52,11 @@ class Fixes:
         os = value_or(self.facts.host.os, "linux")
         in_image = os == "windows" and value_or(self.facts.python.wheel_platform, "").startswith("linux")
         return "linux" if in_image else os
+
+    @property
+    def image(self) -> str | None:
+        """The image that TensorFlow is part of: no package manager repairs it."""
+        return tensorflow_image(self.facts)
 
     def quote(self, word: str) -> str:
         """Quote one word for the user's shell."""
@@ -101,8 +107,11 @@ class Fixes:
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.
 
-        A system Python that its distribution manages (PEP 668) gets a virtual environment instead.
+        A system Python that its distribution manages (PEP 668) gets a virtual environment instead. Nothing to install
+        needs no command.
         """
+        if all(one.startswith("-") for one in requirements):
+            return ()
         packages = " ".join(self.quote(requirement) for requirement in requirements)
         env = self.facts.python
         if python is None and value_or(env.externally_managed, False):
@@ -148,7 +157,7 @@ class Fixes:
             version: what was asked for, where nothing is installed.
         """
         wanted = version or self._installed_version()
-        if wanted is None:
+        if wanted is None or self.image:
             return None
         if wanted not in self._found:
             self._found[wanted] = nearest_release(self.facts, self.matrix, wanted)
@@ -168,14 +177,16 @@ class Fixes:
 
     @property
     def tensorflow(self) -> tuple[str, ...]:
-        """What pip of this Python is asked for to get one release: never TensorFlow of any version."""
+        """What pip of this Python is asked for to get one release, never of any version; empty where none fits."""
         target = from_facts(self.facts, self.matrix)
         row = self.release
         if row and target.python in (None, *row.python):
             return self.installation(row).requirements
         rows = [one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow"]
-        newest = next((one for one in rows if target.python in (None, *one.python)), rows[0])
-        return (f"tensorflow=={self._installed_version() or newest.version}",)
+        fitting = (one for one in rows if target.python in (None, *one.python) and self.can_use(one))
+        newest = next(fitting, None)
+        version = self._installed_version() or (newest.version if newest else None)
+        return (f"tensorflow=={version}",) if version else ()
 
     @property
     def in_wsl(self) -> Fixes:
@@ -238,6 +249,8 @@ class Fixes:
     def _best_release(self, this_python: bool = True, own_cuda: bool = True) -> Release | None:
         """Looked for once: going through all releases takes some milliseconds, and several rules ask."""
         key = (this_python, own_cuda)
+        if self.image:
+            return None
         if key not in self._found:
             self._found[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
         return self._found[key]
@@ -247,6 +260,8 @@ class Fixes:
 
         CUDA 9.1 and older is in NVIDIA's archive alone, and the sentence says so.
         """
+        if self.image or not self.can_use(row):
+            return
         installation = self.installation(row)
         libraries = f"CUDA {row.cuda}" + (f" and cuDNN {row.cudnn}" if row.cudnn else "")
         by_hand = f"; {libraries} must come from {CUDA_ARCHIVE}" if installation.cuda_by_hand else ""
@@ -255,11 +270,21 @@ class Fixes:
             whole = f"{text}{own}{': ' if why else ''}{why}{by_hand}"
             yield Fix(text=whole, commands=commands.get("conda") or next(iter(commands.values())))
 
+    def can_use(self, row: Release) -> bool:
+        """Whether a release can use the GPU here; the one that is there may wait for a driver, not for kernels."""
+        if not row.gpu:
+            return True
+        target = structs.replace(from_facts(self.facts, self.matrix), python=None)
+        later = {"known-issue", "python"} | ({"driver"} if row.version == self._installed_version() else set())
+        return broken_within(PlanRequest(self.matrix, target), row, frozenset(later)) is not None
+
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
         found = alternatives(PlanRequest(self.matrix, from_facts(self.facts, self.matrix)))
         return tuple(
-            Fix(text=f"{option.title}: {why}", commands=next(iter(option.commands.values()))) for option in found
+            Fix(text=f"{option.title}: {why}", commands=next(iter(option.commands.values())))
+            for option in found
+            if not self.image or (option.kind == "container" and self.image not in option.title)
         )
 
     def new_environment(self, python: str, *requirements: str) -> tuple[str, ...]:
@@ -281,21 +306,31 @@ class Fixes:
         Sources: Ubuntu Server guide "NVIDIA drivers installation"; Debian wiki NvidiaGraphicsDrivers; RPM Fusion
         Howto/NVIDIA; Arch wiki NVIDIA; NVIDIA CUDA on WSL user guide ("do not install any Linux display driver").
         """
-        need = f" {minimum} or newer" if minimum else ""
+        need = self._driver_needed(minimum)
+        have = from_facts(self.facts, self.matrix).driver
+        what = f"NVIDIA driver {need} or newer" if need else "a newer NVIDIA driver" if have else "the NVIDIA driver"
         if self.os == "wsl2":
             return Fix(
-                text=f"Install NVIDIA driver{need} in Windows (not inside WSL), then restart WSL",
+                text=f"Install {what} in Windows (not inside WSL), then restart WSL",
                 commands=("wsl.exe --shutdown",),
             )
         if self.os == "windows":
-            return Fix(text=f"Install NVIDIA driver{need} from {NVIDIA_DRIVERS} and restart Windows")
+            return Fix(text=f"Install {what} from {NVIDIA_DRIVERS} and restart Windows")
         if value_or(self.facts.host.container, "none") != "none":
-            return Fix(text=f"Install NVIDIA driver{need} and restart (on the host, not in this container)")
+            return Fix(text=f"Install {what} and restart (on the host, not in this container)")
         commands = _driver_commands(value_or(self.facts.host.distribution_id, ""))
         if commands is None:
-            return Fix(text=f"Install NVIDIA driver{need} with your distribution's package, or from {NVIDIA_DRIVERS}")
-        check = f" (check that it is{need}: nvidia-smi)" if minimum else ""
+            return Fix(text=f"Install {what} with your distribution's package, or from {NVIDIA_DRIVERS}")
+        check = f" (check that it is {need} or newer: nvidia-smi)" if need else ""
         return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
+
+    def _driver_needed(self, minimum: str | None) -> str | None:
+        """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
+        situation = Situation(self.facts, self.matrix)
+        if situation.image:
+            minimum = situation.container.min_driver if situation.container else None
+        have = situation.target.driver
+        return None if minimum and have and driver_reaches(have, minimum) else minimum
 
 
 def _driver_commands(distribution: str) -> tuple[str, ...] | None:

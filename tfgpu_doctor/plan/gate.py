@@ -15,6 +15,7 @@ from functools import cached_property
 
 from msgspec import structs
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -25,16 +26,18 @@ from tfgpu_doctor.plan.target import Target, from_facts
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import at_least
+from tfgpu_doctor.records.versions import at_least, major
 
 _PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
+_AFTER_A_DRIVER = re.compile(r"\bafter a driver update to (?P<driver>\d{3}(?:\.\d+)*)")
 _RELEASE = re.compile(r"^(?:Or )?(?:[Ii]nstall|[Kk]eep) (?:TensorFlow )?(?P<release>\d+\.\d+\.\d+\S*?)[,:]?(?= |$)")
 _WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
 _BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|-cu1\d\b|=cuda\d|docker run|/cuda")
 _OF_CMD = re.compile(r'^set "|^setx? \w+=|%\w+%|^cmd /c')
 _INSTALLS = re.compile(r"\b(?:pip|conda|mamba|micromamba|uv) (?:un)?(?:install|create|remove)\b|\buv (?:pip|venv)\b")
+_KEY = re.compile(r'([\w.-]+) = "(.+)"')  # of TOML: a requirement of Poetry or of a Pipfile
 _FROM_SCRATCH = re.compile(r"\bvenv\b|conda create|--force-reinstall|--upgrade")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
 _OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
@@ -71,7 +74,7 @@ class Situation:
     @property
     def release(self) -> str | None:
         """The TensorFlow that is there, as far as it is known for sure."""
-        return value_or(self.facts.tensorflow.version, None)
+        return value_or(self.facts.tensorflow.version, None) or self.has("tensorflow")
 
 
 def tensorflow_image(facts: Facts) -> str | None:
@@ -87,20 +90,27 @@ def tensorflow_image(facts: Facts) -> str | None:
 
 @dataclass(frozen=True)
 class Repair:
-    """A fix, and what its commands would install."""
+    """A fix, and what its commands and its edits of files would install."""
 
     fix: Fix
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
         """What pip is asked for."""
-        return tuple(one for command in self.fix.commands for one in _requirements(command))
+        written = (_written(edit.new) for edit in self.fix.edits)
+        return (*(one for command in self.fix.commands for one in _requirements(command)), *filter(None, written))
 
     @property
     def python(self) -> str | None:
         """The Python of the environment that the commands make."""
         found = (_PYTHON.search(command) for command in self.fix.commands)
         return next((one["python"] for one in found if one), None)
+
+    @property
+    def changes_python(self) -> bool:
+        """Whether an edit writes another one, or an image that may have another one."""
+        changed = (_written(edit.old) for edit in self.fix.edits if not edit.beside)
+        return any(one is None or one.name == "python" for one in changed)
 
     @property
     def makes_environment(self) -> bool:
@@ -131,11 +141,19 @@ def _requirements(command: str) -> Iterator[Requirement]:
         return
     if "install" not in words or not any("pip" in word or word == "uv" for word in words):
         return
-    for word in words[words.index("install") + 1 :]:
-        try:
-            yield Requirement(word)
-        except ValueError:
-            continue
+    yield from filter(None, map(_requirement, words[words.index("install") + 1 :]))
+
+
+def _written(line: str) -> Requirement | None:
+    """The requirement that a file has; None: a Python, an image, or a form of conda."""
+    return _requirement(_KEY.sub(r"\1\2", line)) if line[:1].isalpha() else None
+
+
+def _requirement(word: str) -> Requirement | None:
+    try:
+        return Requirement(word)
+    except ValueError:
+        return None
 
 
 # ------------------------------------------------------------------------------------------------ reasons to refuse
@@ -151,7 +169,10 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
     target = situation.target
     if repair.in_wsl:
         target = structs.replace(target, os="wsl2", python=None)
-    request = PlanRequest(situation.matrix, structs.replace(target, python=repair.python or target.python))
+    if after := _AFTER_A_DRIVER.search(repair.fix.text):
+        target = structs.replace(target, driver=after["driver"])
+    python = repair.python or (None if repair.changes_python else target.python)
+    request = PlanRequest(situation.matrix, structs.replace(target, python=python))
     others = (row for row in repair.releases(situation) if row.version != situation.release)
     return any(CONSTRAINTS[name](request, row) for row in others for name in _OF_A_RELEASE if _asks(name, row))
 
@@ -162,12 +183,18 @@ def _asks(name: str, row: Release) -> bool:
 
 
 def installs_older_cuda(repair: Repair, situation: Situation) -> bool:
-    """A CUDA that is older than the architecture of the GPU: 11.8 for Blackwell."""
-    first = {row.compute_capability: row.min_cuda for row in situation.matrix.data.architectures}
-    wanted = [cuda for one in situation.target.capabilities if (cuda := first.get(one))]
+    """A CUDA that is older than the architecture of the GPU: 11.8 for Blackwell; 8.9 runs what is built for 8.0."""
+    wanted = [cuda for one in situation.target.capabilities if (cuda := _first_cuda(one, situation.matrix))]
     named = [found["cuda"] for found in _WITH_CUDA.finditer(repair.fix.text)]
     named += re.findall(r"cudatoolkit=(\d+\.\d+)", " ".join(repair.fix.commands))
     return any(at_least(have, need) is False for have in named if "." in have for need in wanted)
+
+
+def _first_cuda(card: str, matrix: Matrix) -> str | None:
+    """The oldest CUDA that compiles for a GPU or, which it runs as well, for an older one of its major capability."""
+    rows = [row for row in matrix.data.architectures if major(row.compute_capability) == major(card)]
+    able = [row.min_cuda for row in rows if row.min_cuda and at_least(card, row.compute_capability)]
+    return min(able, key=Version, default=None)
 
 
 def changes_an_image(repair: Repair, situation: Situation) -> bool:
@@ -181,9 +208,11 @@ def changes_an_image(repair: Repair, situation: Situation) -> bool:
 
 
 def is_there(repair: Repair, situation: Situation) -> bool:
-    """The image that is used, a driver that is as new, or packages that are installed in such versions."""
+    """The image that is used, what a file has, a driver that is as new, or packages in such versions."""
     commands = " ".join(repair.fix.commands)
-    if situation.image and situation.image in commands.split():
+    if situation.image and situation.image in commands.split() and "--gpus" not in repair.fix.text:
+        return True
+    if any(edit.new == edit.old and not edit.beside for edit in repair.fix.edits):
         return True
     driver, have = _DRIVER.search(repair.fix.text), situation.target.driver
     if driver and have and driver_reaches(have, driver["driver"]):

@@ -25,12 +25,13 @@ from tfgpu_doctor.plan.constraints import (
 from tfgpu_doctor.plan.dead_ends import lifts
 from tfgpu_doctor.plan.delivered import delivered, older_than_five_years
 from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.getting_python import what_may_be_missing
 from tfgpu_doctor.plan.install_commands import Installation, list_gpus
 from tfgpu_doctor.plan.library_links import forgets_folders, repaired_by_links
 from tfgpu_doctor.plan.problems import problems
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
-from tfgpu_doctor.plan.target import Target, TargetError, as_typed, has_no_gpu
+from tfgpu_doctor.plan.target import Target, TargetError, as_typed, has_no_gpu, to_facts
 from tfgpu_doctor.plan.without_cuda import on_cpu, on_macos
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix, Tool
@@ -143,7 +144,28 @@ class Planner:
         return self.request.target
 
     def options(self) -> tuple[Option, ...]:
-        """Every way, the best first."""
+        """Every way that nothing speaks against, the best first."""
+        return tuple(one for one in map(self._admitted, self._all()) if one.commands)
+
+    def _admitted(self, option: Option) -> Option:
+        """The option with what may be advised, held against the machine as it is when its commands run."""
+        in_wsl = {"os": "wsl2", "glibc": None} if option.kind == "wsl2" else {}
+        driver = None if option.first else self.target.driver
+        then = msgspec.structs.replace(self.target, driver=driver, python=option.python, **in_wsl)
+        now, changed, matrix = to_facts(self.target), to_facts(then), self.request.matrix
+        return msgspec.structs.replace(
+            option,
+            first=admitted(option.first, now, matrix),
+            missing=admitted(option.missing, changed, matrix),
+            commands={
+                tool: fix.commands
+                for tool, commands in option.commands.items()
+                for fix in admitted((Fix(option.title, commands),), changed, matrix)
+            },
+            then=admitted(option.then, changed, matrix),
+        )
+
+    def _all(self) -> tuple[Option, ...]:
         if self.state.no_gpu:
             return tuple(on_cpu(self.request, self.state.interpreter))
         if self.target.os == "macos":

@@ -170,7 +170,7 @@ def _run(
     gathered = read_fleet(files)
     found = judge_fleet(
         gathered,
-        load_matrix(None).info,
+        load_matrix(None),
         now(),
         baseline=baseline,
         expectations=expectations,

@@ -1,0 +1,217 @@
+"""Law 11 of the design: every repair of every command has passed the gate, and no builder makes one that it refuses.
+
+What is refused is not printed, so nobody would notice that a finding has lost its repair: its builder is at fault.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+import tfgpu_doctor
+from tests.diagnosis import test_manifests as manifests
+from tests.findings import rows_over_facts
+from tests.findings import test_signs_over_messages as texts
+from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
+from tests.fleet.making import fleet
+from tests.healthy import MATRIX, healthy, spoil
+from tests.test_cases import CASES
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.fleet.expectations import parse
+from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.plan import gate
+from tfgpu_doctor.plan.ranking import machine_state, make_plan
+from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.target import describe, from_facts
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import Finding, Fix, Report, load_report
+
+PACKAGE = Path(tfgpu_doctor.__file__).parent
+H100 = Path(__file__).parent / "captures" / "h100" / "doctor"
+
+
+class Watched:
+    """What the gate was asked, and what it answered."""
+
+    def __init__(self) -> None:
+        self.passed: list[Fix] = []
+        self.refused: list[tuple[str, Fix]] = []
+
+    def note(self, fix: Fix, situation: gate.Situation) -> gate.Reason | None:
+        reason = _refused(fix, situation)
+        if reason is None:
+            self.passed += (fix, _as_first(fix))
+        else:
+            self.refused.append((reason.__name__, fix))
+        return reason
+
+    def has_passed(self, fix: Fix) -> bool:
+        """A possible cause is told without the commands of its repair."""
+        alike = (one for one in self.passed if (one.text, one.edits) == (fix.text, fix.edits))
+        return fix.decides or any(set(fix.commands) <= set(one.commands) for one in alike)
+
+
+_refused, _as_first = gate.refused, gate._as_first
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    found = Watched()
+    monkeypatch.setattr(gate, "refused", found.note)
+    return found
+
+
+def printed(document: Any) -> Iterator[Fix]:
+    """Every repair in what a command prints; the commands of a plan's options are some, too."""
+    if isinstance(document, Fix):
+        yield document
+        return
+    if isinstance(document, Option):
+        yield from (Fix(document.title, commands) for commands in document.commands.values())
+    if isinstance(document, msgspec.Struct):
+        document = [getattr(document, name) for name in document.__struct_fields__]
+    for one in document if isinstance(document, tuple | list) else ():
+        yield from printed(one)
+
+
+def doctor(changes: dict[str, Any]) -> Report:
+    return make_report(spoil(healthy(), changes), MATRIX, source="live", timings={})
+
+
+def explain(text: str) -> Report:
+    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
+    return make_report(facts, MATRIX, source="text", timings={})
+
+
+def collected(expect: str) -> Any:
+    gathering = Gathering()
+    gathering.take_file(b"\n".join(fleet(5, 60, 12).lines), "fleet.jsonl")
+    return judge_fleet(gathering.gathered(), MATRIX, "2026-11-28T00:00:00Z", expectations=parse(expect))
+
+
+def planned(facts: Facts) -> Any:
+    return make_plan(MATRIX, from_facts(facts, MATRIX), state=machine_state(facts, MATRIX))
+
+
+# smoke, compare and install --repair print what stands in a report of the doctor
+COMMANDS: dict[str, Callable[[], Any]] = {
+    "doctor": lambda: doctor(SAME["cuda.missing"][0]),
+    "explain": lambda: explain(next(iter(ADVISED))),
+    "explain, nothing certain": lambda: explain("TensorFlow 2.19.0 does not use my GPU"),
+    "check": lambda: manifests.judged(manifests.made("tensorflow-gpu==2.9.3", "numpy", base=manifests.CUDA_12)),
+    "plan": lambda: planned(spoil(healthy(), RTX_5090)),
+    "plan on Windows": lambda: make_plan(MATRIX, describe(MATRIX, gpu=("RTX 4070",), driver="560", os="windows")),
+    "fleet": lambda: collected("driver>=590,numpy<2,tensorflow=2.20"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_printed_has_passed(command: str, watched: Watched) -> None:
+    found = [*printed(COMMANDS[command]())]
+    assert found
+    assert [one for one in found if not watched.has_passed(one)] == []
+
+
+def test_nobody_else_makes_repairs() -> None:
+    """Whoever makes one is judged above, by a command that prints it."""
+    makers = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Fix"
+    }
+    others = {one for one in makers if not one.startswith(("findings/", "plan/"))}
+    assert others == {"diagnosis/engine.py", "diagnosis/together.py", "fleet/grouping.py", "fleet/repairs.py"}
+
+
+# ------------------------------------------------------------------------------------------------ what builders make
+
+Judge = Callable[[], Any]
+
+
+def machines() -> Iterator[tuple[str, Judge]]:
+    for table in (rows_over_facts.FIRES, rows_over_facts.PASSES):
+        for finding, rows in table.items():
+            for name, changes in rows:
+                yield f"{finding}: {name}", lambda changes=changes: doctor(changes)  # type: ignore[misc]
+                yield f"plan for {finding}: {name}", lambda changes=changes: planned(spoil(healthy(), changes))  # type: ignore[misc]
+    for finding, (changes, _) in SAME.items():
+        yield finding, lambda changes=changes: doctor(changes)  # type: ignore[misc]
+
+
+def saved_reports() -> Iterator[tuple[str, Judge]]:
+    for path in sorted(H100.glob("*.json")):
+        report = load_report(path.read_bytes(), path.name)
+        yield path.name, lambda report=report: make_report(report.facts, MATRIX, source="report", timings={})  # type: ignore[misc]
+        yield f"plan for {path.name}", lambda report=report: planned(report.facts)  # type: ignore[misc]
+
+
+def files() -> Iterator[tuple[str, Judge]]:
+    for finding, _, environment, target in manifests.FIRES:
+        yield f"{finding}: {environment.label}", lambda one=environment, target=target: manifests.judged(one, **target)  # type: ignore[misc]
+
+
+def short_texts() -> Iterator[tuple[str, Judge]]:
+    rows = [text for table in (texts.FIRES, texts.LOOK_ALIKES) for *_, text in texts.rows(table)]
+    for text in (*ADVISED, *FIRST, *(text for _, text in SAME.values()), *rows):
+        yield text[:200], lambda text=text: explain(text)  # type: ignore[misc]
+
+
+def cases() -> Iterator[tuple[str, Judge]]:
+    collections = sorted(CASES[0].parent.glob("*.jsonl"))
+    for path in CASES:
+        yield (
+            path.stem,
+            lambda path=path: explain(yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)["text"]),
+        )  # type: ignore[misc]
+    for path in collections:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            yield f"{path.name}:{number}", lambda line=line: explain(json.loads(line)["text"])  # type: ignore[misc]
+
+
+# of each, the share that is judged every day
+TABLES: dict[str, tuple[Callable[[], Iterator[tuple[str, Judge]]], int]] = {
+    "machines": (machines, 4),
+    "saved reports": (saved_reports, 1),
+    "files": (files, 1),
+    "short texts": (short_texts, 10),
+    "cases": (cases, 250),
+}
+
+
+# what repairs any environment, a package beside TensorFlow, say, is made without asking whether this one is an image
+LEFT_TO_THE_GATE = {"changes_an_image"}
+
+
+def refusals(rows: Iterable[tuple[str, Judge]], watched: Watched) -> list[tuple[str, str, str]]:
+    found = []
+    for name, judge in rows:
+        findings: tuple[Finding, ...] = getattr(judge(), "findings", ())
+        found += [(name, reason, fix.text) for reason, fix in watched.refused if reason not in LEFT_TO_THE_GATE]
+        first = [one.fixes[0].text for one in findings if one.fixes]
+        found += [(name, "is an alternative to nothing", text) for text in first if text.startswith("Or ")]
+        watched.refused.clear()
+        watched.passed.clear()
+    return found
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_repair_is_refused(table: str, watched: Watched) -> None:
+    rows, share = TABLES[table]
+    assert refusals([*rows()][::share], watched) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("table", TABLES)
+def test_no_repair_is_refused_in_any_row(table: str, watched: Watched) -> None:
+    assert refusals(TABLES[table][0](), watched) == []
