@@ -63,7 +63,7 @@ ADVISED: dict[str, tuple[str, str]] = {
         for card in ("RTX 5090D", "my 5090 D", "RTX 5070Ti")
     },
     # an image is the build
-    f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}": ("export CUDA_CACHE_MAXSIZE", "25.02"),
+    f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}": ("", "25.02"),
     "docker run --gpus=1 nvcr.io/nvidia/tritonserver:20.10-py3\nDriver Version: 440.33.01\n"
     "CUDA driver version is insufficient for CUDA runtime version": ("", "410.48"),
     f"Windows 11, Docker Desktop: docker run --gpus all tensorflow/tensorflow:2.19.0-gpu\nRTX 5090\n{INVALID}": (

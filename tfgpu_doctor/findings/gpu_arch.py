@@ -176,6 +176,7 @@ def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Probl
 
 
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
+_REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driver compiled nothing to keep
 
 
 @ARCH_TOO_OLD.sign
@@ -215,7 +216,9 @@ _KEEP_CACHE = Fix(
 def _newer_release(context: Context) -> tuple[Fix, ...]:
     """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
     is_known = from_facts(context.facts, context.matrix).gpus
-    return (*(_other_release(context, "it has kernels for this GPU") if is_known else (_WHICH_BUILD,)), _KEEP_CACHE)
+    is_refused = any(one.kind in _REFUSED for one in value_or(context.facts.messages, ()))
+    build = _other_release(context, "it has kernels for this GPU") if is_known else (_WHICH_BUILD,)
+    return build if is_refused else (*build, _KEEP_CACHE)
 
 
 ARCH_TOO_NEW = finding(
