@@ -63,7 +63,8 @@ ADVISED: dict[str, tuple[str, str]] = {
         for card in ("RTX 5090D", "my 5090 D", "RTX 5070Ti")
     },
     # an image is the build
-    f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}": ("", "25.02"),
+    # it has kernels for this GPU: what rejects its PTX is a driver that is older than the image needs
+    f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}": ("", "CUDA_CACHE"),
     "docker run --gpus=1 nvcr.io/nvidia/tritonserver:20.10-py3\nDriver Version: 440.33.01\n"
     "CUDA driver version is insufficient for CUDA runtime version": ("", "410.48"),
     f"Windows 11, Docker Desktop: docker run --gpus all tensorflow/tensorflow:2.19.0-gpu\nRTX 5090\n{INVALID}": (
@@ -142,3 +143,17 @@ def test_without_a_gpu_the_doctor_advises_what_plan_does() -> None:
     plan = make_plan(MATRIX, describe(MATRIX, python="3.12"), state=MachineState(no_gpu=True))
     (commands,) = (one.fixes[0].commands for one in found if one.id == "tf.not-installed")
     assert commands == (f"/env/bin/python -m pip install tensorflow=={plan.options[0].tensorflow}",)
+
+
+def test_an_image_with_kernels_for_the_gpu_needs_its_driver() -> None:
+    (fix,) = fixes(f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}")
+    assert fix.text.startswith("Install NVIDIA driver 570 or newer")
+
+
+OFFERED = "ERROR: Could not find a version that satisfies the requirement tensorflow-gpu==2.8 (from versions: {})"
+
+
+@pytest.mark.parametrize("versions", ["2.12.0", "1.14.0rc0, 2.8.0, 2.8.4, 2.9.0, 2.12.0"])
+def test_a_release_that_pip_does_not_find_is_kept_under_the_name_tensorflow(versions: str) -> None:
+    commands = fixes(f"pip install tensorflow-gpu==2.8\n{OFFERED.format(versions)}")[0].commands
+    assert any(" tensorflow==2.8" in one and "nvidia-cudnn-cu11" in one for one in commands), commands

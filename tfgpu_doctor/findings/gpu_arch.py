@@ -14,10 +14,11 @@ from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, conda_builds, in_
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.no_kernels import TOO_NEW, of_program, undecided
 from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, driver_reaches, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.plan.file_edits import write, write_beside
+from tfgpu_doctor.plan.gate import Situation
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
 from tfgpu_doctor.plan.target import TargetGpu, from_facts
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
@@ -215,10 +216,18 @@ _KEEP_CACHE = Fix(
 
 def _newer_release(context: Context) -> tuple[Fix, ...]:
     """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
-    is_known = from_facts(context.facts, context.matrix).gpus
+    target = from_facts(context.facts, context.matrix)
     is_refused = any(one.kind in _REFUSED for one in value_or(context.facts.messages, ()))
-    build = _other_release(context, "it has kernels for this GPU") if is_known else (_WHICH_BUILD,)
-    return build if is_refused else (*build, _KEEP_CACHE)
+    kept = () if is_refused else (_KEEP_CACHE,)
+    if not target.gpus:
+        return (_WHICH_BUILD, *kept)
+    others = _other_release(context, "it has kernels for this GPU")
+    image = Situation(context.facts, context.matrix).container
+    if image is None or others:
+        return (*others, *kept)
+    # the image has them: what remains is a driver that is older than the image needs
+    enough = target.driver is not None and driver_reaches(target.driver, image.min_driver)
+    return () if enough else (context.remedies.install_driver(),)
 
 
 ARCH_TOO_NEW = finding(

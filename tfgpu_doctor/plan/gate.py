@@ -209,18 +209,20 @@ def changes_an_image(repair: Repair, situation: Situation) -> bool:
 
 def is_there(repair: Repair, situation: Situation) -> bool:
     """The image that is used, what a file has, a driver that is as new, or packages in such versions."""
-    commands = " ".join(repair.fix.commands)
-    if situation.image and situation.image in commands.split() and "--gpus" not in repair.fix.text:
+    fix = repair.fix
+    if any(edit.new == edit.old and not edit.beside for edit in fix.edits):
         return True
-    if any(edit.new == edit.old and not edit.beside for edit in repair.fix.edits):
+    if situation.image and situation.image in " ".join(fix.commands).split() and "--gpus" not in fix.text:
         return True
-    driver, have = _DRIVER.search(repair.fix.text), situation.target.driver
-    if driver and have and driver_reaches(have, driver["driver"]):
-        return True
-    asked = tuple(one for one in repair.requirements if one.name not in TENSORFLOW)  # brings what it requires along
-    if not asked or repair.makes_environment or len(repair.fix.commands) > 1:
+    driver, have = _DRIVER.search(fix.text), situation.target.driver
+    return bool(driver and have and driver_reaches(have, driver["driver"])) or _is_installed(repair, situation)
+
+
+def _is_installed(repair: Repair, situation: Situation) -> bool:
+    if repair.makes_environment or len(repair.fix.commands) > 1:
         return False
-    return all(one.specifier and not one.extras and _is_met(one, situation) for one in asked)
+    asked = [one for one in repair.requirements if one.name not in TENSORFLOW]  # brings what it requires along
+    return bool(asked) and all(one.specifier and not one.extras and _is_met(one, situation) for one in asked)
 
 
 def _is_met(one: Requirement, situation: Situation) -> bool:
