@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from tfgpu_doctor.parsers.messages import template
+from tfgpu_doctor.parsers.messages.harmless import TEMPLATES as HARMLESS
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 
@@ -34,6 +36,7 @@ _CHARACTERS = 200_000  # of the text; what comes later repeats the words
 _STEM = 5  # letters of a word's beginning, which its forms share
 _WORD = re.compile(r"[a-z_][a-z_0-9.\-]*[a-z_0-9]|\d+\.\d+")
 _PART = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")  # of a name: "cudnn", "64" and "7" of cudnn64_7
+_VERSION = re.compile(r"[-*# ]{0,4}(?:TensorFlow|Python) version: ?[\d.]{1,12}", re.IGNORECASE)  # is a fact, no word
 _MOMENT = re.compile(r"0x[0-9a-f]+|\d{4}-\d\d-\d\d[ t][\d:.]+")
 SUBJECT = re.compile(
     r"tensor|keras|\btf\b|gpu|cuda|cudnn|nvidia|\b[gr]tx|glibc|\bepoch|\bbatch|\btrain(?:ing|s|ed)?\b|\boom\b"
@@ -70,12 +73,10 @@ def terms_of(text: str, kinds: Iterable[str]) -> Counter[str]:
 
 def telling(lines: Iterable[Line], messages: Collection[Message]) -> tuple[list[Line], list[str]]:
     """The lines and the kinds of messages that may tell a cause: one more harmless line changes nothing."""
-    harmless = {one.line for one in messages if one.kind == "harmless"}
-    harmless -= {one.line for one in messages if one.kind != "harmless"}
     lines = list(lines)
-    again = {one.text for one in lines if one.number in harmless}  # a repeated line is one message
+    harmless = template.numbers(lines, HARMLESS) - {one.line for one in messages if one.kind != "harmless"}
     kinds = [one.kind for one in messages if one.kind not in OF_THE_WHOLE]
-    return [one for one in lines if one.text not in again], kinds
+    return [one for one in lines if one.number not in harmless and not _VERSION.fullmatch(one.text.strip())], kinds
 
 
 def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Message]:

@@ -79,6 +79,11 @@ def read(lines: Sequence[Line], templates: Iterable[Template]) -> tuple[Message,
     return tuple(sorted(found.values(), key=lambda message: message.line))
 
 
+def numbers(lines: Sequence[Line], templates: Iterable[Template]) -> set[int]:
+    """The lines that have one of these messages, the repeated ones, too."""
+    return {line.number for line, _, _ in _matches(lines, tuple(templates))}
+
+
 def _matches(lines: Sequence[Line], templates: tuple[Template, ...]) -> Iterator[_Match]:
     """Every template in every line, and in the seam of two lines that a terminal may have broken."""
     possible = _possible([line.text for line in lines], templates)
