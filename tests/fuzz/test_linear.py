@@ -29,6 +29,7 @@ OF_OURS = ("render.html.svg.", "redact.addresses._A_VERSION_BEFORE")
 # Where an expression is put together: of what names and numbers, of what is not text from outside.
 RUN_TIME = {
     "bench.comparing.comparability",
+    "compare.causes",
     "compare.comparison",
     "findings.driver_answers",
     "findings.system_libraries",

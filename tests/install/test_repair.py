@@ -38,8 +38,12 @@ def index(tmp_path_factory: pytest.TempPathFactory, driver_lab: Lab) -> dict[str
 
 @pytest.fixture
 def make(tmp_path: Path, index: dict[str, str], driver_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Environments, in a process whose variables lead to the made-up index; what is proved is tested elsewhere."""
-    for name, value in {**index, "PATH": f"{Path(find_uv() or '.').parent}:/usr/bin:/bin"}.items():
+    """Environments, in a process whose variables lead to the made-up index; what is proved is tested elsewhere.
+
+    No driver answers, whatever this machine has: the made-up TensorFlow cannot compute on a GPU.
+    """
+    driver = driver_lab.environ(cuinit=100, nvml_init=9)
+    for name, value in {**driver, **index, "PATH": f"{Path(find_uv() or '.').parent}:/usr/bin:/bin"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(repair, "prove", lambda *_, **__: Proof(()))
 

@@ -108,6 +108,11 @@ class Machine:
         return [] if tried.returncode else [*enter, str(script)]
 
     @property
+    def has_own_cudnn(self) -> bool:
+        """Whether shells see a cuDNN of this machine, which nothing hides from them."""
+        return not self.private and bool(hide_cudnn(self.folder / "hidden"))
+
+    @property
     def private(self) -> bool:
         """Whether the driver is found without LD_LIBRARY_PATH, as on a real machine."""
         return bool(self.namespace)

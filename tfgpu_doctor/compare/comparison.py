@@ -17,7 +17,7 @@ from tfgpu_doctor.compare.differences import Difference, differences
 from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
 from tfgpu_doctor.compare.words import arrow
 from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
-from tfgpu_doctor.diagnosis.reports import works
+from tfgpu_doctor.diagnosis.reports import verdict
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import matches
@@ -33,7 +33,6 @@ from tfgpu_doctor.records.report import (
     Report,
     Tool,
     failing,
-    judge,
 )
 from tfgpu_doctor.records.units import memory_size
 
@@ -145,7 +144,7 @@ def _side(report: Report, name: str, judged: Diagnosis) -> Side:
         created=report.created,
         tool=report.tool.version,
         matrix=report.matrix.revision,
-        verdict=judge(judged.findings, works=works(report.facts)),
+        verdict=verdict(judged.findings, report.facts, report.source),
     )
 
 

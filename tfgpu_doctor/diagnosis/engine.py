@@ -198,9 +198,12 @@ def _finding(declared: Declaration, candidate: Candidate, context: Context) -> F
     fixes = problem.fixes
     if fixes is None:
         fixes = declared.fixes(context) if declared.fixes else ()
+    severity = problem.severity or declared.severity
+    if candidate.possible and severity is Severity.ERROR:
+        severity = Severity.WARNING  # what may hold is no error
     return Finding(
         id=declared.id,
-        severity=problem.severity or declared.severity,
+        severity=severity,
         root_cause=True,
         title=problem.title or declared.title,
         cause=problem.cause or declared.cause,

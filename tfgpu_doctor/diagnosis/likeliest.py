@@ -46,7 +46,7 @@ from tfgpu_doctor.records.report import Finding, Severity
 
 Open: TypeAlias = "tuple[Declaration, Candidate]"
 _AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
-_CALM = ("only-printed", "few-words", "other-framework")
+_CALM = ("only-printed", "few-words")
 _LARGEST = 1e6  # number that a report can hold there
 
 
@@ -171,7 +171,8 @@ def _is_trouble(text: Text, certain: list[Found]) -> bool:
     What programs print without a failure, a few words that ask nothing, and a text about another framework complain of
     nothing that could be found here.
     """
-    if text.shows is None and text.log.has(*_CALM):
+    calm = text.shows is None and text.log.has(*_CALM)
+    if calm or (text.seen in (None, "slow") and text.log.has("other-framework")):
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
         return True

@@ -10,7 +10,7 @@ from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Known, lists_gpu, value_or
-from tfgpu_doctor.records.report import SCHEMA, Report, Tool, judge
+from tfgpu_doctor.records.report import SCHEMA, Finding, Report, Severity, Tool, Verdict, judge
 
 
 def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
@@ -30,6 +30,13 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
     in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
     needed = [name for name in sonames if name.component not in OPTIONAL_COMPONENTS]
     return True if in_place and all(name.winner for name in needed) else None
+
+
+def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gpus: int | None = None) -> Verdict:
+    """The verdict of a report; a text that leaves causes open, and shows none, does not tell whether all is well."""
+    grave = [one for one in findings if one.severity is not Severity.NOTE]
+    only_possible = source == "text" and bool(grave) and all(one.possible for one in grave)
+    return judge(findings, works=None if only_possible else works(facts, require_gpus))
 
 
 def now() -> str:
@@ -54,7 +61,7 @@ def make_report(
         matrix=matrix.info,
         created=now(),
         source=source,
-        verdict=judge(diagnosis.findings, works=works(facts, require_gpus)),
+        verdict=verdict(diagnosis.findings, facts, source, require_gpus),
         facts=facts,
         timings=timings,
         findings=diagnosis.findings,

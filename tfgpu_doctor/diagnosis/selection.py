@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from tfgpu_doctor.diagnosis.reports import works
+from tfgpu_doctor.diagnosis.reports import verdict
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.records.fact import encode
 from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.report import Finding, Report, judge
+from tfgpu_doctor.records.report import Finding, Report
 from tfgpu_doctor.records.similar import did_you_mean
 
 
@@ -86,7 +86,7 @@ def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...]) -> Re
         report,
         findings=findings,
         undetermined=tuple(one for one in report.undetermined if is_chosen(one.id)),
-        verdict=judge(findings, works=works(report.facts)),
+        verdict=verdict(findings, report.facts, report.source),
     )
 
 

@@ -118,6 +118,7 @@ CPU_BUILD = finding(
     layer="TensorFlow",
     severity=Severity.ERROR,
     title="This TensorFlow was built for the CPU only",
+    cause="a build without CUDA does not look for a GPU, whatever driver and CUDA are installed",
     explained_by=("tf.python-unsupported", "tf.package-conflict"),
     pointless_after=("tf.windows-native", "tf.import-avx"),
     docs=GUIDE,

@@ -143,7 +143,7 @@ def _situations(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> Iterat
         yield "hangs", None if lists_none else log.first("job-hangs")
         yield "slow", slow
     yield "import", last if _import_fails(log) else None
-    yield "no GPU", (log.first("no-gpu-listed") or last) if lists_none else None
+    yield "no GPU", (log.first("no-gpu-listed") or last) if lists_none else log.first("gpu-fails-said")
     yield "slow", slow
     yield "fails", log.first("failure-said") or (last if log.complains else None)
 

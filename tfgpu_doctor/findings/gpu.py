@@ -157,7 +157,13 @@ def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | 
     )
     more = Fix(text="Let TensorFlow log more, and read the lines about libraries and cuInit", commands=(command,))
     found = evidence("no GPU", context.source("tensorflow.devices"), "at least one")
-    return Problem(evidence=(found,), fixes=(more,))
+    said = context.is_stated("tensorflow.devices")
+    return Problem(
+        title="TensorFlow uses no GPU, according to this text" if said else None,
+        cause="the text says so, and nothing in it explains it" if said else None,
+        evidence=(found,),
+        fixes=(more,),
+    )
 
 
 FEWER_THAN_REQUIRED = finding(

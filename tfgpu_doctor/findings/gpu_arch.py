@@ -177,6 +177,7 @@ def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Probl
 
 
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
+_REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driver compiled nothing to keep
 
 
 @ARCH_TOO_OLD.sign
@@ -216,12 +217,14 @@ _KEEP_CACHE = Fix(
 def _newer_release(context: Context) -> tuple[Fix, ...]:
     """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
     target = from_facts(context.facts, context.matrix)
+    is_refused = any(one.kind in _REFUSED for one in value_or(context.facts.messages, ()))
+    kept = () if is_refused else (_KEEP_CACHE,)
     if not target.gpus:
-        return (_WHICH_BUILD, _KEEP_CACHE)
+        return (_WHICH_BUILD, *kept)
     others = _other_release(context, "it has kernels for this GPU")
     image = Situation(context.facts, context.matrix).container
     if image is None or others:
-        return (*others, _KEEP_CACHE)
+        return (*others, *kept)
     # the image has them: what remains is a driver that is older than the image needs
     enough = target.driver is not None and driver_reaches(target.driver, image.min_driver)
     return () if enough else (context.remedies.install_driver(),)

@@ -7,7 +7,7 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu
+from tfgpu_doctor.records.facts import CallResult, Gpu, PciGpu, TfDevice
 from tfgpu_doctor.records.report import Fix, Severity
 
 _NVIDIA_GPU = Fix(text="Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one")
@@ -57,6 +57,7 @@ def other_graphics_message(
     pci_gpus: tuple[PciGpu, ...] | None = None,
     gpus: tuple[Gpu, ...] | None = None,
     driver_version: str | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """A text names GPUs of other vendors only, or lspci shows none of NVIDIA's."""
     reported = messages.all("no-gpu-present")
@@ -66,6 +67,9 @@ def other_graphics_message(
     found = message_evidence(*reported)
     if pci_gpus == ():
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
+    missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
+    if context.is_stated("host.pci_gpus") and not missed:  # the field of a form, and nobody misses a GPU
+        return Problem(evidence=found, severity=Severity.WARNING)
     return Problem(evidence=found, severity=_severity(messages, said=bool(reported)))
 
 

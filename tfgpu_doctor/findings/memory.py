@@ -112,7 +112,7 @@ def _not_allocated(log: MessageLog) -> list[Message]:
 
 
 def _is_on_host(message: Message) -> bool:
-    return re.search(r"device:CPU|allocator (?:mkl)?cpu|(?:gpu|cuda)_host_bfc", message.text) is not None
+    return re.search(r"device:CPU|[Aa]llocator \(?\w{0,40}cpu|(?:gpu|cuda)_host", message.text) is not None
 
 
 @OOM.sign(gates=("checks",), conclusive=False)

@@ -83,10 +83,12 @@ def input_bound(messages: MessageLog) -> Problem | None:
     feeding, low = messages.all("input-bottleneck"), messages.all("low-utilization")
     slow = (*messages.all("slow"), *_no_faster(messages))
     profiled = messages.all("input-bound-said")
-    if not profiled and not (feeding and (slow or low)) and (slow or not low):
+    nothing_idles = not profiled and not (feeding and (slow or low)) and (slow or not low)
+    if nothing_idles or messages.has("other-framework"):
         return None
+    small = _idles_for_small_work(messages) or bool(slow and _small(messages))
     return Problem(
-        possible=not profiled and (_idles_for_small_work(messages) or bool(slow and _small(messages))),
+        possible=not profiled and (small or not (feeding or messages.has("cpu-busy"))),
         evidence=message_evidence(*profiled, *slow, *low, *feeding, *messages.all("cpu-busy")),
     )
 
@@ -117,7 +119,7 @@ def small_work(messages: MessageLog) -> Problem | None:
     """The CPU is as fast, or a GPU idles, with small batches, narrow or recurrent layers."""
     slow = (*messages.all("slow"), *_no_faster(messages))
     small, idles = _small(messages), _idles_for_small_work(messages)
-    if messages.has("low-clocks") or not (slow or idles or messages.has("no-cudnn-kernel")):
+    if messages.has("low-clocks", "other-framework") or not (slow or idles or messages.has("no-cudnn-kernel")):
         return None
     if messages.has("input-bottleneck") and not small:
         return None

@@ -120,5 +120,5 @@ NCCL_SYSTEM_ERROR = Symptom(
 )
 LOW_UTILIZATION = Symptom(
     "an idle GPU waits for its input, or gets too little work at a time",
-    lambda messages: () if messages.has("slow") else messages.all("low-utilization"),
+    lambda messages: () if messages.has("slow", "other-framework") else messages.all("low-utilization"),
 )

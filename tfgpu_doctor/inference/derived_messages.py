@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from tfgpu_doctor.inference.devices import devices
+from tfgpu_doctor.inference.devices import devices, first_said
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.inference.resemblance import SUBJECT
 from tfgpu_doctor.parsers.text import prose, times, without_gpu
 from tfgpu_doctor.records import distributions
-from tfgpu_doctor.records.facts import Known, Message, lists_gpu
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Known, Message, lists_gpu
 from tfgpu_doctor.records.versions import minor, same_minor
 
 # TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
@@ -264,9 +264,11 @@ def _lists_none(text: ParsedText) -> str | None:
 
 
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
-    """TensorFlow lists no GPU, or somebody says so."""
+    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work."""
     if line := re.match(r"line (\d+)", _lists_none(text) or ""):
         yield _message(text, "no-gpu-listed", int(line[1]))
+    elif devices(text) == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
+        yield _message(text, "gpu-fails-said", said)
 
 
 def _of_another_program(text: ParsedText) -> Iterator[Message]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tfgpu_doctor.inference.parsed_text import ParsedText
 from tfgpu_doctor.parsers.text import prose
@@ -47,10 +48,15 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
         return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
     if text.tensorflow.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
-    stated = (line.number for line in text.lines if prose.no_gpu(line.text) and not _OF_A_PROGRAM.search(line.text))
-    if said := next(stated, None):
+    if said := first_said(text, prose.no_gpu):
         return Known((), f"line {said}, as stated", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
     if about_tensorflow and (bare := text.find(_BARE_LIST)):
         return Known((), f"line {bare[1]}: an empty list", "inferred")
     return NOT_IN_TEXT
+
+
+def first_said(text: ParsedText, reader: Callable[[str], object]) -> int | None:
+    """The first line in which a reader finds something, and that no program printed."""
+    said = (line.number for line in text.lines if reader(line.text) and not _OF_A_PROGRAM.search(line.text))
+    return next(said, None)

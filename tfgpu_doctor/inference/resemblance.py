@@ -72,8 +72,10 @@ def telling(lines: Iterable[Line], messages: Collection[Message]) -> tuple[list[
     """The lines and the kinds of messages that may tell a cause: one more harmless line changes nothing."""
     harmless = {one.line for one in messages if one.kind == "harmless"}
     harmless -= {one.line for one in messages if one.kind != "harmless"}
+    lines = list(lines)
+    again = {one.text for one in lines if one.number in harmless}  # a repeated line is one message
     kinds = [one.kind for one in messages if one.kind not in OF_THE_WHOLE]
-    return [one for one in lines if one.number not in harmless], kinds
+    return [one for one in lines if one.text not in again], kinds
 
 
 def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Message]:

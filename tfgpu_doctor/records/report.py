@@ -226,8 +226,8 @@ class _Header(msgspec.Struct):
 
 
 def judge(findings: tuple[Finding, ...], *, works: bool | None) -> Verdict:
-    """Sum the findings up. `works`: the GPU was seen to work; None when that could not be determined."""
-    severities = {finding.severity for finding in findings}
+    """Sum up what holds. `works`: the GPU was seen to work; None when that could not be determined."""
+    severities = {finding.severity for finding in findings if not finding.possible}
     if Severity.ERROR in severities:
         return "broken"
     if works is None:
@@ -246,8 +246,8 @@ def failing(fail_on: FailOn) -> frozenset[Severity]:
 
 
 def fails(finding: Finding, fail_on: FailOn) -> bool:
-    """Whether a finding makes the exit code 1."""
-    return finding.severity in failing(fail_on)
+    """Whether a finding makes the exit code 1; one that is only possible shows no problem."""
+    return not finding.possible and finding.severity in failing(fail_on)
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:

@@ -64,8 +64,8 @@ def _left_out(report: Report) -> str:
 
 def problem_counts(report: Report) -> str:
     """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
-    causes = [finding for finding in report.findings if finding.root_cause]
+    causes = [finding for finding in report.findings if finding.root_cause and not finding.possible]
     errors = sum(finding.severity is Severity.ERROR for finding in causes)
-    warnings = sum(finding.severity is Severity.WARNING and not finding.possible for finding in causes)
+    warnings = sum(finding.severity is Severity.WARNING for finding in causes)
     counts = [count(number, word) for number, word in ((errors, "problem"), (warnings, "warning")) if number]
     return f" ({', '.join(counts)})" if counts else ""

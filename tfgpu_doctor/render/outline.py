@@ -183,7 +183,8 @@ def _found(finding: Finding) -> Iterator[Line]:
 
 def _lines(finding: Finding, titles: Mapping[str, str]) -> Iterator[Line]:
     yield from _found(finding)
-    yield Line("why", finding.cause)
+    if finding.cause:
+        yield Line("why", finding.cause)
     for consequence in finding.consequences:
         yield Line("therefore", titles.get(consequence, consequence), id=consequence)
     yield from map(_fix, finding.fixes)

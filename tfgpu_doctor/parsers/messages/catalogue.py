@@ -25,6 +25,7 @@ ROLES: dict[str, template.Role] = {
             "cuda-versions-compared",
             "cuda-wanted",
             "gpu-created",
+            "gpu-fails-said",
             "gpu-found",
             "jetson",
             "log-era",

@@ -87,9 +87,15 @@ def _matches(lines: Sequence[Line], templates: tuple[Template, ...]) -> Iterator
         for number in sorted(possible[place]):
             if match := templates[number].pattern.search(line.text):
                 yield line, templates[number], match
-        if place in seams:
+        if place in seams and not _is_harmless(lines[place + 1], possible[place + 1], templates):
             numbers = sorted(seams[place] | possible[place] | possible[place + 1])
             yield from _over_the_seam(line, lines[place + 1], [templates[number] for number in numbers])
+
+
+def _is_harmless(line: Line, possible: set[int], templates: tuple[Template, ...]) -> bool:
+    """Whether a line begins with a harmless message, so that it does not go on with the line before it."""
+    known = (templates[number] for number in possible)
+    return any(one.kind == "harmless" and one.pattern.match(line.text.lstrip()) for one in known)
 
 
 def _seams(lines: Sequence[Line], templates: tuple[Template, ...]) -> dict[int, set[int]]:

@@ -286,6 +286,8 @@ _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
     r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout)"
 )
+# "everything was fine on the CPU", "I still have to copy it to the CPU" say nothing of the GPU
+_NOT_FINE = r"(?!(?:fine|ok|okay|good|well|works?|worked|cop\w+|mov\w+|send\w*|transfer\w*|compare\w*)\b)"
 # TensorFlow uses no GPU, as people put it; each of the forms has one of these words
 _ABOUT_GPU = (
     *("gpu", "cpu", "card", "rtx", "gtx", "cuda device", "_devices", "gráfica", "tarjeta", "placa", "carte"),
@@ -302,9 +304,9 @@ _NO_GPU = re.compile(
     r"|used)\b|\bin cpu mode\b(?! (?:it|works))"
     rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
     rf"|\b(?:sees?|finds?|detects?|shows?|lists?|(?<!version )has|have|got|gives?) no {_A_GPU}"
-    r"|\b(?:only|just|always|still|keeps?|falls? ?back|default\w*|instead|everything)\W+(?:\w+\W+){0,4}?(?:on "
-    r"|to |the |my |uses? |using )"
-    r"(?:the |my )?cpu\b"
+    rf"|\b(?:only|just|always|still|keeps?|instead|everything)\W+(?:{_NOT_FINE}\w+\W+){{0,4}}?(?:on |to |the |my "
+    r"|uses? |using )(?:the |my )?cpu\b"
+    r"|\b(?:falls? ?back|default\w*)\W+(?:\w+\W+){0,4}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
     r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
     r"|shows?)\W+(?:\w+\W+){0,2}?(?:only|just)\W+(?:\w+\W+){0,2}?cpu\b"
     r"|\b(?:only|just) (?:ever )?(?:gives?|shows?|lists?|returns?|prints?|has|have|sees|finds?|contains?"
@@ -341,10 +343,21 @@ _NO_GPU = re.compile(
 
 
 _IF = re.compile(r"\bin case\b[^.!?]*$", re.IGNORECASE)
+# "my GPU does not work": which is wrong, and not what TensorFlow lists
+_VAGUE = re.compile(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))", re.IGNORECASE)
 
 
 def no_gpu(text: str) -> re.Match[str] | None:
     """Where a line says that TensorFlow uses no GPU."""
+    return next((found for found in _about_gpus(text) if not _VAGUE.search(found[0])), None)
+
+
+def gpu_fails(text: str) -> bool:
+    """Whether a line says that a GPU does not work, and not in which way."""
+    return any(_VAGUE.search(found[0]) for found in _about_gpus(text))
+
+
+def _about_gpus(text: str) -> Iterator[re.Match[str]]:
     small = text.lower()
-    found = _NO_GPU.search(text) if any(word in small for word in _ABOUT_GPU) else None
-    return None if found and _IF.search(text[: found.start()]) else found
+    if any(word in small for word in _ABOUT_GPU):
+        yield from (found for found in _NO_GPU.finditer(text) if not _IF.search(text[: found.start()]))
