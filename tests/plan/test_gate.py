@@ -94,6 +94,7 @@ ROWS: dict[str, tuple[tuple[Fix, Facts, Facts], ...]] = {
         ),
         (Fix("Install TensorFlow 2.20.0: why", (f"{PIP} 'tensorflow[and-cuda]==2.19.0'",)), on(), on()),
         (Fix("Install CUDA 12 and its cuDNN", ("tfgpu matrix tensorflow --cuda 12",)), on(), on()),
+        (Fix("Uninstall both, and install one", ("python3 -m pip uninstall -y x", f"{PIP} ")), on(), on()),
     ),
 }
 

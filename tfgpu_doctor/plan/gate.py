@@ -37,8 +37,8 @@ _WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
 _BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|-cu1\d\b|=cuda\d|docker run|/cuda")
 _OF_CMD = re.compile(r'^set "|^setx? \w+=|%\w+%|^cmd /c')
 _INSTALLS = re.compile(r"\b(?:pip|conda|mamba|micromamba|uv) (?:un)?(?:install|create|remove)\b|\buv (?:pip|venv)\b")
-_KEY = re.compile(r'([\w.-]+) = "(.+)"')  # of TOML: a requirement of Poetry or of a Pipfile
 _FROM_SCRATCH = re.compile(r"\bvenv\b|conda create|--force-reinstall|--upgrade")
+_NOTHING = re.compile(r"\bpip install(?: --[a-z-]{1,30}){0,5} ?$")  # where no release works here
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
 _OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
 
@@ -146,7 +146,8 @@ def _requirements(command: str) -> Iterator[Requirement]:
 
 def _written(line: str) -> Requirement | None:
     """The requirement that a file has; None: a Python, an image, or a form of conda."""
-    return _requirement(_KEY.sub(r"\1\2", line)) if line[:1].isalpha() else None
+    name, _, version = line.partition(' = "')  # a key of TOML: a requirement of Poetry or of a Pipfile
+    return _requirement(name + version.removesuffix('"')) if line[:1].isalpha() else None
 
 
 def _requirement(word: str) -> Requirement | None:
@@ -238,10 +239,12 @@ def is_for_another_shell(repair: Repair, situation: Situation) -> bool:
 
 
 def does_not_do_what_it_says(repair: Repair, _situation: Situation) -> bool:
-    """A release or a CUDA in the sentence that no command installs; a look-up that is called an installation."""
+    """A release or a CUDA in the sentence that no command installs; a look-up, or nothing, that is "installed"."""
     text, commands = repair.fix.text, " ".join(repair.fix.commands)
     if not commands:
         return False
+    if any(map(_NOTHING.search, repair.fix.commands)):
+        return True
     if text.startswith("Install") and all(one.startswith(_LOOKS_UP) for one in repair.fix.commands):
         return True
     release, cuda = _RELEASE.match(text), _WITH_CUDA.search(text)
