@@ -59,9 +59,8 @@ class Text:
     seen: str | None  # the situation
     shows: Message | None  # it
     likeness: dict[str, float]  # by cause
-    fullness: (
-        float  # how much its words say, between 0 and 1: few say little, printed lines no more than their messages
-    )
+    # how much its words say, between 0 and 1: few say little, printed lines no more than their messages
+    fullness: float
     unmet: tuple[Unmet, ...]  # what does not fit together
 
 
