@@ -94,9 +94,6 @@ COMMANDS = {
     "install, pip": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "pip"), 2000),
     "check, resolve": Command(("check", "HERE/requirements.txt", "--resolve", *MACHINE), 500, codes=ANY),
     "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
-    "collect, here": Command(
-        ("fleet", "collect", "--here", "--timeout", "30", "smoke", "--python", "PYTHON"), 5, codes=ANY
-    ),
     "notebook": Command(("doctor", "--python", "PYTHON"), 20, MAGIC, (0,)),
 }
 

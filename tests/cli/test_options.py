@@ -279,6 +279,7 @@ def test_did_you_mean(arguments: list[str], meant: str) -> None:
 
 
 REMOVED = {
+    "fleet collect --here doctor": "tfgpu doctor --format json prints the result of a node",
     "install --repair env --yes": "tfgpu doctor --python DIR prints the commands",
 }
 

@@ -16,6 +16,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 # Options and commands of earlier versions, each with what replaces it; of a command, or of a group of commands.
 _SUCCESSORS = {
+    **dict.fromkeys(
+        ("fleet collect --here", "fleet collect --name"),
+        "tfgpu doctor --format json prints the result of a node, which tfgpu fleet reads",
+    ),
     "install --repair": "tfgpu doctor --python DIR prints the commands that repair an environment",
 }
 
@@ -98,7 +102,7 @@ def _option_meant(command: click.Command, ctx: click.Context, word: str) -> str:
 
 def _successor(ctx: click.Context, word: str) -> str | None:
     """Return the sentence about an option or a command that earlier versions had; None where there was none."""
-    _, *path = ctx.command_path.split()
+    path = ctx.command_path.split()[1:]
     places = (" ".join([*path[:length], word]) for length in range(len(path), -1, -1))
     found = next((_SUCCESSORS[place] for place in places if place in _SUCCESSORS), None)
     return f"{word} was removed: {found}." if found else None
