@@ -36,7 +36,6 @@ ARGUMENTS = {
     "install/proof.py::_run": "paths in the environment that was made",
     "install/proof.py::_tensorflow": "a script of ours",
     "install/proof.py::_libraries": "absolute paths that the model of the loader found, to a script of ours",
-    "install/repair.py::_install": "what install/allowed.py lets pass, word by word",
     "install/tools.py::create": "an absolute path of an interpreter, versions and specs of the matrix",
     "install/tools.py::choose": "paths of ours; requirements are lines of a file",
     "install/tools.py::install": "paths of ours",

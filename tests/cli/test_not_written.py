@@ -15,7 +15,9 @@ from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
 from tfgpu_doctor.cli.bench.measuring import _conclude, _Kept
-from tfgpu_doctor.cli.output import Output
+from tfgpu_doctor.cli.fleet.collect import _write as _write_nodes
+from tfgpu_doctor.cli.output import NotWrittenError, Output
+from tfgpu_doctor.fleet.collect.task import Collected, node_result
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 FULL = Path("/dev/full")
@@ -50,11 +52,10 @@ def test_other_targets_get_it(saved: str, tmp_path: Path) -> None:
     assert done.stderr.endswith(f"Error: {WHY}\n")
 
 
-def test_what_was_collected_is_printed() -> None:
-    done = tfgpu("fleet", "collect", "--here", "--name", "n1", "--output", str(FULL), "doctor", "--no-import")
-    assert done.returncode == 3
-    assert json.loads(done.stdout)["node"] == "n1"
-    assert done.stderr.endswith(f"Error: {WHY}; the result was printed instead\n")
+def test_what_was_collected_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NotWrittenError, match=f"{WHY}; the result was printed instead"):
+        _write_nodes(Collected([node_result("n1", [], "did not answer")]), str(FULL))
+    assert json.loads(capsys.readouterr().out)["node"] == "n1"
 
 
 def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
