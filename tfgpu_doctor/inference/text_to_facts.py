@@ -211,7 +211,7 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 
 def _platform(text: ParsedText) -> Fact[str]:
     image = text.hints.image
-    if image and text.hints.os == "windows" and text.hints.starts and holds_tensorflow(image):
+    if image and text.hints.os in ("windows", "macos") and text.hints.starts and holds_tensorflow(image):
         return Known("linux_x86_64", f"the image {image}", "inferred")
     arm = _is_arm(text)
     platform = {
