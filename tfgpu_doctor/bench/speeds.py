@@ -1,4 +1,4 @@
-"""Two results of the same benchmark as one: the processes of both count. Pure."""
+"""Compute the speed of a run from its samples: median, interval, spread, and what makes them doubtful. Pure."""
 
 from __future__ import annotations
 
