@@ -194,8 +194,10 @@ def _without_commands(report: Report, prefix: str) -> Report:
     """Without fixes whose commands are for the environment, which has been removed."""
     from msgspec import structs
 
+    from tfgpu_doctor.plan.gate import joined
+
     findings = (
-        structs.replace(one, fixes=tuple(fix for fix in one.fixes if not any(prefix in line for line in fix.commands)))
+        structs.replace(one, fixes=joined(fix for fix in one.fixes if not any(prefix in line for line in fix.commands)))
         for one in report.findings
     )
     return structs.replace(report, findings=tuple(findings))
