@@ -98,7 +98,7 @@ PURE = (
         "bench/advice.py",
         "bench/gpu_load.py",
         "bench/doubts.py",
-        "bench/pooling.py",
+        "bench/speeds.py",
         "bench/ratios.py",
         "bench/workload_registry.py",
         "smoke/plan.py",

@@ -8,13 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
-from tfgpu_doctor.cli.bench.measuring import _conclude, _Kept
+from tfgpu_doctor.cli.bench.measuring import _Kept
 from tfgpu_doctor.cli.fleet.collect import _write as _write_nodes
 from tfgpu_doctor.cli.output import NotWrittenError, Output
 from tfgpu_doctor.fleet.collect.task import Collected, node_result
@@ -68,12 +67,5 @@ def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert "matpow" in shown.out and "has what was measured so far" not in shown.err
 
 
-@pytest.mark.parametrize("target", [Output("text", None), Output("json", FULL)])
-def test_a_history_that_cannot_be_kept_hides_no_result(target: Output, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(click.ClickException, match="cannot write /dev/full"):
-        _conclude(result(), None, options(history=str(FULL)), [target])
-    assert "matpow" in capsys.readouterr().out
-
-
 def options(**values: Any) -> Any:
-    return SimpleNamespace(**{"matrix_file": None, "detail": None, "history": None, **values})
+    return SimpleNamespace(**{"matrix_file": None, "detail": None, **values})

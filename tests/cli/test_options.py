@@ -279,6 +279,8 @@ def test_did_you_mean(arguments: list[str], meant: str) -> None:
 
 
 REMOVED = {
+    "bench matpow --against base.json": "measure with --processes 5 --output NEW.json",
+    "compare --history results": "--output keeps a result of tfgpu bench",
     "fleet collect --here doctor": "tfgpu doctor --format json prints the result of a node",
     "install --repair env --yes": "tfgpu doctor --python DIR prints the commands",
 }

@@ -184,7 +184,7 @@ def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | No
 
     if isinstance(error, UnprovenError) and error.proof.report:
         return _without_commands(error.proof.report, str(prefix))
-    if not isinstance(error, CommandError):
+    if not isinstance(error, CommandError) or not error.explained:
         return None
     excerpt = lines.read([utf8(error.output)])
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})

@@ -17,6 +17,14 @@ _USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 # Options and commands of earlier versions, each with what replaces it; of a command, or of a group of commands.
 _SUCCESSORS = {
     **dict.fromkeys(
+        ("bench --against", "bench --within"),
+        "measure with --processes 5 --output NEW.json, and compare by tfgpu compare BASE.json NEW.json",
+    ),
+    **dict.fromkeys(
+        ("bench --history", "compare --history"),
+        "--output keeps a result of tfgpu bench in a file, and tfgpu compare BASE.json NEW.json compares two",
+    ),
+    **dict.fromkeys(
         ("fleet collect --here", "fleet collect --name"),
         "tfgpu doctor --format json prints the result of a node, which tfgpu fleet reads",
     ),
