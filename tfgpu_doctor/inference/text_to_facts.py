@@ -99,7 +99,7 @@ _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cud
 def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     """All that the text tells; with a matrix, also which releases and Pythons remain where it names none.
 
-    >>> from tfgpu_doctor.parsers import lines
+    >>> from tfgpu_doctor.parsers.text import lines
     >>> facts = read(lines.read([b"CUDA: 12.4\\nfailed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device"]))
     >>> facts.cuda.toolkits.value[0].version, facts.driver.cuda_init.value.code
     ('12.4', 100)
