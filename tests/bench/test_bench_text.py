@@ -17,7 +17,9 @@ from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, ver
 from tests.healthy import healthy, known, spoil
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure, Run, Throughput
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench import render
+from tfgpu_doctor.render.formats import renderer
+
+render = renderer("text", "bench", {})
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}

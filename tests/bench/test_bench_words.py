@@ -12,7 +12,7 @@ from tests.bench.samples import SHAKY, failed, result, run
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench import render
+from tfgpu_doctor.render.formats import renderer
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,8 @@ from tfgpu_doctor.render.terminal.bench import render
         (Figure(name="peak", value=3.25 * 2**30, unit="B"), "peak 3.25 GiB"),
     ],
 )
+
+render = renderer("text", "bench", {})
 def test_figures(figure: Figure, said: str) -> None:
     assert words.figure(figure) == said + (f": {figure.note}" if figure.note else "")
     assert words.figure(figure, named=False) == said.partition(" ")[2]

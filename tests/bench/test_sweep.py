@@ -22,7 +22,7 @@ from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.render.bench_words import verdict
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench_sweep import render_sweep
+from tfgpu_doctor.render.formats import renderer
 
 # ------------------------------------------------------------------------------------------- which sizes
 
@@ -39,6 +39,8 @@ from tfgpu_doctor.render.terminal.bench_sweep import render_sweep
         ("1k,…,4k", (1024, 2048, 4096)),
     ],
 )
+
+render_sweep = renderer("text", "bench", {})
 def test_lists_of_sizes(text: str, sizes: tuple[int, ...]) -> None:
     assert parse_sizes(text) == sizes
 

@@ -77,13 +77,11 @@ from tfgpu_doctor.render.console import clean, console_for
 from tfgpu_doctor.render.formats import choices, renderer
 from tfgpu_doctor.render.html import bench as bench_html
 from tfgpu_doctor.render.markdown.parts import escape
-from tfgpu_doctor.render.terminal import bench as bench_text
-from tfgpu_doctor.render.terminal import bench_compare, check
-from tfgpu_doctor.render.terminal import compare as compare_text
-from tfgpu_doctor.render.terminal.bench_sweep import render_sweep
 from tfgpu_doctor.smoke import baseline as baselines
 from tfgpu_doctor.smoke.records import SCHEMA as SMOKE
 from tfgpu_doctor.smoke.records import Smoke, SmokeRun
+
+compare_text = renderer("text", "report comparison", {"everything": True})
 
 NOW = "2026-11-21T06:36:00Z"
 PLACE = Place("file", 1)
@@ -165,7 +163,7 @@ def compared(data: bytes) -> None:
     other, mine = healthy_report(), load_report(data, "r.json")
     for pair in ((other, mine), (mine, other)):
         comparison = compare(*pair, way.matrix(), NOW)
-        _shown(lambda console, found=comparison: compare_text.render(found, console, everything=True))
+        _shown(lambda console, found=comparison: compare_text(found, console))
         comparison.to_json()
 
 
@@ -173,12 +171,12 @@ def bench(data: bytes) -> BenchResult:
     """A saved result: shown, and compared with itself and with another."""
     mine = load_result(data, "r.json")
     assert load_result(mine.to_json(), "again") == mine, "JSON and back is the identity"
-    _shown(lambda console: (render_sweep if "sweep" in mine.parameters else bench_text.render)(mine, console))
+    _shown(lambda console: renderer("text", "bench", {})(mine, console))
     other = result(run(), run("1 GPU", 0.05))
     for pair in ((mine, other), (other, mine), (mine, mine)):
         found = compare_benches(*pair, NOW)
         assert msgspec.json.decode(found.to_json(), type=BenchComparison) == found
-        _shown(lambda console, one=found: bench_compare.render(one, console))
+        _shown(lambda console, one=found: renderer("text", "bench comparison", {})(one, console))
         assert all(
             renderer(name, "bench comparison", {})(found) for name in ("markdown", "html", "junit", "prometheus")
         )
@@ -241,7 +239,7 @@ def manifest(kind: Kind, path: str = "file") -> Callable[[bytes], object]:
 
         repair(judged, {path: text}.get, again, shell)
         files = tuple(read_file(planned(one, _target(), way.matrix())) for one in environments)
-        _shown(lambda console: check.render(Checked(judged, "", files), console))
+        _shown(lambda console: renderer("text", "check", {})(Checked(judged, "", files), console))
 
     return call
 

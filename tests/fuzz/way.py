@@ -24,7 +24,6 @@ from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.markdown.parts import LONGEST
-from tfgpu_doctor.render.terminal import report as text
 
 SCHEMA = Path(tfgpu_doctor.__file__).parent / "records" / "schemas" / "report-1.json"
 SECONDS = 20.0  # of processor time for 30 kB at most; usual is a tenth of one
@@ -76,7 +75,7 @@ def holds(report: Report, *, validate: bool = True) -> None:
 
 def _plain_text(report: Report) -> None:
     out = io.StringIO()
-    text.render(report, console_for(out), "full")
+    renderer("text", "report", {"detail": "full"})(report, console_for(out))
     shown = out.getvalue()
     assert shown.replace("\n", "").isprintable(), "no control character, no escape sequence"
     shown.encode("utf-8")

@@ -15,13 +15,13 @@ from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import seconds
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.bench_columns import columns
 from tfgpu_doctor.render.html.charts import speeds, times
 from tfgpu_doctor.render.html.charts.common import ROWS, chunks, worth_drawing
 from tfgpu_doctor.render.html.environment import environment
 from tfgpu_doctor.render.html.page import body
 from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
 from tfgpu_doctor.render.outlines import report as doctor_outline
+from tfgpu_doctor.render.outlines.bench import runs_table
 
 FEW = 3  # runs whose advice is shown run by run
 OPEN = 4  # pictures of telemetry that are open from the start
@@ -41,7 +41,7 @@ def render(result: BenchResult, report: Report | None = None, diagnose: Callable
     """The whole page; `report` is the doctor's of the facts that the result carries, or `diagnose` makes it."""
     report = diagnose(result.environment) if diagnose else report
     title = f"tfgpu bench {result.workload}: {result.title}"
-    doctor = body(doctor_outline.found(report)) if report else ""
+    doctor = body(doctor_outline.page(report, "full")) if report else ""
     sections = [
         (name, anchor, section(name, anchor, *parts))
         for name, anchor, parts in (
@@ -109,10 +109,9 @@ def _beside(*parts: str) -> str:
 
 def _speed(result: BenchResult) -> Iterator[str]:
     runs = result.runs
-    found = columns(runs)
-    rows = [tuple(column.cells[number] for column in found) for number in range(len(runs))]
-    numbers = [place for place, column in enumerate(found) if column.right or column.title == "speed"]
-    yield _beside(_bars(result), table("Speed of every run", [column.title for column in found], rows, numbers))
+    found = runs_table(runs)
+    numbers = [place for place, name in enumerate(found.head) if place in found.right or name == "speed"]
+    yield _beside(_bars(result), table("Speed of every run", found.head, found.rows, numbers))
     name = words.namer(runs)
     failed = [(name(run), run.failure or "not measured") for run in runs if not run.throughput]
     yield table("Runs without a speed", ("run", "why"), failed)
