@@ -14,6 +14,8 @@ from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
 
+render = renderer("text", "bench", {})
+
 
 @pytest.mark.parametrize(
     ("figure", "said"),
@@ -27,8 +29,6 @@ from tfgpu_doctor.render.formats import renderer
         (Figure(name="peak", value=3.25 * 2**30, unit="B"), "peak 3.25 GiB"),
     ],
 )
-
-render = renderer("text", "bench", {})
 def test_figures(figure: Figure, said: str) -> None:
     assert words.figure(figure) == said + (f": {figure.note}" if figure.note else "")
     assert words.figure(figure, named=False) == said.partition(" ")[2]
@@ -135,4 +135,4 @@ def test_a_terminal_without_these_letters_gets_their_likes() -> None:
     stream = io.TextIOWrapper(raw, encoding="ascii")
     console_for(stream).print("3 × 12 µs … – ≥ 61 °C ✓")
     stream.flush()
-    assert raw.getvalue() == b"3 x 12 us ... - >= 61 C ?\n"
+    assert raw.getvalue() == b"3 x 12 us ... - >= 61 C +\n"

@@ -39,8 +39,6 @@ from tfgpu_doctor.render.formats import renderer
         ("1k,…,4k", (1024, 2048, 4096)),
     ],
 )
-
-render_sweep = renderer("text", "bench", {})
 def test_lists_of_sizes(text: str, sizes: tuple[int, ...]) -> None:
     assert parse_sizes(text) == sizes
 
@@ -222,7 +220,7 @@ EVIL = "[bold red]evil[/] \x1b[31m<script>\n\x07"
 def printed(found: BenchResult, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = io.StringIO()
-    render_sweep(found, console_for(stream))
+    renderer("text", "bench", {})(found, console_for(stream))
     return stream.getvalue()
 
 

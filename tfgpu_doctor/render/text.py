@@ -85,19 +85,9 @@ def _part(part: Part, console: Console) -> None:
         case Block():
             show_block(part, console)
         case Items():
-            _title(part.title, console)
-            if len(part.lines) == 1 and not part.title and not part.mark:
-                hanging(Text(""), Text(part.lines[0]), console)
-                return
-            for line in part.lines:
-                symbol, style = (marks(console)[part.mark], STYLES[part.mark]) if part.mark else ("-", "dim")
-                hanging(Text(f"{symbol} ", style), Text(line), console)
+            _items(part, console)
         case Code():
-            _title(part.title, console)
-            for line in part.lines:
-                # a line of a file is shown as it is; a patch that was wrapped could not be applied
-                colour = _COLOURS.get(line[:1], "") if part.language == "diff" else ""
-                console.print(Text(line, colour), soft_wrap=True)
+            _code(part, console)
         case Table():
             if part.is_named:
                 _title(part.title, console)
@@ -114,6 +104,24 @@ def _part(part: Part, console: Console) -> None:
             _verdict(part, console)
             for one in filter(has_content, part.parts):
                 _part(one, console)
+
+
+def _items(part: Items, console: Console) -> None:
+    _title(part.title, console)
+    if len(part.lines) == 1 and not part.title and not part.mark:
+        hanging(Text(""), Text(part.lines[0]), console)
+        return
+    symbol, style = (marks(console)[part.mark], STYLES[part.mark]) if part.mark else ("-", "dim")
+    for line in part.lines:
+        hanging(Text(f"{symbol} ", style), Text(line), console)
+
+
+def _code(part: Code, console: Console) -> None:
+    """Print lines as they are; a patch that was wrapped could not be applied."""
+    _title(part.title, console)
+    for line in part.lines:
+        colour = _COLOURS.get(line[:1], "") if part.language == "diff" else ""
+        console.print(Text(line, colour), soft_wrap=True)
 
 
 def _title(title: str, console: Console) -> None:

@@ -76,6 +76,7 @@ def _times(ratio: Ratio | None) -> str:
     return words.ratio(ratio, interval=False) if ratio else ""
 
 
+_Cells = tuple[str, list[str], bool]  # heading, cells, and whether they are numbers that are compared
 # heading, cell, and whether it is a number that is compared, of the columns that every workload has
 _COLUMNS: tuple[tuple[str, Callable[[Run], str], bool], ...] = (
     ("speed", words.throughput, False),
@@ -93,25 +94,36 @@ _COLUMNS: tuple[tuple[str, Callable[[Run], str], bool], ...] = (
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """The runs beside each other; a column that would be empty or the same for all is left out."""
-    columns: list[tuple[str, list[str], bool]] = [("run", [run.label for run in runs], False)]
+    columns: list[_Cells] = [("run", [run.label for run in runs], False)]
     columns += [("type", [run.dtype for run in runs], False)] if len({run.dtype for run in runs}) > 1 else []
-    for key in dict.fromkeys(key for run in runs for key in run.parameters):
-        cells = [words.value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
-        is_number = all(isinstance(run.parameters.get(key), int | float | None) for run in runs)
-        columns += [(key.replace("_", " "), cells, is_number)] if len(set(cells)) > 1 else []
-    found = [(title, [cell(run) for run in runs], is_number) for title, cell, is_number in _COLUMNS]
-    columns += [column for column in found if any(column[1])]
-    speeds = [run.throughput if run.throughput and not run.virtual else None for run in runs]
-    best = max((speed.value for speed in speeds if speed), default=0.0)
-    alike = len({run.throughput.unit for run in runs if run.throughput}) == 1 and best > 0
+    columns += _parameters(runs)
+    found = ((title, [cell(run) for run in runs], is_number) for title, cell, is_number in _COLUMNS)
+    columns += (column for column in found if any(column[1]))
     return Table(
         "Runs",
         tuple(title for title, _, _ in columns),
         tuple(zip(*(cells for _, cells, _ in columns), strict=True)),
         tuple(map(words.mark, runs)),
         tuple(place for place, column in enumerate(columns) if column[2]),
-        tuple(speed.value / best if speed else 0.0 for speed in speeds) if alike else (),
+        tuple(_bars(runs)),
     )
+
+
+def _parameters(runs: Sequence[Run]) -> Iterator[_Cells]:
+    """Those in which the runs differ."""
+    for key in dict.fromkeys(key for run in runs for key in run.parameters):
+        cells = [words.value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
+        if len(set(cells)) > 1:
+            is_number = all(isinstance(run.parameters.get(key), int | float | None) for run in runs)
+            yield key.replace("_", " "), cells, is_number
+
+
+def _bars(runs: Sequence[Run]) -> Iterator[float]:
+    """Shares of the best speed; nothing where the runs have several units, or no speed."""
+    speeds = [run.throughput if not run.virtual else None for run in runs]
+    best = max((speed.value for speed in speeds if speed), default=0.0)
+    if best > 0 and len({run.throughput.unit for run in runs if run.throughput}) == 1:
+        yield from (speed.value / best if speed else 0.0 for speed in speeds)
 
 
 def _runs(result: BenchResult, detail: formats.Detail) -> Iterator[Part]:
@@ -148,11 +160,7 @@ _Column = dict[object, Run]  # by point
 
 def _sweep(result: BenchResult, axis: str) -> Iterator[Part]:
     """Points down, devices across, a bar in each cell for its share of the best in its column."""
-    types, columns = {run.dtype for run in result.runs}, dict[str, _Column]()
-    for run in result.runs:
-        others = [str(value) for key, value in run.parameters.items() if key != axis and value is not None]
-        name = ", ".join([run.label, *others, *([run.dtype] if len(types) > 1 else [])])
-        columns.setdefault(name, {})[run.parameters.get(axis)] = run
+    columns = _devices(result.runs, axis)
     points = sorted({point for column in columns.values() for point in column}, key=_order)
     cells, heads = [], []
     for name, column in columns.items():
@@ -166,6 +174,16 @@ def _sweep(result: BenchResult, axis: str) -> Iterator[Part]:
     yield Items((_legend(result.runs),))
     yield Items(tuple(_failures(columns, axis)), mark="error")
     yield Items(tuple(_advice(columns, axis)), mark="warning")
+
+
+def _devices(runs: Sequence[Run], axis: str) -> dict[str, _Column]:
+    """The runs of each device, type and what else tells them apart, by their point."""
+    types, columns = {run.dtype for run in runs}, dict[str, _Column]()
+    for run in runs:
+        others = [str(value) for key, value in run.parameters.items() if key != axis and value is not None]
+        name = ", ".join([run.label, *others, *([run.dtype] if len(types) > 1 else [])])
+        columns.setdefault(name, {})[run.parameters.get(axis)] = run
+    return columns
 
 
 def _order(point: object) -> tuple[int, float, str]:
