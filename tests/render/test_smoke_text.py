@@ -59,6 +59,19 @@ def test_golden(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> Non
     check_golden(GOLDEN / f"{name}-{columns}.txt", text)
 
 
+@pytest.mark.parametrize(
+    ("system", "python", "shown"),
+    [
+        ("linux", "/my env/bin/it's", """'/my env/bin/it'"'"'s'"""),
+        ("windows", r"C:\my env\python.exe", r'"C:\my env\python.exe"'),
+    ],
+)
+def test_what_to_type_next_is_quoted(system: str, python: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = machine(0, **{"python.executable": known(python), "host.os": known(system)})
+    text = printed(Machine(0, facts=facts).smoke(), monkeypatch, 200)
+    assert f"Next: tfgpu doctor --python {shown}\n" in text
+
+
 @pytest.mark.parametrize("name", sorted(SMOKES))
 def test_a_reason_is_said_once_and_more_shows_every_check(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "500")

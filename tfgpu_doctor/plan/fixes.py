@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
-from tfgpu_doctor.plan.windows_shell import for_both_shells, translated
+from tfgpu_doctor.plan.windows_shell import for_both_shells, quoted, translated
 from tfgpu_doctor.plan.without_cuda import on_cpu
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.fact import ONE_OF
@@ -33,7 +32,6 @@ _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dme
 _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
-_SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
 def _as_compared(folder: str) -> str:
@@ -66,9 +64,7 @@ class Fixes:
 
     def quote(self, word: str) -> str:
         """Quote one word for the user's shell."""
-        if self.os == "windows":
-            return word if _SAFE.fullmatch(word) else '"' + word.replace('"', "") + '"'
-        return shlex.quote(word)
+        return quoted(word, self.os)
 
     @property
     def python(self) -> str:
