@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.records.facts import value_or
-from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.report import Alternative, Fix
 
 _REPOSITORY = "https://nvidia.github.io/libnvidia-container"
 _APT = (
@@ -138,19 +138,19 @@ def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     return (
         again,
         _DEVICE_LINKS,
-        Fix(
-            text="Or name the device nodes when you start it (one /dev/nvidiaN for each GPU)",
+        Alternative(
+            text="Name the device nodes when you start it (one /dev/nvidiaN for each GPU)",
             commands=(f"docker run --gpus all {by_name} IMAGE",),
         ),
-        Fix(
-            text="Or request the GPUs by CDI (Docker 25 or later)",
+        Alternative(
+            text="Request the GPUs by CDI (Docker 25 or later)",
             commands=(
                 "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
                 "docker run --device nvidia.com/gpu=all IMAGE",
             ),
         ),
-        Fix(
-            text='Or let Docker manage cgroups itself: add "exec-opts": ["native.cgroupdriver=cgroupfs"] to '
+        Alternative(
+            text='Let Docker manage cgroups itself: add "exec-opts": ["native.cgroupdriver=cgroupfs"] to '
             "/etc/docker/daemon.json, and restart Docker when no container is in use",
             commands=("sudo systemctl restart docker",),
         ),

@@ -91,12 +91,12 @@ class Fixes:
         settings = self.facts.host.startup_settings
         fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
-            return Fix(text=fix.text, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
+            return structs.replace(fix, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
-            return Fix(text=fix.text)
-        return Fix(text=f"{fix.text} (on the host, not in this container)", commands=fix.commands)
+            return structs.replace(fix, commands=())
+        return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
 
     def doctor(self, *arguments: str) -> str:
         """A further run of the doctor on the same interpreter."""
