@@ -5,7 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 import msgspec
-import pytest
 
 from tests.corpus import reports, written
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -50,9 +49,9 @@ def test_the_likeliest_comes_first_with_the_words_that_speak_for_it() -> None:
     assert {one.values["words"] for one in found} == {first.values["words"]}
 
 
-@pytest.mark.parametrize("text", ["", "a recipe for bread, without any yeast", "Error: it crashes when I print"])
-def test_a_text_about_something_else_is_like_none(text: str) -> None:
-    assert messages(text) == []
+def test_a_text_about_something_else_is_like_none() -> None:
+    for text in ("", "a recipe for bread, without any yeast", "Error: it crashes when I print"):
+        assert messages(text) == []
 
 
 def test_terms_are_words_their_parts_the_title_and_kinds() -> None:

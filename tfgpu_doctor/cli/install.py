@@ -184,7 +184,7 @@ def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | No
 
     if isinstance(error, UnprovenError) and error.proof.report:
         return _without_commands(error.proof.report, str(prefix))
-    if not isinstance(error, CommandError):
+    if not isinstance(error, CommandError) or not error.explained:
         return None
     excerpt = lines.read([utf8(error.output)])
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
@@ -194,8 +194,10 @@ def _without_commands(report: Report, prefix: str) -> Report:
     """Without fixes whose commands are for the environment, which has been removed."""
     from msgspec import structs
 
+    from tfgpu_doctor.plan.gate import joined
+
     findings = (
-        structs.replace(one, fixes=tuple(fix for fix in one.fixes if not any(prefix in line for line in fix.commands)))
+        structs.replace(one, fixes=joined(fix for fix in one.fixes if not any(prefix in line for line in fix.commands)))
         for one in report.findings
     )
     return structs.replace(report, findings=tuple(findings))

@@ -19,7 +19,7 @@ from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.base_images import base_named, driver_of
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor, numbers
 
 TOO_OLD = finding(
@@ -103,8 +103,8 @@ def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], cud
         evidence=evidence,
         fixes=(
             context.remedies.install_driver(_drivers(context, cuda)[1]),
-            Fix(
-                text="Or remove the forward-compatibility package (cuda-compat) and its folder from the loader "
+            Alternative(
+                text="Remove the forward-compatibility package (cuda-compat) and its folder from the loader "
                 "path, or use an image with an older CUDA"
             ),
         ),
@@ -254,7 +254,7 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
         title=f"{base.image.reference} needs driver {needed}",
         cause=f"{refuses}; on data-center GPUs, CUDA's forward compatibility can help" if forward else refuses,
         evidence=(line(f"driver {driver}", "--driver", f"driver {needed} or newer", source),),
-        fixes=(Fix(f"Install driver {needed} or newer on the host"), Fix("Or use an image with an older CUDA")),
+        fixes=(Fix(f"Install driver {needed} or newer on the host"), Alternative("Use an image with an older CUDA")),
         severity=Severity.WARNING if forward else Severity.ERROR,
     )
 

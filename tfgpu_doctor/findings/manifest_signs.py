@@ -8,10 +8,10 @@ from typing import TypeAlias
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.matrix.schema import CondaBuild
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Severity
 
 CONDA_RECIPE = "conda-forge's tensorflow recipe"
-USE_PIP = Fix("Or install TensorFlow with pip instead: tfgpu plan lists the commands")
+USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
 
 # findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
 # package that has been discontinued, unless one of its releases is asked for by its number
