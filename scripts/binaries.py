@@ -9,9 +9,10 @@ of its LZ4 block, in three entries of every kind, in the wheels of 2.12 to 2.17 
 (__nv_relfatbin) is left out: it was linked into what is in .nv_fatbin, and no driver sees it.
 
 cuDNN: CudnnSupport::Init() compares the loaded version with the one it was compiled with, and prints both ("but source
-was compiled with"). The version stands in that function, before the reference to the message, in one of three ways:
-major and minor as the two halves of a movabs (2.14); in a constant of .rodata whose address is loaded (2.21); as
-arguments of calls that print one number after the other (2.20).
+was compiled with"). In that function, which is in libtensorflow_framework until 2.4, the version stands in one of four
+ways: major and minor as the two halves of a movabs (2.14); in a constant of .rodata whose address is loaded (2.21); as
+the arguments of three calls of the function that prints a number, in this order with clang (2.20), the patch level
+first with GCC (1.8 to 1.14, 2.4); as CUDNN_VERSION itself and without its patch level, 6021 and 6000 (1.0 to 1.4).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import IO, NamedTuple
 
 from elftools.elf.elffile import ELFFile
@@ -31,7 +33,9 @@ BEFORE, AFTER = 4096, 512  # bytes of code around the reference to the message i
 NEAR = 256  # bytes before it in which the address of a constant is loaded
 _LEA = re.compile(rb"[\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d]", re.DOTALL)  # lea reg, [rip + displacement]
 _MOVABS = re.compile(rb"[\x48\x49][\xb8-\xbf](.)\0\0\0(.)\0\0\0", re.DOTALL)
-_EDI = re.compile(rb"\xbf(.)\0\0\0|\x31(\xff)", re.DOTALL)  # mov edi, number; xor edi, edi
+_EDI = re.compile(rb"\xbf(..)\0\0|\x31\xff", re.DOTALL)  # mov edi, number; xor edi, edi
+_PRINTED = 768  # bytes before the reference to the message in which the numbers are printed
+_CALL = 64  # bytes from a first argument to the call
 _CUDNN = range(4, 12)  # major versions
 _PIECE = 1 << 22
 
@@ -83,7 +87,8 @@ def compiled_cudnn(file: IO[bytes]) -> Cudnn | None:
         ]
         start = data.rfind(b"\0", 0, text) + 1  # a message begins before or with these words
         places = list(_references(data, segments, {_address(segments, start), _address(segments, text)}))
-        for way in (_immediates, _constants, _arguments):
+        arguments = partial(_arguments, last_first=not _is_by_clang(file))
+        for way in (_immediates, _constants, arguments, _numbers):
             found = {version for at in places for version in way(data, segments, at)}
             if len(found) > 1:
                 raise ValueError(f"several versions of cuDNN: {sorted(found)}")
@@ -132,12 +137,40 @@ def _constants(data: mmap.mmap, segments: list[Segment], at: int) -> Iterator[Cu
             yield version
 
 
-def _arguments(data: mmap.mmap, segments: list[Segment], at: int) -> Iterator[Cudnn]:
-    start = max(_holder(segments, at).offset, at - NEAR - NEAR)
-    numbers = [found[1][0] if found[1] else 0 for found in _EDI.finditer(data, start, at)]
-    for major, minor, _patch in zip(numbers, numbers[1:], numbers[2:], strict=False):
-        if major in _CUDNN:
+def _is_by_clang(file: IO[bytes]) -> bool:
+    section = ELFFile(file).get_section_by_name(".comment")
+    return section is not None and b"clang" in section.data()
+
+
+def _arguments(data: mmap.mmap, segments: list[Segment], at: int, *, last_first: bool) -> Iterator[Cudnn]:
+    """Three numbers in calls of one function."""
+    start = max(_holder(segments, at).offset, at - _PRINTED)
+    calls = [(number, _called(data, place)) for place, number in _first_arguments(data, start, at)]
+    for three in zip(calls, calls[1:], calls[2:], strict=False):
+        major, minor, _patch = (number for number, _ in (reversed(three) if last_first else three))
+        if major in _CUDNN and set.intersection(*(called for _, called in three)):
             yield Cudnn(major, minor)
+
+
+def _first_arguments(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where the first argument of a call is set to a number, and that number."""
+    for found in _EDI.finditer(data, start, end):
+        yield found.end(), int.from_bytes(found[1] or b"", "little")
+
+
+def _called(data: mmap.mmap, start: int) -> set[int]:
+    """The offsets of what may be called after an instruction: any byte of another one can look like a call."""
+    places = (at for at in range(start, start + _CALL) if data[at] == 0xE8)
+    return {at + 5 + struct.unpack_from("<i", data, at + 1)[0] for at in places}
+
+
+def _numbers(data: mmap.mmap, segments: list[Segment], at: int) -> Iterator[Cudnn]:
+    """CUDNN_VERSION, where the same without the patch level stands beside it."""
+    start = max(_holder(segments, at).offset, at - NEAR)
+    numbers = {number for _, number in _first_arguments(data, start, at + NEAR)}
+    for number in numbers:
+        if number // 1000 in _CUDNN and number % 100 and number - number % 100 in numbers:
+            yield Cudnn(number // 1000, number // 100 % 10)
 
 
 def _constant(data: mmap.mmap, segments: list[Segment], address: int) -> Cudnn | None:

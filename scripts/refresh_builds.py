@@ -11,8 +11,9 @@
 
 Of every Linux wheel with CUDA: the architectures and PTX of its fat binaries, part by part, and the cuDNN that its
 binary compares with the loaded one (binaries.py says how both are read). All its libraries are read: half a gigabyte
-and 20 seconds a wheel. Without RELEASE ("tensorflow==2.21.0"), those that the table does not have; wheels never change.
---reread reads all again. The index is the one that pip is configured to use. The file is written after every wheel.
+and 20 seconds a wheel; none where another package of the same release has libraries with the same checksums. Without
+RELEASE ("tensorflow==2.21.0"), those that the table does not have; wheels never change. --reread reads all again. The
+index is the one that pip is configured to use. The file is written after every wheel.
 Exit code 1 with --check: the file differs.
 """
 
@@ -23,9 +24,11 @@ import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile, ZipInfo
 
 from packaging.version import Version
 
@@ -88,17 +91,24 @@ def known(rows: Iterable[Build]) -> dict[Release, Contents]:
     }
 
 
-def read(release: Release, wheel: str) -> Contents:
-    """Read all libraries of a wheel."""
+@contextmanager
+def opened(release: Release, wheel: str) -> Iterator[tuple[ZipFile, list[ZipInfo]]]:
+    """A wheel on the index, and its libraries."""
     from remotezip import RemoteZip  # type: ignore[import-untyped]
 
     files = wheels_of(release.package, index_url())[release.version][release.platform]
     (url,) = (file.url for file in files if file.name == wheel)
+    with RemoteZip(url, initial_buffer_size=TAIL) as archive:
+        yield archive, [one for one in archive.infolist() if _LIBRARY.fullmatch(one.filename)]
+
+
+def read(release: Release, wheel: str) -> Contents:
+    """Read all libraries of a wheel."""
     seen: Counter[Images] = Counter()
     versions = set()
-    with RemoteZip(url, initial_buffer_size=TAIL) as archive:
-        for name in filter(_LIBRARY.fullmatch, archive.namelist()):
-            with tempfile.TemporaryFile() as file, archive.open(name) as stream:
+    with opened(release, wheel) as (archive, libraries):
+        for library in libraries:
+            with tempfile.TemporaryFile() as file, archive.open(library) as stream:
                 while piece := stream.read(_PIECE):
                     file.write(piece)
                 file.flush()
@@ -109,6 +119,21 @@ def read(release: Release, wheel: str) -> Contents:
         raise SystemExit(f"{wheel}: its libraries were compiled with several versions of cuDNN: {found}")
     cudnn = ".".join(map(str, found.pop())) if found else None
     return Contents(release.platform, cudnn, tuple(parts(seen)))
+
+
+def of_other_package(
+    release: Release, wheels: Mapping[Release, str], found: Mapping[Release, Contents]
+) -> Contents | None:
+    """What is known of the same release of another package, if its libraries are the same."""
+    for other in found.keys() - {release}:
+        if other[1:] == release[1:] and _checksums(other, wheels[other]) == _checksums(release, wheels[release]):
+            return found[other]
+    return None
+
+
+def _checksums(release: Release, wheel: str) -> set[tuple[str, int, int]]:
+    with opened(release, wheel) as (_, libraries):
+        return {(one.filename, one.CRC, one.file_size) for one in libraries}
 
 
 def parts(seen: Counter[Images]) -> Iterator[FatBinaries]:
@@ -172,7 +197,7 @@ def main() -> int:
     fresh = head + render(rows(found)) + tail
     for release, wheel in wheels.items():
         if release.requirement in options.releases if options.releases else options.reread or release not in found:
-            found[release] = read(release, wheel)
+            found[release] = of_other_package(release, wheels, found) or read(release, wheel)
             print(
                 f"{release.requirement} {release.platform}: cuDNN {found[release].cudnn}", file=sys.stderr, flush=True
             )

@@ -6,23 +6,21 @@ What is refused is not printed, so nobody would notice that a finding has lost i
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 import tfgpu_doctor
+from tests.corpus import reports, written
 from tests.diagnosis import test_manifests as manifests
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
 from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, healthy, spoil
-from tests.test_cases import CASES
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
@@ -50,7 +48,7 @@ class Watched:
     def note(self, fix: Fix, situation: gate.Situation) -> gate.Reason | None:
         reason = _refused(fix, situation)
         if reason is None:
-            self.passed += (fix, _as_first(fix))
+            self.passed += (*gate.joined((fix,)), *gate.joined((fix, fix))[1:])
         else:
             self.refused.append((reason.__name__, fix))
         return reason
@@ -61,7 +59,7 @@ class Watched:
         return fix.decides or any(set(fix.commands) <= set(one.commands) for one in alike)
 
 
-_refused, _as_first = gate.refused, gate._as_first
+_refused = gate.refused
 
 
 @pytest.fixture
@@ -134,6 +132,18 @@ def test_nobody_else_makes_repairs() -> None:
     assert others == {"diagnosis/engine.py", "diagnosis/together.py", "fleet/grouping.py", "fleet/repairs.py"}
 
 
+def test_only_the_gate_says_or() -> None:
+    """Which fix is the first is known where all of them are."""
+    said = [
+        (path.relative_to(PACKAGE).as_posix(), node.value)
+        for folder in ("findings", "plan", "diagnosis", "fleet")
+        for path in (PACKAGE / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and str(node.value).startswith(("Or ", "Or, "))
+    ]
+    assert {path for path, _ in said} == {"plan/gate.py"}, said
+
+
 # ------------------------------------------------------------------------------------------------ what builders make
 
 Judge = Callable[[], Any]
@@ -168,15 +178,8 @@ def short_texts() -> Iterator[tuple[str, Judge]]:
 
 
 def cases() -> Iterator[tuple[str, Judge]]:
-    collections = sorted(CASES[0].parent.glob("*.jsonl"))
-    for path in CASES:
-        yield (
-            path.stem,
-            lambda path=path: explain(yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)["text"]),
-        )  # type: ignore[misc]
-    for path in collections:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            yield f"{path.name}:{number}", lambda line=line: explain(json.loads(line)["text"])  # type: ignore[misc]
+    for case in (*reports(), *written()):
+        yield case["text"][:200], lambda text=case["text"]: explain(text)  # type: ignore[misc]
 
 
 # of each, the share that is judged every day

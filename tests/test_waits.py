@@ -75,7 +75,7 @@ MACHINE = ("--gpu", "RTX 4090", "--driver", "570")
 
 
 class Command(NamedTuple):
-    """A command line; PYTHON, HERE and ENV stand for the bad interpreter, a folder, and an environment."""
+    """A command line; PYTHON and HERE stand for the bad interpreter and a folder."""
 
     words: tuple[str, ...]
     factor: float  # by which time runs faster: its longest deadline takes some seconds
@@ -92,12 +92,8 @@ COMMANDS = {
     "install": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "uv"), 2000),
     "install, conda": Command(("install", "HERE/new", "--yes", *MACHINE, "--method", "conda"), 2000),
     "install, pip": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "pip"), 2000),
-    "install, repair": Command(("install", "ENV", "--repair", "--yes"), 200),
     "check, resolve": Command(("check", "HERE/requirements.txt", "--resolve", *MACHINE), 500, codes=ANY),
     "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
-    "collect, here": Command(
-        ("fleet", "collect", "--here", "--timeout", "30", "smoke", "--python", "PYTHON"), 5, codes=ANY
-    ),
     "notebook": Command(("doctor", "--python", "PYTHON"), 20, MAGIC, (0,)),
 }
 
@@ -118,10 +114,6 @@ class Stage:
         script = f'#!/bin/sh\necho "$0 $*" >> {self.folder}/started\n{body}\n'
         for name in NAMES:
             self._write(self.folder / "bin" / name, script)
-        environment = self.folder / "environment"
-        (environment / "bin").mkdir(parents=True)
-        (environment / "pyvenv.cfg").write_text("home = /usr/bin\n")
-        self._write(environment / "bin" / "python", script)
 
     def _write(self, path: Path, script: str) -> None:
         path.write_text(script)
@@ -130,7 +122,6 @@ class Stage:
     def start(self, command: Command, factor: float | None = None) -> subprocess.Popen[str]:
         places = {
             "PYTHON": str(self.folder / "bin" / "python"),
-            "ENV": str(self.folder / "environment"),
             "HERE/new": str(self.folder / "new"),
             "HERE/requirements.txt": str(self.folder / "requirements.txt"),
         }

@@ -25,7 +25,7 @@ from tests.bench.samples import failed, result, run, telemetry
 from tests.cli.hostile import BOMB, SGR, offences, planted
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
-from tests.parsers.message_samples import DRIVER
+from tests.parsers.pasted import samples
 from tests.records.test_report import report
 from tests.smoke.smoking import Machine
 from tfgpu_doctor.bench.runner.process import WorkerError
@@ -40,7 +40,7 @@ from tfgpu_doctor.render.formats import KINDS, choices
 from tfgpu_doctor.render.shapes import Case, Suite
 from tfgpu_doctor.smoke.records import Smoke
 
-LOG = "\n".join(text for _, text, _ in DRIVER)
+LOG = "\n".join(text for _, text, _ in samples("driver"))
 QUOTED = json.dumps(BOMB)
 REQUIREMENTS = "tensorflow[and-cuda]==2.15.1\nnumpy==1.26\n"
 # what each command needs so that it has something to say, and does not measure

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.runner import process, tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
-from tests.render.test_text import NO_CHECKS
+from tests.render.showing import NO_CHECKS
 from tfgpu_doctor.cli import COMMANDS, cli
 from tfgpu_doctor.render.console import console_for
 

@@ -11,7 +11,7 @@ from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import known
 from tests.records.test_report import report
-from tests.render.test_text import NO_CHECKS
+from tests.render.showing import NO_CHECKS
 
 
 @pytest.fixture

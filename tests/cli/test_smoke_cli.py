@@ -21,7 +21,8 @@ import pytest
 from tests.cli.runner import process, tfgpu
 from tests.lab import Lab
 from tests.records.test_report import report
-from tests.render.test_junit import is_red, valid
+from tests.render.results import is_red
+from tests.render.results import junit as valid
 from tests.smoke.smoking import Machine
 from tests.test_doctor import left_behind
 from tests.tiers import usual

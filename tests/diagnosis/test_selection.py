@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cli.runner import tfgpu
@@ -14,7 +16,7 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.diagnosis.selection import SelectionError, checks, restrict, verify
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.records.facts import TfDevice, Unknown
+from tfgpu_doctor.records.facts import Phase, TfDevice, Unknown
 from tfgpu_doctor.records.report import Report
 
 UNKNOWN = Unknown("no driver")
@@ -43,6 +45,32 @@ def test_a_skipped_cause_takes_its_consequences_along() -> None:
     without = restrict(whole, (), ("gpu.none",))
     assert not {"gpu.none", "gpu.not-visible"} & set(ids(without))
     assert without.verdict == "degraded" or without.verdict == "ok"
+
+
+def requiring(gpus: int, **skipped: Any) -> Report:
+    facts = spoil(healthy(), NO_GPU | skipped)
+    return make_report(facts, MATRIX, source="live", timings={}, require_gpus=gpus)
+
+
+def test_required_gpus_are_missing_whatever_else_is_left_out() -> None:
+    report = restrict(requiring(1), (), ("gpu.none", "gpu.not-visible"), require_gpus=1)
+    (finding,) = report.findings
+    assert (finding.id, finding.root_cause, report.verdict) == ("gpu.fewer-than-required", True, "broken")
+    assert restrict(requiring(1), (), ("gpu.*",), require_gpus=1).findings == ()
+
+
+def test_required_gpus_are_checked_beside_what_is_chosen(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes(msgspec.json.encode(report()))
+    arguments = ("doctor", "--from", str(tmp_path / "report.json"), "--only", "env.*")
+    assert tfgpu(*arguments).returncode == 0
+    required = tfgpu(*arguments, "--require-gpus", "1", "--format", "junit")
+    assert required.returncode == 1 and required.stdout.count("gpu.fewer-than-required") == 1
+
+
+def test_where_no_gpu_is_required_the_cpu_will_do() -> None:
+    phases = (Phase("import", "skipped", 0.0),)
+    report = requiring(0, **{"tensorflow.devices": UNKNOWN, "tensorflow.phases": phases})
+    assert report.verdict == restrict(report, (), ("gpu.none",), require_gpus=0).verdict == "ok"
 
 
 def test_only_keeps_what_matches() -> None:

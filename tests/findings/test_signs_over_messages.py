@@ -23,7 +23,7 @@ from tests.findings import (
     rows_runtime,
 )
 from tests.healthy import MATRIX, healthy, known, spoil
-from tests.parsers.message_samples import HARMLESS
+from tests.parsers.pasted import samples
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings import commonness
@@ -187,7 +187,7 @@ def test_a_working_gpu_leaves_nothing_open() -> None:
 
 def test_harmless_lines_are_notes() -> None:
     wrong = []
-    for _, line, values in HARMLESS:
+    for _, line, values in samples("harmless"):
         for pasted in (line, logs.text(line, logs.created())):
             found = {one.id: one.severity for one in findings(pasted)}
             if Severity.ERROR in found.values() or not {"benign.log", "tensorrt.missing-benign"} & set(found):
@@ -226,9 +226,8 @@ def test_a_gpu_that_works_is_not_accused() -> None:
 
 
 def test_all_harmless_lines_together_are_fine() -> None:
-    report = make_report(
-        facts_of(logs.text(*(line for _, line, _ in HARMLESS), logs.created())), MATRIX, source="text", timings={}
-    )
+    text = logs.text(*(line for _, line, _ in samples("harmless")), logs.created())
+    report = make_report(facts_of(text), MATRIX, source="text", timings={})
     assert report.verdict == "ok"
     assert {one.severity for one in report.findings} == {Severity.NOTE}
 

@@ -1,13 +1,25 @@
-"""Helpers of the parsers' tests: numbered lines, captures, and texts that must not hurt."""
+"""Helpers of the parsers' tests: numbered lines, captures, samples of messages, and texts that must not hurt."""
 
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
+
+import yaml
 
 from tfgpu_doctor.parsers.text.lines import Line
 
 CAPTURES = Path(__file__).parents[1] / "captures"
+ROWS = Path(__file__).parent / "rows"
+Sample = tuple[str, str, dict[str, str]]  # kind of a message, a line of it, and the values that it gives
+
+
+@cache
+def samples(*groups: str) -> list[Sample]:
+    """Return the samples of messages of some layers, else all."""
+    found = yaml.load((ROWS / "messages.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    return [(kind, line, *(values or [{}])) for group in groups or found for kind, line, *values in found[group]]
 
 
 def lines(text: str) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import random
 import tracemalloc
 import unicodedata
@@ -53,15 +54,10 @@ ENCODED = {
 }
 
 
-@pytest.mark.parametrize("name", ENCODED)
-def test_encodings(name: str) -> None:
-    assert texts(ENCODED[name]) == THREE.split("\n")
-
-
-@pytest.mark.parametrize("name", ENCODED)
-def test_chunks_may_end_anywhere(name: str) -> None:
-    for size in (21, 64, 97):
-        assert texts(*cut(ENCODED[name], size)) == THREE.split("\n")
+def test_encodings_and_chunks_that_end_anywhere() -> None:
+    for name, data in ENCODED.items():
+        for size in (21, 64, 97, len(data)):
+            assert texts(*cut(data, size)) == THREE.split("\n"), (name, size)
 
 
 def test_other_encodings_keep_what_is_ascii() -> None:
@@ -85,31 +81,6 @@ def test_nothing() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- what a terminal adds
-
-
-@pytest.mark.parametrize(
-    ("pasted", "read"),
-    [
-        ("\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[m", "red and bold"),
-        ("\x1b]0;title of the window\x07prompt$", "prompt$"),
-        ("\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1b[2K\x1b[1Gdone", "done"),
-        ("a\tb", "a       b"),
-        ("nul\x00in\x08side", "nulinside"),
-        ("no\xa0break", "no break"),
-        ("\u200bzero \u202ewidth\ufeff", "zero width"),
-        ("trailing   ", "trailing"),
-        ("> quoted", "quoted"),
-        ("> > twice", "twice"),
-        (">quoted", "quoted"),
-        (">   indented", "  indented"),
-        (">>> import tensorflow", ">>> import tensorflow"),
-        ("    indented", "    indented"),
-        ("[1m kept, for no escape stands before it", "[1m kept, for no escape stands before it"),
-    ],
-)
-def test_cleaned(pasted: str, read: str) -> None:
-    assert texts(pasted.encode()) == [read]
 
 
 def test_a_progress_bar_is_drawn_over_itself() -> None:
@@ -203,3 +174,25 @@ def test_whole_and_piecewise_are_the_same() -> None:
     whole = lines.read([data])
     for size in (1_000, 65_536):
         assert lines.read(cut(data, size)) == whole
+
+
+# ---------------------------------------------------------------------------------------------- notebooks
+
+TEXT = ["epoch 1\n", "failed call to cuInit: CUDA_ERROR_NO_DEVICE\n", 'a "quoted" word\n', "end"]
+TRACEBACK = ["\x1b[0;31mImportError\x1b[0m: libcublas.so.12: cannot open shared object file", "again"]
+OUTPUTS = [
+    {"output_type": "display_data", "data": {"image/png": "A" * 5000, "text/plain": ["<Figure>"]}},
+    {"output_type": "stream", "name": "stdout", "text": TEXT},
+    {"output_type": "error", "traceback": TRACEBACK},
+]
+BOOK = {"cells": [{"cell_type": "code", "source": ["import tensorflow\n", "x"], "outputs": OUTPUTS}], "nbformat": 4}
+
+
+@pytest.mark.parametrize("largest", [1000, 1 << 20])
+def test_what_a_notebook_shows_is_found_at_any_size(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One on a line is decoded when it is small, and read string by string when it is large."""
+    monkeypatch.setattr(lines, "_LARGEST_NOTEBOOK", largest)
+    data = json.dumps(BOOK, separators=(",", ":") if largest == 1000 else None).encode()
+    found = [line.text for line in lines.read([data[:2000], data[2000:]]).lines]
+    for text in (TEXT[1].strip(), TRACEBACK[0].replace("\x1b[0;31m", "").replace("\x1b[0m", ""), "import tensorflow"):
+        assert any(text in line and not line.endswith('",') for line in found), text

@@ -6,13 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import tfgpu_doctor
 from tests.findings.logs import log
 from tests.guard import guarded
-from tests.parsers.message_samples import CUDA, DRIVER, HARMLESS, RUNTIME, SAMPLES
-from tests.parsers.pasted import lines, mangled
+from tests.parsers.pasted import lines, mangled, samples
 from tfgpu_doctor.inference.derived_messages import _EVENTS
 from tfgpu_doctor.parsers.messages import catalogue, template
 from tfgpu_doctor.parsers.messages.harmless import MEANING
@@ -22,6 +19,7 @@ from tfgpu_doctor.records.facts import Message
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 TEMPLATES = catalogue.TEMPLATES
+SAMPLES = samples()
 # Failures for which there is no finding of their own: a program's kernel that went wrong, a disk that is full. They
 # are read all the same, so that a text with one is not taken for one that gives no reason.
 ONLY_COMPLAINTS = {
@@ -77,19 +75,21 @@ def kinds(pasted: str) -> set[str]:
     return {message.kind for message in catalogue.read(from_bytes([pasted.encode()]).lines)}
 
 
-@pytest.mark.parametrize("frame", ["> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  "])
-def test_quoted_and_coloured(frame: str) -> None:
-    missed = [line for kind, line, _ in SAMPLES if kind not in kinds(frame.format(line))]
-    assert missed == []
-
-
-@pytest.mark.parametrize("era", ["1.0", "1.15", "2.4", "2.13", "2.17", "2.21"])
-def test_every_generation_of_the_log(era: str) -> None:
-    """Where TensorFlow's own frame stands before it, a sentence is known all the same."""
+def test_quoted_coloured_and_in_the_log_of_every_generation() -> None:
+    """Each sample in one of the frames: a quotation, colours, line ends, a progress bar, TensorFlow's own."""
+    frames = ("> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  ")
+    missed = [
+        (kind, line)
+        for number, (kind, line, _) in enumerate(SAMPLES)
+        if kind not in kinds(frames[number % len(frames)].format(line))
+    ]
+    eras = ("1.0", "1.15", "2.4", "2.13", "2.17", "2.21")
     elsewhere = {"allocator-limit", "host-out-of-memory"}  # begin their lines
-    for kind, line, _ in (*DRIVER, *CUDA, *RUNTIME, *HARMLESS):
-        if kind not in elsewhere:
-            assert kind in kinds(log(era, "stream_executor/cuda/cuda_driver.cc", line)), (kind, line)
+    for number, (kind, line, _) in enumerate(samples("driver", "cuda", "runtime", "harmless")):
+        framed = log(eras[number % len(eras)], "stream_executor/cuda/cuda_driver.cc", line)
+        if kind not in elsewhere and kind not in kinds(framed):
+            missed.append((kind, framed))
+    assert missed == []
 
 
 # ---------------------------------------------------------------------------------------------- counts and seams
@@ -134,15 +134,15 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(text[start : start + width] for start in range(0, len(text), width))
 
 
-@pytest.mark.parametrize("width", [60, 72, 80, 100, 120])
-def test_a_hard_wrapped_line_is_put_together(width: int) -> None:
+def test_a_hard_wrapped_line_is_put_together() -> None:
     long = (
         "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:60] Could not load "
         "dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file"
     )
-    found = [m for m in read(f"before\n{wrapped(long, width)}\nafter") if m.kind == "library-not-opened"]
-    assert [message.values["library"] for message in found] == ["libcudart.so.11.0"]
-    assert found[0].line in (2, 3, 4)
+    for width in (60, 72, 80, 100, 120):
+        found = [m for m in read(f"before\n{wrapped(long, width)}\nafter") if m.kind == "library-not-opened"]
+        assert [message.values["library"] for message in found] == ["libcudart.so.11.0"], width
+        assert found[0].line in (2, 3, 4)
 
 
 def test_a_line_wrapped_at_a_space() -> None:

@@ -11,7 +11,7 @@ from tests.healthy import spoil as changed
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.gate import REASONS, Situation, admitted, refused
 from tfgpu_doctor.records.facts import Facts, Message, Package
-from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.report import Alternative, Fix
 
 PIP = "python3 -m pip install"
 CU118 = "conda create -y -n tf -c conda-forge python=3.11 pip cudatoolkit=11.8"
@@ -113,10 +113,12 @@ def test_every_reason_has_a_row() -> None:
 
 
 def test_the_first_does_not_begin_with_or() -> None:
-    other = Fix("Or keep 2.19.0", (f"{PIP} tensorflow==2.19.0",))
-    (first,) = admitted(
-        (install("2.20.0"), other), on(python="3.12", driver="525.60", card="8.9", tensorflow="2.19.0"), MATRIX
-    )[:1]
-    assert first.text.startswith("Install")
+    other = Alternative("Keep 2.19.0", (f"{PIP} tensorflow==2.19.0",))
+    ada = on(python="3.12", driver="525.60", card="8.9", tensorflow="2.19.0")
+    printed = admitted((install("2.20.0"), other), ada, MATRIX)
+    assert [one.text for one in printed] == ["Install TensorFlow 2.20.0: why", "Or keep 2.19.0"]
+    assert [one.text for one in admitted(printed[1:], ada, MATRIX)] == ["Keep 2.19.0"]
     assert [one.text for one in admitted((install("2.20.0"), other), BLACKWELL, MATRIX)] == []
-    assert [one.text for one in admitted((install("2.20.0"), Fix("Or build it")), BLACKWELL, MATRIX)] == ["Build it"]
+    assert [one.text for one in admitted((install("2.20.0"), Alternative("Build it")), BLACKWELL, MATRIX)] == [
+        "Build it"
+    ]

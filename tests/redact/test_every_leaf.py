@@ -159,45 +159,43 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # by name: the
 }
 
 
-@pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_shows_it(command: str, name: str, tmp_path: Path) -> None:
-    facts, places = MACHINES[name]
-    (tmp_path / "report.json").write_bytes(saved(facts).to_json())
-    (tmp_path / "other.json").write_bytes(saved(facts).to_json())
-    (tmp_path / "healthy.json").write_bytes(saved(healthy()).to_json())
-    (tmp_path / "bench.json").write_bytes(result(run("CPU"), environment=facts).to_json())
-    (tmp_path / "fast.json").write_bytes(result(run("CPU", 1.0)).to_json())
+def test_no_command_shows_it(command: str, tmp_path: Path) -> None:
     arguments, formats = COMMANDS[command]
     targets = [word for form in formats for word in ("--format", form, "--output", f"out.{form}")]
-    done = tfgpu(*arguments, "--redact", *targets, cwd=tmp_path)
-    found = {form: leaks((tmp_path / f"out.{form}").read_text(), places) for form in formats}
-    assert {form: one for form, one in found.items() if one} == {}, done.stderr
-    assert leaks(done.stderr, places) == []
+    wrong = []
+    for name, (facts, places) in MACHINES.items():
+        (tmp_path / "report.json").write_bytes(saved(facts).to_json())
+        (tmp_path / "other.json").write_bytes(saved(facts).to_json())
+        (tmp_path / "healthy.json").write_bytes(saved(healthy()).to_json())
+        (tmp_path / "bench.json").write_bytes(result(run("CPU"), environment=facts).to_json())
+        (tmp_path / "fast.json").write_bytes(result(run("CPU", 1.0)).to_json())
+        done = tfgpu(*arguments, "--redact", *targets, cwd=tmp_path)
+        texts = {form: (tmp_path / f"out.{form}").read_text() for form in formats} | {"stderr": done.stderr}
+        wrong += [(name, form, leak) for form, text in texts.items() for leak in leaks(text, places)]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_smoke_does_not_show_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    facts, places = MACHINES[name]
-    machine = Machine()
-    machine.facts = facts
-    smoke = machine.smoke()
-    for form in choices("smoke"):
-        output.write(smoke, "smoke", [output.Output(form, None)], redact=True, detail="full")
-        assert leaks(capsys.readouterr().out, places) == []
+def test_smoke_does_not_show_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for facts, places in MACHINES.values():
+        machine = Machine()
+        machine.facts = facts
+        smoke = machine.smoke()
+        for form in choices("smoke"):
+            output.write(smoke, "smoke", [output.Output(form, None)], redact=True, detail="full")
+            assert leaks(capsys.readouterr().out, places) == []
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_an_assistant_does_not_get_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts, places = MACHINES[name]
-    report = saved(facts)
-    monkeypatch.setattr("tfgpu_doctor.integrations.mcp.tools.diagnose", lambda *_, **__: report)
-    bench = result(run("CPU"), environment=facts).to_json().decode()
-    calls: dict[str, dict[str, Any]] = {
-        "doctor": {"facts": True},
-        "explain": {"text": report.to_json().decode(), "facts": True},
-        "bench_show": {"text": bench, "facts": True},
-    }
-    for tool, arguments in calls.items():
-        data, page = call(NAMED[tool], arguments, Settings())
-        assert leaks(json.dumps(data) + page, places) == [], tool
+def test_an_assistant_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for facts, places in MACHINES.values():
+        report = saved(facts)
+        monkeypatch.setattr("tfgpu_doctor.integrations.mcp.tools.diagnose", lambda *_, found=report, **__: found)
+        bench = result(run("CPU"), environment=facts).to_json().decode()
+        calls: dict[str, dict[str, Any]] = {
+            "doctor": {"facts": True},
+            "explain": {"text": report.to_json().decode(), "facts": True},
+            "bench_show": {"text": bench, "facts": True},
+        }
+        for tool, arguments in calls.items():
+            data, page = call(NAMED[tool], arguments, Settings())
+            assert leaks(json.dumps(data) + page, places) == [], tool

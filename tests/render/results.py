@@ -1,4 +1,4 @@
-"""A healthy, a broken and a hostile result of every kind, and what makes a valid document of each format."""
+"""Results of every kind that the renderers are tried with, and what makes a valid document of each format."""
 
 from __future__ import annotations
 
@@ -8,34 +8,46 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
+import xmlschema
 from msgspec.structs import replace
 
+from tests.bench.fake_worker import WRONG
 from tests.bench.large_samples import failures, four
 from tests.bench.test_bench_compare_text import COMPARISONS
 from tests.cli.hostile import BOMB
-from tests.findings.rows_over_facts import FIRES
-from tests.healthy import MATRIX
-from tests.records.test_report import report
+from tests.compare.test_compare import DONE
+from tests.diagnosis.test_manifests import judged as judged_manifest
+from tests.diagnosis.test_manifests import made
+from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent, off_path
+from tests.fleet.making import fleet
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
-from tests.render.test_check_formats import BROKEN, FINE
-from tests.render.test_compare_text import CASES
-from tests.render.test_fleet_text import fleets
-from tests.render.test_junit import valid
-from tests.render.test_plan_text import SITUATIONS
-from tests.render.test_smoke_text import SMOKES
-from tests.render.test_text import NO_CHECKS
+from tests.render.showing import NO_CHECKS
+from tests.smoke.smoking import Machine, without_tensorflow
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.fleet.expectations import parse
+from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.records import Fleet
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
-from tfgpu_doctor.plan.target import describe
+from tfgpu_doctor.plan.target import describe, read_specifier
+from tfgpu_doctor.records.checked import Change, Checked, ReadFile
+from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines.matrix import Answered, Card, Columns, Legend, Note, Sheet, Sources
 from tfgpu_doctor.render.outlines.matrix_answers import release
+from tfgpu_doctor.smoke.records import Smoke
 
 TYPES = {
     "report": "Report",
@@ -49,19 +61,187 @@ TYPES = {
     "matrix": "Answered",
 }
 STATES = ("healthy", "broken", "hostile")
+NOW = "2026-11-23T12:00:00Z"
+
+
+# ------------------------------------------------------------------------------------------------------------ reports
+
+MACHINES: dict[str, Facts] = {
+    "healthy": healthy(),
+    "plain-pip": spoil(
+        healthy(), {**NO_CHECKS, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
+    ),
+    "no-driver": spoil(healthy(), {**NO_CHECKS, **NO_DRIVER}),
+    "broken-file-on-the-path": spoil(
+        healthy(), {**NO_CHECKS, "loader.sonames": off_path("cudnn", problem="empty file"), "cudnn.runtime": WHY}
+    ),
+    "hot": spoil(healthy(), {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",), temperature=93),), "NVML")}),
+    "unknown": Facts(),
+    "hostile": spoil(
+        healthy(),
+        {
+            "gpus": known((gpu(name="[bold]\x1b[31mevil\x1b[0m <script>\n\x07", compute_capability="3.5"),), "NVML"),
+            "python.executable": known("/home/a b/$(reboot)/python"),
+        },
+    ),
+}
+TEXTS = {
+    "open-cause": b"GTX 1070 Ti, tensorflow 2.10 on windows 10, list_physical_devices returns []. CUDA 11.2, cudnn 8.1",
+    "question": b"Ubuntu 22.04, Python 3.11, RTX 3080, driver 550. Which TensorFlow should I install?",
+}
+
+
+def report(facts: Facts, source: Any = "live") -> Report:
+    return make_report(facts, MATRIX, source=source, timings={})
+
+
+def explained(text: bytes) -> Report:
+    return report(text_to_facts.read(lines.read([text]), MATRIX), "text")
+
+
+@cache
+def every_report() -> dict[str, Report]:
+    """Return a report for each machine on which a finding fires."""
+    return {
+        f"{finding} {number}": report(spoil(healthy(), changes))
+        for finding, rows in FIRES.items()
+        for number, (_, changes) in enumerate(rows)
+    }
+
+
+# ------------------------------------------------------------------------------------------------ results of commands
+
+
+def checked(*requirements: str) -> Checked:
+    """Return what `check` finds in a file with one error in line 2, and a change of it."""
+    return Checked(
+        report=judged_manifest(made(*requirements), gpu="A100"),
+        target="A100",
+        files=(ReadFile(label="requirements.txt", path="requirements.txt", content="numpy; tensorflow-gpu"),),
+        changes=(Change(path="requirements.txt", before="numpy\nold\n", after="numpy\nnew\n"),),
+        not_changed=("Dockerfile:1: a variable",),
+    )
+
+
+BROKEN, FINE, EMPTY = checked("numpy", "tensorflow-gpu"), checked("tensorflow[and-cuda]==2.20.0"), checked("numpy")
+
+
+def _second_card_is_wrong(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    bad = len(here.started) == 2 and request["of"].devices == ["/GPU:1"] and request["of"].workload == "matpow"
+    return WRONG if verb == "verify" and bad else None
+
+
+@cache
+def smokes() -> dict[str, Smoke]:
+    return {
+        "two-gpus": Machine(2).smoke(require_gpus=2, min_tflops=40.0, max_import=10.0),
+        "a-flaky-card": Machine(2, trouble=_second_card_is_wrong).smoke(rounds=3, budget=200.0),
+        "a-small-budget": Machine(4, seconds=0.3).smoke(budget=20.0),
+        "no-gpu": Machine(0).smoke(),
+        "cpu-only": Machine(0).smoke(require_gpus=0, virtual=2),
+        "no-tensorflow": Machine(facts=without_tensorflow(exception="ImportError: libcudart.so.12: no")).smoke(),
+    }
+
+
+_EVIL = "[bold]\x1b[31mevil\x1b[0m\n\u202e <script>"
+_NO_CUDA = {"loader.sonames": absent(), **NO_CHECKS}
+# name → (before, after)
+_COMPARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing": ({}, {}),
+    "nothing-but-a-finding": (_NO_CUDA, _NO_CUDA),
+    "numpy": DONE["pip install numpy"][:2],
+    "numpy-repaired": DONE["pip install numpy"][1::-1],
+    "two-variables": DONE["two variables that hide it, each enough"][:2],
+    "crash": (
+        {"host.cpu_flags": known(("avx", "sse4_2"))},
+        {**DONE["a crash that nobody can explain"][1], "host.cpu_flags": known(("sse4_2",))},
+    ),
+    "no-libraries": ({}, {**_NO_CUDA, "cudnn.installed": known(()), "cudnn.runtime": WHY}),
+    "another-machine": (
+        {},
+        {**NO_DRIVER, **NO_GPU_USED, "host.cpu_model": known("Intel Xeon"), "host.kernel": known("6.1.0")},
+    ),
+    "not-examined": ({"tensorflow.devices": WHY, "cudnn.runtime": WHY}, {"tensorflow.devices": NO_GPU_LISTED}),
+    "hostile": (
+        {"variables": known({"XLA_FLAGS": _EVIL})},
+        {"gpus": known((gpu(name=_EVIL, compute_capability="3.5"),))},
+    ),
+}
+
+
+def compared(before: dict[str, Any], after: dict[str, Any]) -> Comparison:
+    both = (report(spoil(healthy(), changes)) for changes in (before, after))
+    return compare(*both, MATRIX, NOW, names=("good.json", "bad.json"))
+
+
+@cache
+def comparisons() -> dict[str, Comparison]:
+    return {name: compared(*both) for name, both in _COMPARED.items()}
+
+
+_SILENT = b'{"schema": "tfgpu.node/1", "node": "gpu-00099", "failure": "did not answer within 120 s"}'
+
+
+def judged(seed: int, nodes: int, oddities: int, *more: bytes, expect: str = "") -> Fleet:
+    gathering = Gathering()
+    gathering.take_file(b"\n".join((*fleet(seed, nodes, oddities).lines, *more)), "fleet.jsonl")
+    return judge_fleet(gathering.gathered(), MATRIX, NOW, expectations=parse(expect) if expect else ())
+
+
+@cache
+def fleets() -> dict[str, Fleet]:
+    cut = b'gpu-00100: {"schema": "tfgpu.report/1", "tool"'
+    return {
+        "usual": judged(162, 40, 3),
+        "clean": judged(1, 20, 0),
+        "many-problems": judged(3, 300, 14, _SILENT, cut, expect="gpus=8"),
+        "nothing": judged(1, 0, 0, b"srun: error: no such partition"),
+    }
+
+
+# the commonest of the collected questions: what they had, and what they wanted
+_SITUATIONS: dict[str, dict[str, Any]] = {
+    "a-gaming-card-and-a-good-driver": {"gpu": ("RTX 3080",), "driver": "535.113.01", "python": "3.11"},
+    "cuda-12-with-an-old-python": {"gpu": ("RTX 2080 SUPER",), "driver": "525.125.06", "python": "3.8"},
+    "native-windows": {"gpu": ("RTX 3060",), "driver": "551.23", "python": "3.10", "os": "windows"},
+    "wsl2": {"gpu": ("RTX 4070 Laptop GPU",), "driver": "551.23", "python": "3.12", "os": "wsl2"},
+    "a-blackwell-card": {"gpu": ("RTX 5090",), "driver": "570.86", "python": "3.12"},
+    "a-pascal-card": {"gpu": ("GTX 1080 Ti",), "driver": "535.183.01", "python": "3.12"},
+    "a-kepler-card": {"gpu": ("Tesla K80",), "driver": "470.82.01", "python": "3.10"},
+    "an-old-driver-on-a-cluster": {"gpu": ("A100-SXM4-40GB",) * 4, "driver": "470.57.02", "python": "3.9"},
+    "a-python-that-is-too-new": {"gpu": ("RTX 4090",), "driver": "580.65", "python": "3.14"},
+    "tensorflow-1-on-a-new-card": {"gpu": ("RTX 3090",), "driver": "535", "python": "3.7", "tensorflow": "1.15"},
+    "macos": {"os": "macos", "python": "3.11"},
+    "an-arm-server": {"gpu": ("GH200",), "driver": "550", "python": "3.12", "machine": "aarch64"},
+    "a-fermi-card": {"gpu": ("GTX 580",), "driver": "390.157", "python": "3.6"},
+}
+
+
+@cache
+def plans() -> dict[str, Plan]:
+    found = {}
+    for name, situation in _SITUATIONS.items():
+        described = dict(situation)
+        asked = described.pop("tensorflow", None)
+        target = describe(MATRIX, **described)
+        found[name] = make_plan(MATRIX, target, specifier=read_specifier(asked) if asked else None)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- three of each kind
 
 
 @cache
 def results(kind: str) -> dict[str, Any]:
     """A result of each state; the hostile one has a bomb in every text."""
     pairs: dict[str, Callable[[], tuple[Any, Any]]] = {
-        "report": lambda: (report({}), report({**NO_CHECKS, **FIRES["cuda.missing"][0][1]})),
+        "report": lambda: (report(healthy()), report(spoil(healthy(), {**NO_CHECKS, **FIRES["cuda.missing"][0][1]}))),
         "check": lambda: (FINE, BROKEN),
-        "smoke": lambda: (SMOKES["two-gpus"], SMOKES["no-tensorflow"]),
-        "report comparison": lambda: (_compared("nothing"), _compared("numpy")),
+        "smoke": lambda: (smokes()["two-gpus"], smokes()["no-tensorflow"]),
+        "report comparison": lambda: (comparisons()["nothing"], comparisons()["numpy"]),
         "bench": lambda: (four(), failures()),
         "fleet": lambda: (fleets()["clean"], fleets()["many-problems"]),
-        "plan": lambda: (_plan("a-blackwell-card"), _plan("a-fermi-card")),
+        "plan": lambda: (plans()["a-blackwell-card"], plans()["a-fermi-card"]),
         "bench comparison": lambda: (COMPARISONS["compare-across"], COMPARISONS["compare-all"]),
     }
     if kind == "matrix":
@@ -90,31 +270,25 @@ def _with_ids(result: Any) -> Any:
     return replace(result, report=_with_ids(result.report)) if hasattr(result, "report") else result
 
 
-def _compared(name: str) -> Comparison:
-    before, after = (report(changes) for changes in CASES[name])
-    return compare(before, after, MATRIX, "2026-11-21T12:00:00Z", names=("good.json", "bad.json"))
+# ---------------------------------------------------------------------------------------------------- valid documents
 
-
-def _plan(name: str) -> Plan:
-    return make_plan(MATRIX, describe(MATRIX, **SITUATIONS[name]))
-
-
+_JUNIT = xmlschema.XMLSchema(Path(__file__).parent / "junit.xsd")  # what tfgpu writes; Jenkins and GitLab accept more
 _VALUE = r"(?:[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|[-+]Inf|NaN)"
 _LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
 _SERIES = re.compile(rf"(?P<name>tfgpu_[a-z0-9_]+)(?P<labels>\{{{_LABEL}(?:,{_LABEL})*\}})? {_VALUE}")
-_UNITS = ("_seconds", "_bytes", "_ratio", "_info", "_per_second")
+_BLOCK = re.compile(r"^(`{3,})\w*\n.*?\n\1$", re.DOTALL | re.MULTILINE)
 
 
 def metrics(text: str) -> dict[str, list[str]]:
     """The series of each metric; AssertionError where the text is not in Prometheus' format or breaks its customs."""
     found: dict[str, list[str]] = {}
-    lines = iter(text.splitlines())
+    rows = iter(text.splitlines())
     assert text.endswith("\n")
-    for line in lines:
+    for line in rows:
         if line.startswith("# HELP "):
             name, _, about = line[7:].partition(" ")
             assert name not in found and re.fullmatch(r"tfgpu_[a-z0-9_]+", name) and about
-            assert next(lines) == f"# TYPE {name} gauge"
+            assert next(rows) == f"# TYPE {name} gauge"
             found[name] = []
             continue
         match = _SERIES.fullmatch(line)
@@ -128,16 +302,57 @@ def metrics(text: str) -> dict[str, list[str]]:
     return found
 
 
-def _commands(text: str) -> None:
-    rest = [line for line in text.splitlines() if not line.startswith("::")]
-    assert rest and all(not line.lstrip().startswith("::") for line in rest)
-    for line in text.splitlines():
-        if line.startswith("::"):
-            assert re.match(r"::(error|warning|notice) (file=[^:,]*,line=\d+,)?title=[^:,]*::", line), line
+def junit(text: str) -> ElementTree.Element:
+    """The document, once the schema has accepted it and its counts are those of its cases."""
+    _JUNIT.validate(text)
+    root = ElementTree.fromstring(text)
+    for element in (root, *root):
+        cases = list(element.iter("testcase"))
+        assert int(element.attrib["tests"]) == len(cases)
+        assert int(element.attrib["failures"]) == sum(case.find("failure") is not None for case in cases)
+        assert int(element.attrib["errors"]) == sum(case.find("error") is not None for case in cases)
+    return root
+
+
+def is_red(root: ElementTree.Element) -> bool:
+    return bool(int(root.attrib["failures"]) + int(root.attrib["errors"]))
+
+
+class Command(NamedTuple):
+    level: str
+    title: str
+    message: str
+
+
+def commands(text: str) -> tuple[list[Command], list[str]]:
+    """The commands that GitHub's runner sees, and the other lines (actions/runner, ActionCommand.TryParseV2)."""
+    found, rest = [], []
+    for line in re.split(r"\r\n|\r|\n", text):
+        if not line.lstrip().startswith("::"):
+            assert "##[" not in line and "##vso[" not in line
+            rest.append(line)
+            continue
+        name, _, message = line.lstrip()[2:].partition("::")
+        level, _, properties = name.partition(" ")
+        values = dict(part.split("=", 1) for part in properties.split(","))
+        assert level in ("error", "warning", "notice") and list(values) in (["title"], ["file", "line", "title"])
+        found.append(Command(level, unescaped(values["title"]), unescaped(message)))
+    return found, [line for line in rest if line]
+
+
+def unescaped(text: str) -> str:
+    for code, char in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+        text = text.replace(code, char)
+    return text
+
+
+def without_blocks(text: str) -> str:
+    """A page of Markdown without its blocks of code."""
+    return _BLOCK.sub("", text)
 
 
 def _markdown(text: str) -> None:
-    outside = re.sub(r"^(`{3,})\w*\n.*?\n\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    outside = without_blocks(text)
     assert len(text) <= 65_536 and outside.count("<details>") == outside.count("</details>")
     assert "\n```\n```" not in text and text.startswith("**")
 
@@ -146,16 +361,23 @@ def _html(text: str) -> None:
     page = Page(text)
     tags = {tag for tag, _ in page.elements}
     assert page.all("h1") and not tags & {"script", "img", "iframe", "link", "object"}
+    assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
     assert len(page.ids) == len(set(page.ids))
     assert all((one.get("href") or "").startswith(("https://", "#", "data:")) for one in page.all("a"))
+    assert all(one["aria-label"] for one in page.all("div") if one.get("role") == "region")
+    assert "<caption></caption>" not in text
+    title = re.findall(r"<h1>(.*?)</h1>", text)[0].partition(":")[0]
+    for verdict in re.findall(r'<p class="verdict[^>]*>(.*?)</p>', text):  # nothing is named twice
+        words = re.sub("<[^>]*>", "", verdict)
+        assert words and not words.startswith(f"{title}:") and not words.rstrip().endswith(":")
 
 
 VALID: dict[str, Callable[[str], object]] = {
     "text": lambda text: all(char.isprintable() or char == "\n" for char in text) or 1 / 0,
     "json": json.loads,
     "markdown": _markdown,
-    "junit": valid,
-    "github": _commands,
+    "junit": junit,
+    "github": lambda text: commands(text)[1] or 1 / 0,
     "sarif": lambda text: json.loads(text)["runs"][0]["results"],
     "html": _html,
     "prometheus": metrics,

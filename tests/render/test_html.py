@@ -1,32 +1,157 @@
-"""The page of a bench result: whole, alone, harmless, with every number that the JSON has."""
+"""Pages: whole, alone, harmless, legible; that of a bench result has every number that the JSON has."""
 
 from __future__ import annotations
 
 import base64
 import gzip
-import io
 import json
 import re
 from functools import cache
 from itertools import pairwise
 
+import matplotlib
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from tests.bench.large_samples import LARGE, training
+from tests.bench.large_samples import LARGE, four, long, training
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.render.pages import Page
+from tests.render.results import VALID, report
+from tests.render.showing import as_format, printed
 from tests.test_laws import FILES, IMPURE, imports
-from tests.tiers import usual
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.html.bench import render
-from tfgpu_doctor.render.terminal.bench import render as show
+from tfgpu_doctor.render.html.charts import speeds, times
+from tfgpu_doctor.render.html.charts.common import chunks
+from tfgpu_doctor.render.html.parts import (
+    DARK,
+    LIGHT,
+    POLICY,
+    STYLE,
+    element,
+    folded,
+    items,
+    page,
+    section,
+    table,
+    text,
+)
+from tfgpu_doctor.render.html.svg import COLOUR, drawing, svg
 
+as_html = as_format("html", "report")
 EVIL = "</script></svg><img src=x onerror=alert(1)>\"'&$x^2$ <!--\x1b[31m"
+
+
+# ------------------------------------------------------------------------------------------------------------- pieces
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_texts_and_lines_stand_out_in_light_and_dark() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WebAIM's well-known near miss
+    for colours in (LIGHT, DARK):
+        for name in ("ink", "muted", "good", "warn", "bad", "link"):
+            assert min(contrast(colours[name], colours[ground]) for ground in ("page", "card")) >= 4.5, name
+        assert all(contrast(colours[f"c{number}"], colours["page"]) >= 3.0 for number in range(1, 9))
+    assert set(LIGHT) == set(DARK)
+    after_print = STYLE.partition("@media print")[2]
+    assert f"--page: {LIGHT['page']}" in after_print and DARK["page"] not in after_print
+
+
+def test_text_is_text_in_every_place() -> None:
+    known_ = "html head meta title style body p ul li div table caption thead tbody tr th td details summary section h2"
+    for hostile in ("</script><script>alert(1)</script>\"' onload=x & <!-- ]]> ", "a\x1b[31m\x07\nb", "${x} {{y}} `z`"):
+        body = "".join(
+            (
+                element("p", text(hostile), title=hostile),
+                items([hostile]),
+                table(hostile, (hostile, "b"), [(hostile, hostile)]),
+                folded(hostile, items([hostile])),
+                section(hostile, "x", items([hostile])),
+            )
+        )
+        read = Page(page(hostile, body))
+        assert {tag for tag, _ in read.elements} <= set(known_.split(" "))
+        assert all(set(attributes) <= {"title"} for attributes in read.all("p"))
+        assert "\x1b" not in read.text and "\x07" not in read.text
+        assert hostile.strip().split("\x1b")[0].split("\n")[0] in read.text
+    assert "default-src 'none'" in POLICY and "script" not in POLICY and "http" not in POLICY
+    (policy,) = [meta for meta in Page(page("t", "")).all("meta") if meta.get("http-equiv")]
+    assert policy["content"] == POLICY
+
+
+def test_tables() -> None:
+    """They are scrolled by keyboard, have heads, colours and links; without content there is nothing."""
+    assert (table("t", ("a",), []), items([]), folded("t", ""), section("t", "t", "", "")) == ("", "", "", "")
+    read = Page(table("Speeds", ("run", "speed"), [("CPU", "1"), ("GPU", "2")], (1,)))
+    (region,) = read.all("div")
+    assert (region["tabindex"], region["role"], region["aria-label"]) == ("0", "region", "Speeds")
+    assert [head["scope"] for head in read.all("th")] == ["col", "col", "row", "row"]
+    rows = [("CPU", "ok", "https://x.org/a"), ("GPU", "problem", "see https://x.org")]
+    read = Page(table("Checks", ("a", "b", "c"), rows, states=("good", "bad")))
+    assert [cell.get("class") for cell in read.all("td") if cell.get("class") in ("good", "bad")] == ["good", "bad"]
+    assert [link["href"] for link in read.all("a")] == ["https://x.org/a"]
+
+
+def test_a_phone_shows_sentences_without_scrolling() -> None:
+    sentence = "failed, 2 of 3 ok: the result is wrong: relative error 0.3 (limit 5.4e-06)"
+    cases: list[tuple[tuple[str, ...], tuple[int, ...], str]] = [
+        (("Driver", "ok", sentence), (), "wrapped"),
+        (("GPUs", "12.8"), (), "wrapped"),
+        (("matpow, 2 GPUs", "problem", sentence), (), "stacked"),
+        (("1 GPU float32", "ok", sentence, sentence), (), "stacked"),
+        (("https://docs.nvidia.com/cuda/index.html", "min_driver_linux"), (), "stacked"),
+        (("2 GPUs, terms", "yes", "314", sentence), (2,), "stacked"),
+        (("2 GPUs, rows", "330 GFLOP/s", "yes"), (1,), "wrapped"),
+        (("2 GPUs, rows", "330 GFLOP/s", "96.2", "1.96"), (1, 2, 3), ""),
+        (("2.21.0", "tensorflow", "3.10-3.13", "12.5.1", "9.3", "525.60.13"), (), ""),
+    ]
+    for row, numbers, expected in cases:
+        head = [f"head {place}"[: len(cell)] for place, cell in enumerate(row)]
+        read = Page(table("Checks", head, [row], numbers))
+        assert read.all("table")[0].get("class", "") == expected, row
+        labels = [cell.get("data-label") for cell in read.all("td")]
+        assert labels == (head[1:] if expected == "stacked" else [None] * len(labels)), row
+
+
+# ------------------------------------------------------------------------------------------------------------- reports
+
+
+def test_a_report_is_a_page() -> None:
+    broken = {
+        "tensorflow.version": known(EVIL, EVIL),
+        "host.distribution": known(EVIL),
+        "variables": known({"CUDA_VISIBLE_DEVICES": "-1", "LD_LIBRARY_PATH": EVIL}),
+        "tensorflow.log": known((EVIL, "second line")),
+        "gpus": known(()),
+    }
+    one = report(spoil(healthy(), broken))
+    shown = as_html(one)
+    VALID["html"](shown)
+    read = Page(shown)
+    assert one.verdict in read.text and "\x1b" not in shown
+    fixes = [fix.text for finding in one.findings if finding.root_cause for fix in finding.fixes]
+    assert [fix for fix in fixes if fix not in read.text] == []
+    two_lines = report(spoil(healthy(), {"tensorflow.log": known(("first line", "second line"))}))
+    assert "first line\nsecond line" in Page(as_html(two_lines)).text
+
+
+# --------------------------------------------------------------------------------------------------------------- bench
 
 
 def page_of(result_: BenchResult) -> str:
@@ -37,86 +162,17 @@ RESULTS = {name: make() for name, make in LARGE.items()}
 
 
 @cache
-def page(name: str) -> str:
+def drawn(name: str) -> str:
     return page_of(RESULTS[name])
 
 
-@pytest.mark.parametrize("name", usual(RESULTS, lambda name: name not in ("eight", "four", "long")))
-def test_it_holds_together_and_needs_nothing_else(name: str) -> None:
-    read = Page(page(name))
-    assert len(read.ids) == len(set(read.ids)), "figures share names"
-    assert not read.all("script") and not read.all("link") and not read.all("img") and not read.all("iframe")
-    for tag, attributes in read.elements:
-        assert not any(key.startswith("on") for key in attributes), (tag, attributes)
-        for key in ("src", "href", "data", "action"):
-            target = attributes.get(key) or "#"
-            assert target.startswith(("#", "data:application/")) or (tag == "a" and target.startswith("https://"))
-    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', page(name)))
-    assert used <= set(read.ids), "a reference leads nowhere"
-    assert "@import" not in page(name) and "url(http" not in page(name)
+def sections(source: str) -> set[str]:
+    return {section["id"] or "" for section in Page(source).all("section")}
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_it_is_small(name: str) -> None:
-    assert len(page(name)) < 700_000
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.full) if name != "one" else name for name in RESULTS]
-)
-def test_it_is_always_the_same(name: str) -> None:
-    assert page_of(RESULTS[name]) == page(name)
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_every_picture_is_described_and_takes_its_colours_from_the_page(name: str) -> None:
-    read = Page(page(name))
-    pictures = read.all("svg")
-    assert all(picture["role"] == "img" and picture["aria-label"] and picture["viewbox"] for picture in pictures)
-    assert len(read.all("figcaption")) == len(read.all("figure")) == len(pictures)
-    body = page(name).partition("</style>")[2]
-    drawn = "".join(re.findall(r"<svg.*?</svg>", body, re.DOTALL))
-    assert re.findall(r"#[0-9a-f]{6}\b", drawn) == [], "a colour that dark mode cannot change"
-    assert "font-family" not in drawn
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_every_run_is_in_numbers(name: str) -> None:
-    text = Page(page(name)).text
-    for one in RESULTS[name].runs:
-        assert one.label in text
-        assert words.throughput(one) in text
-        assert one.failure is None or one.failure in text
-        for advice in one.advice:
-            assert advice in text
-    for note in RESULTS[name].notes:
-        assert note in text
-    assert words.verdict(RESULTS[name]) in text
-
-
-def sections(name: str) -> set[str]:
-    return {section["id"] or "" for section in Page(page(name)).all("section")}
-
-
-def test_sections_are_there_where_there_is_something_to_show() -> None:
-    always = {"speed", "verified", "environment", "doctor", "reproduce"}
-    measured = always | {"samples", "start"}
-    assert sections("one") == measured | {"advice"}
-    assert sections("four") == measured | {"advice", "scaling", "gpus"}
-    assert sections("sweep") == measured | {"advice", "scaling", "sweep"}
-    assert sections("failures") == always
-    assert sections("eight") == measured | {"scaling", "gpus", "figures"}
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_the_navigation_leads_to_every_section(name: str) -> None:
-    links = [link["href"] for link in Page(page(name)).all("a") if (link["href"] or "").startswith("#")]
-    assert {link.removeprefix("#") for link in links if link} == sections(name)
-
-
-def raw_data(page: str) -> str:
+def raw_data(source: str) -> str:
     """The JSON behind the link for download."""
-    (link,) = [link for link in Page(page).all("a") if "download" in link]
+    (link,) = [link for link in Page(source).all("a") if "download" in link]
     kind, _, data = (link["href"] or "").partition(";base64,")
     raw = base64.b64decode(data)
     if kind == "data:application/gzip":
@@ -126,44 +182,66 @@ def raw_data(page: str) -> str:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_the_raw_data_can_be_taken_home(name: str) -> None:
-    raw = raw_data(page(name))
-    assert msgspec.json.decode(raw, type=BenchResult) == RESULTS[name]
-    assert json.loads(raw)["schema"] == "tfgpu.bench/1"
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_regions_have_names_of_their_own_and_headings_their_order(name: str) -> None:
-    read = Page(page(name))
-    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", page(name))
+def test_the_page_of_a_bench_result(name: str) -> None:
+    """It holds together, needs nothing else, is small, and has every number of the result."""
+    source, of = drawn(name), RESULTS[name]
+    assert len(source) < 700_000
+    VALID["html"](source)
+    read = Page(source)
+    for tag, attributes in read.elements:
+        for key in ("src", "href", "data", "action"):
+            target = attributes.get(key) or "#"
+            assert target.startswith(("#", "data:application/")) or (tag == "a" and target.startswith("https://"))
+    assert {*re.findall(r'(?:url\(#|href="#)([^)"]+)', source)} <= {*read.ids}, "a reference leads nowhere"
+    assert "@import" not in source and "url(http" not in source
+    # pictures are described, and take their colours from the page
+    pictures = read.all("svg")
+    assert all(picture["role"] == "img" and picture["aria-label"] and picture["viewbox"] for picture in pictures)
+    assert len(read.all("figcaption")) == len(read.all("figure")) == len(pictures)
+    svgs = "".join(re.findall(r"<svg.*?</svg>", source.partition("</style>")[2], re.DOTALL))
+    assert re.findall(r"#[0-9a-f]{6}\b", svgs) == [] and "font-family" not in svgs
+    # all is there in numbers
+    shown = [words.verdict(of), *of.notes, *(advice for one in of.runs for advice in one.advice)]
+    shown += [part for one in of.runs for part in (one.label, words.throughput(one), one.failure) if part]
+    assert [part for part in shown if part not in read.text] == []
+    assert msgspec.json.decode(raw_data(source), type=BenchResult) == of
+    assert json.loads(raw_data(source))["schema"] == "tfgpu.bench/1"
+    # the navigation leads to every section; regions have names of their own, headings their order
+    links = [link["href"] or "" for link in read.all("a")]
+    assert {link.removeprefix("#") for link in links if link.startswith("#")} == sections(source)
+    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", source)
     regions = [div["aria-label"] for div in read.all("div") if div.get("role") == "region"]
     assert len({*titles, *regions}) == len(titles) + len(regions)
-    assert '<th scope="col"></th>' not in page(name)
+    assert '<th scope="col"></th>' not in source
     levels = [int(tag[1]) for tag, _ in read.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and all(new - old <= 1 for old, new in pairwise(levels))
 
 
-def test_how_to_reproduce() -> None:
-    assert "tfgpu bench matpow --size 4096 --gpus 2" in Page(page("four")).text
+def test_sections_are_there_where_there_is_something_to_show() -> None:
+    always = {"speed", "verified", "environment", "doctor", "reproduce"}
+    measured = always | {"samples", "start"}
+    assert sections(drawn("one")) == measured | {"advice"}
+    assert sections(drawn("four")) == measured | {"advice", "scaling", "gpus"}
+    assert sections(drawn("sweep")) == measured | {"advice", "scaling", "sweep"}
+    assert sections(drawn("failures")) == always
+    assert sections(drawn("eight")) == measured | {"scaling", "gpus", "figures"}
+    assert "tfgpu bench matpow --size 4096 --gpus 2" in Page(drawn("four")).text
+    assert page_of(RESULTS["one"]) == drawn("one"), "it is always the same"
 
 
 def test_the_doctors_verdict_is_over_these_facts() -> None:
     broken = result(run(), environment=spoil(healthy(), {"tensorflow.version": known("2.12.0")}))
-    report = make_report(broken.environment, MATRIX, source="live", timings={})
-    text = Page(page_of(broken)).text
-    assert report.findings
-    for finding in report.findings:
-        assert not finding.root_cause or finding.title in text
-    assert "doctor" not in {section["id"] for section in Page(render(broken)).all("section")}
+    roots = [one.title for one in report(broken.environment).findings if one.root_cause]
+    shown = Page(page_of(broken)).text
+    assert roots and all(title in shown for title in roots)
+    assert "doctor" not in sections(render(broken))
 
 
 def test_hostile_text_is_text() -> None:
     hostile = result(
         run(EVIL, 0.052, gpu=(telemetry(EVIL, name=EVIL),), placed_on=(EVIL,), cold_start_s={EVIL: 1.0}),
-        msgspec.structs.replace(
-            run(f"2 {EVIL}", parameters={EVIL: EVIL}, advice=(EVIL,)), doubts=(EVIL,), stopped=EVIL
-        ),
-        msgspec.structs.replace(
+        replace(run(f"2 {EVIL}", parameters={EVIL: EVIL}, advice=(EVIL,)), doubts=(EVIL,), stopped=EVIL),
+        replace(
             training("1 GPU", 0.3, 1),
             figures=(Figure(name=EVIL, value=1.0, unit=EVIL, note=EVIL),),
             verified=verified(checks=(Check(name=EVIL, ok=True, saw=EVIL),), method=EVIL),
@@ -178,65 +256,143 @@ def test_hostile_text_is_text() -> None:
         environment=spoil(healthy(), {"host.cpu_model": known(EVIL), "host.kernel": known(EVIL, EVIL)}),
         command=EVIL,
     )
-    page = page_of(hostile)
-    read = Page(page)
-    tags = {tag for tag, _ in read.elements}
-    assert not tags & {"script", "img", "iframe", "object"}
-    assert not any(key.startswith("on") for _, attributes in read.elements for key in attributes)
-    assert "\x1b" not in page
-    assert "onerror=alert(1)" in read.text and "$x^2$" in read.text
+    source = page_of(hostile)
+    VALID["html"](source)
+    assert "\x1b" not in source
+    assert "onerror=alert(1)" in Page(source).text and "$x^2$" in Page(source).text
 
 
 def test_advice_that_many_runs_share_is_told_once() -> None:
     many = result(*(run("CPU", steps=(1.0, 1.2) * 6, parameters={"size": size}) for size in range(1, 6)))
-    text = Page(page_of(many)).text
     shared = "CPU, size 5: uncertain: 95 % interval ±9.1 %."
-    assert f"{shared} Likewise: CPU, size 1; CPU, size 2; CPU, size 3; CPU, size 4." in text
+    assert f"{shared} Likewise: CPU, size 1; CPU, size 2; CPU, size 3; CPU, size 4." in Page(page_of(many)).text
 
 
 def test_what_has_no_speed_has_no_bar() -> None:
-    virtual = result(run(), run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), virtual=True))
-    read = Page(page_of(virtual))
-    assert "virtual: no speed" in read.text
-    assert "scaling" not in {section["id"] for section in read.all("section")}
-    none = Page(page_of(RESULTS["failures"]))
-    assert not none.all("svg")
-    assert "no speed is reported" in none.text
+    virtual = page_of(result(run(), run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), virtual=True)))
+    assert "virtual: no speed" in Page(virtual).text and "scaling" not in sections(virtual)
+    none = Page(drawn("failures"))
+    assert not none.all("svg") and "no speed is reported" in none.text
 
 
-def test_a_result_without_runs_is_a_page() -> None:
+def test_odd_results_are_pages_and_texts() -> None:
+    odd = [
+        run(steps=(1.0,), cpu_load=(), warmup_s=(), cold_start_s={}),
+        run(steps=(1.0, 1.0)),
+        run("1 GPU", 1e-9),
+        run("CPU", 86400.0),
+        run("CPU", flop=0.0),
+        run("", dtype="", gpu=(telemetry("", name=None, pci_bus_id=None, utilization=None),)),
+        run("100 GPUs", devices=tuple(f"/GPU:{place}" for place in range(100))),
+        run("\u202eGPU 1 \u05d0\u05d1"),
+        run("CPU", unit="furlongs/fortnight"),
+        run(steps=(1.0, 1.0, 1.0, 1e6, 1e-6)),
+        run(parameters={"a": None, "b": 0.1, "c": "x", "size": -3}),
+    ]
     assert "Nothing was measured." in Page(page_of(result())).text
-
-
-ODD = {
-    "one sample": run(steps=(1.0,), cpu_load=(), warmup_s=(), cold_start_s={}),
-    "two alike": run(steps=(1.0, 1.0)),
-    "nanoseconds": run("1 GPU", 1e-9),
-    "a day": run("CPU", 86400.0),
-    "no work": run("CPU", flop=0.0),
-    "no names": run("", dtype="", gpu=(telemetry("", name=None, pci_bus_id=None, utilization=None),)),
-    "a hundred devices": run("100 GPUs", devices=tuple(f"/GPU:{place}" for place in range(100))),
-    "from right to left": run("\u202eGPU 1 \u05d0\u05d1"),
-    "another unit": run("CPU", unit="furlongs/fortnight"),
-    "outliers alone": run(steps=(1.0, 1.0, 1.0, 1e6, 1e-6)),
-    "parameters of many kinds": run(parameters={"a": None, "b": 0.1, "c": "x", "size": -3}),
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_odd_results_are_pages_and_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for runs in ([ODD[name]], [ODD[name], run("1 GPU", 0.1, parameters={"size": 5}), failed("2 GPUs", "died")]):
-        odd = result(*runs)
-        read = Page(page_of(odd))
-        assert len(read.ids) == len(set(read.ids))
-        assert words.verdict(odd) in read.text.replace("\ufffd", "\u202e")
-        monkeypatch.setenv("COLUMNS", "60")
-        stream = io.StringIO()
-        show(odd, console_for(stream))
-        assert max(map(len, stream.getvalue().splitlines())) <= 60
+    for one in odd:
+        for runs in ([one], [one, run("1 GPU", 0.1, parameters={"size": 5}), failed("2 GPUs", "died")]):
+            read = Page(page_of(result(*runs)))
+            assert len(read.ids) == len(set(read.ids))
+            assert words.verdict(result(*runs)) in read.text.replace("\ufffd", "\u202e")
+            assert max(map(len, printed("bench", result(*runs), 60).splitlines())) <= 60
 
 
 def test_drawing_and_writing_have_no_effects() -> None:
     for file in (*(file for file in FILES if file.startswith("render/html/")), "render/bench_words.py"):
         found = {package for package, _ in imports(file)}
         assert not found & (IMPURE - {"io"}), file  # Matplotlib writes into memory
+    before = dict(matplotlib.rcParams)
+    with drawing(1.0):
+        assert matplotlib.rcParams["svg.fonttype"] == "none"
+    assert dict(matplotlib.rcParams) == before
+
+
+# -------------------------------------------------------------------------------------------------------------- charts
+
+
+def marks(picture: str, colour: str) -> list[tuple[float, float]]:
+    """Where the markers of this colour stand."""
+    found = re.findall(rf'<use href="[^"]*" x="([\d.]+)" y="([\d.]+)" style="fill: var\(--{colour}\)', picture)
+    return [(float(x), float(y)) for x, y in found]
+
+
+def samples_of(one: object) -> str:
+    return times.samples([one], [one], "s")  # type: ignore[list-item]
+
+
+def test_text_of_pictures_is_text_and_dollars_are_dollars() -> None:
+    with drawing(1.0) as figure:
+        figure.subplots().set_title("1.23456 $x^2$ </svg> <b>")
+        picture = svg(figure, "one", 'say "so"')
+    assert "1.23456 $x^2$ &lt;/svg&gt; &lt;b&gt;" in picture and 'aria-label="say &quot;so&quot;"' in picture
+    assert len(set(COLOUR.values())) == len(COLOUR)
+
+
+def test_every_sample_is_drawn_in_the_order_of_time() -> None:
+    picture = samples_of(run(steps=tuple(1 + 0.01 * step for step in range(-10, 11)), throttled_samples=(3, 4)))
+    assert (len(marks(picture, "c1")), len(marks(picture, "bad"))) == (19, 2)
+    places = marks(samples_of(run(steps=tuple(1 + 0.001 * step for step in range(20)))), "c1")
+    by_x = [y for _, y in sorted(places)]
+    assert len(places) == 20 and by_x == sorted(by_x)
+    # samples on one spot are drawn once, far ones at the edge
+    picture = samples_of(run(steps=(1.0, 1.001) * 1000 + (3.0,)))
+    assert 2 <= len(marks(picture, "c1")) <= 2 * 41 and len(marks(picture, "bad")) == 1
+    assert len(times.samples(long().runs, long().runs, "s")) < 250_000
+    # processes are told apart
+    for processes, borders in (((6, 4, 2), 2), ((), 0)):
+        one = run(steps=(1.0, 1.01) * 6, **({"processes": processes} if processes else {}))
+        assert samples_of(one).count("stroke-dasharray: 1") == borders
+
+
+def test_the_window_holds_the_bulk() -> None:
+    low, high = times.window([run(steps=(0.99, 1.0, 1.01) * 10)])
+    assert low < 99 and high > 101 and high - low < 4
+    assert times.window([run(steps=(0.99, 1.0, 1.01) * 10 + (5.0,))])[1] < 120
+    low, high = times.window([run(steps=(1.0,) * 10)])
+    assert low < 100 < high
+
+
+def test_scaling_has_a_line_for_each_way_and_none_without_gpus() -> None:
+    picture = speeds.scaling(four().runs, "s")
+    assert all(label in picture for label in ("terms, strong scaling", "rows, strong scaling", "ideal"))
+    assert speeds.scaling(four().runs[:2], "s") == ""
+    assert "weak scaling" in speeds.scaling(RESULTS["eight"].runs, "s")
+
+
+def test_bars_and_their_intervals() -> None:
+    runs = [run("1 GPU", 0.1), run("2 GPUs, rows", 0.05, devices=("/GPU:0", "/GPU:1")), failed("3 GPUs", "died")]
+    picture = speeds.speed(runs, runs, "b")
+    bar = r'<path d="M ([\d.]+) [\d.]+L ([\d.]+) [^"]*"[^>]* style="fill: var\(--c1\)'
+    lengths = [float(end) - float(start) for start, end in re.findall(bar, picture)]
+    assert len(lengths) == 2 and lengths[1] == pytest.approx(2 * lengths[0], rel=0.01)
+    assert "3 GPUs" in picture and "no speed" in picture
+    # long labels keep both ends
+    both = [run("host to a device with a very long name", parameters={"bytes": 2**size}) for size in (20, 30)]
+    picture = speeds.speed(both, both, "b")
+    assert "bytes 1 MiB<" in picture and "bytes 1 GiB<" in picture and ">host to a" in picture
+
+
+def test_many_runs_are_spread_over_figures() -> None:
+    runs = [run(str(place)) for place in range(25)]
+    assert [len(part) for part in chunks(runs)] == [8, 8, 9] and [one for part in chunks(runs) for one in part] == runs
+
+
+def test_the_axis_and_the_lines_of_a_sweep() -> None:
+    sizes = [run(parameters={"size": size}) for size in (256, 512)]
+    both = [run(parameters={"size": size, "batch": size}) for size in (256, 512)]
+    assert speeds.axis_of(sizes) == "size" and speeds.axis_of(both, "batch") == "batch"
+    knobs = [run(parameters={"knob": knob}) for knob in ("cache", "prefetch")]
+    zero = [run(parameters={"size": 0}), run(parameters={"size": 1})]  # has no logarithm
+    assert [speeds.axis_of(runs) for runs in (sizes[:1], knobs, both, zero)] == [None] * 4
+    runs = [
+        run("1 GPU", parameters={"size": 512, "way": "a"}),
+        run("1 GPU", parameters={"size": 256, "way": "a"}),
+        run("1 GPU", parameters={"size": 256, "way": "b"}),
+        failed("1 GPU", "died", parameters={"size": 1024, "way": "a"}),
+        run("2 virtual GPUs", parameters={"size": 256, "way": "a"}, virtual=True),
+    ]
+    lines = {
+        title: [one.parameters["size"] for one in line] for title, line in speeds.sweep_lines(runs, "size").items()
+    }
+    assert lines == {"1 GPU, a": [256, 512], "1 GPU, b": [256]}

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from prometheus_client import parser
 
-from tests.render.results import STATES, results
-from tests.render.test_smoke_text import SMOKES
+from tests.render.results import STATES, metrics, results, smokes
 from tfgpu_doctor.render.formats import KINDS, choices, renderer
+from tfgpu_doctor.render.prometheus import render
+from tfgpu_doctor.render.shapes import Metric, Sample
 
 ROOT = Path(__file__).parents[2]
 WITH_METRICS = [kind for kind in KINDS if "prometheus" in choices(kind)]
@@ -28,11 +28,11 @@ RESERVED = ("_total", "_bucket", "_count", "_sum")
 
 def every() -> Iterator[tuple[str, Any]]:
     """A kind, and a result of it that a machine could give."""
-    for kind in WITH_METRICS:
-        yield from ((kind, results(kind)[state]) for state in STATES)
-    yield from (("smoke", one) for one in SMOKES.values())
     from tests.bench.test_bench_text import RESULTS
 
+    for kind in WITH_METRICS:
+        yield from ((kind, results(kind)[state]) for state in STATES)
+    yield from (("smoke", one) for one in smokes().values())
     yield from (("bench", one) for one in RESULTS.values())
 
 
@@ -42,33 +42,28 @@ def families() -> Iterator[Any]:
 
 
 FAMILIES = list(families())
-NAMES = sorted({one.name for one in FAMILIES})
 PRINTED = {
-    name: {key for one in FAMILIES if one.name == name for row in one.samples for key in row.labels} for name in NAMES
+    name: {key for one in FAMILIES if one.name == name for row in one.samples for key in row.labels}
+    for name in sorted({one.name for one in FAMILIES})
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names_follow_the_conventions(name: str) -> None:
-    words = name.split("_")
-    assert words[0] == "tfgpu" and len(words) > 2 and re.fullmatch(r"[a-z][a-z0-9_]*", name)
-    assert not {*words} & (TYPES | ABBREVIATED | NO_BASE) and not PREFIXED.search(name)
-    assert not name.endswith(RESERVED)
-    for key in PRINTED[name]:
-        assert re.fullmatch(r"[a-z][a-z0-9_]*", key) and key not in ("le", "quantile", "instance", "job")
-    several = [one for one in FAMILIES if one.name == name]
-    # the textfile collector reads several files, and refuses two texts for one name
-    assert len({(one.documentation, one.type) for one in several}) == 1 and several[0].type == "gauge"
-    assert several[0].documentation.endswith(".") and not several[0].documentation.startswith(" ")
-    values = [row.value for one in several for row in one.samples]
-    if name.endswith("_info"):
-        assert {*values} == {1}
-    if name.endswith("_timestamp_seconds"):
-        assert all(value > 1e9 for value in values)
-
-
-def test_all_commands_have_metrics() -> None:
-    assert {name.split("_")[1] for name in NAMES} >= {"doctor", "smoke", "bench", "compare", "fleet"}
+def test_names_follow_the_conventions() -> None:
+    assert {name.split("_")[1] for name in PRINTED} >= {"doctor", "smoke", "bench", "compare", "fleet"}
+    for name, labels in PRINTED.items():
+        words = name.split("_")
+        assert words[0] == "tfgpu" and len(words) > 2 and re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        assert not {*words} & (TYPES | ABBREVIATED | NO_BASE) and not PREFIXED.search(name)
+        assert not name.endswith(RESERVED)
+        for key in labels:
+            assert re.fullmatch(r"[a-z][a-z0-9_]*", key) and key not in ("le", "quantile", "instance", "job")
+        several = [one for one in FAMILIES if one.name == name]
+        # the textfile collector reads several files, and refuses two texts for one name
+        assert len({(one.documentation, one.type) for one in several}) == 1 and several[0].type == "gauge"
+        assert several[0].documentation.endswith(".") and not several[0].documentation.startswith(" ")
+        values = [row.value for one in several for row in one.samples]
+        assert not name.endswith("_info") or {*values} == {1}
+        assert not name.endswith("_timestamp_seconds") or all(value > 1e9 for value in values)
 
 
 def test_one_state_holds() -> None:
@@ -82,59 +77,69 @@ def test_one_state_holds() -> None:
                 assert {*groups.values()} <= {0, 1}, family.name
 
 
+def test_metrics_have_the_numbers_of_the_result() -> None:
+    text = renderer("prometheus", "report", {})(results("report")["broken"])
+    assert 'tfgpu_doctor_verdict{verdict="broken"} 1\n' in text
+    assert 'tfgpu_doctor_findings{severity="error"} 1\n' in text
+    assert 'tfgpu_doctor_finding{id="cuda.missing",severity="error"} 1\n' in text
+    assert re.search(r'tfgpu_doctor_info\{version="[^"]+",matrix="[^"]+",tensorflow="[\d.]+",python="', text)
+    assert 'tfgpu_doctor_gpu_memory_bytes{gpu="0"} 15' in text
+    smoke = renderer("prometheus", "smoke", {})(results("smoke")["healthy"])
+    assert 'tfgpu_smoke_check{check="matpow",device="GPU 1",status="ok"} 1\n' in smoke
+    assert re.search(r'tfgpu_smoke_check_flop_per_second\{check="matpow",device="GPU 0"\} \d', smoke)
+    metrics(text + smoke)  # together in one folder of the collector
+
+
+def test_a_label_holds_what_it_is_given() -> None:
+    hostile = Sample(float("nan"), {"a": 'x"} 1\n\\n{b="', "b": ""})
+    text = render([Metric("tfgpu_x", "a\nb\\", (hostile, hostile, Sample(1.5e-7))), Metric("tfgpu_y", "none", ())])
+    assert text.splitlines()[0] == r"# HELP tfgpu_x a\nb\\"
+    assert text.splitlines()[2:] == [r'tfgpu_x{a="x\"} 1 \\n{b=\""} NaN', "tfgpu_x 1.5e-07"]
+    assert list(metrics(text)) == ["tfgpu_x"]
+
+
 # ------------------------------------------------------------------------------------------------------- Grafana
 
 DASHBOARD = json.loads((ROOT / "deploy/grafana/tfgpu.json").read_text(encoding="utf-8"))
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 BY_PROMETHEUS = {"instance", "job"}
-TARGETS = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
+TARGETS = [target for panel in PANELS for target in panel["targets"]]
 
 
-@pytest.mark.parametrize(("title", "target"), TARGETS, ids=[title for title, _ in TARGETS])
-def test_queries_use_what_is_printed(title: str, target: dict[str, Any]) -> None:
-    expression = target["expr"]
-    names = re.findall(r"tfgpu_\w+", expression)
-    assert names and {*names} <= PRINTED.keys()
-    known = {key for name in names for key in PRINTED[name]} | BY_PROMETHEUS
-    matched = re.findall(r"(\w+)(?:=~|!=|!~|=)\"", expression)
-    grouped = [one.strip() for part in re.findall(r"by \(([^)]+)\)", expression) for one in part.split(",")]
-    shown = re.findall(r"{{(\w+)}}", target["legendFormat"])
-    assert {*matched, *grouped, *shown} <= known
-    if grouped:
-        assert {*shown} <= {*grouped}  # an aggregation drops all other labels
-    for value in re.findall(r'(?:status|severity|verdict)!?="(\w+)"', expression):
-        printed = {
-            row.labels.get(key) for one in FAMILIES for row in one.samples for key in ("status", "severity", "verdict")
-        }
-        assert value in printed
-    for outer, inner in ("()", "{}", "[]"):
-        assert expression.count(outer) == expression.count(inner)
+def test_queries_use_what_is_printed() -> None:
+    values = {
+        row.labels.get(key) for one in FAMILIES for row in one.samples for key in ("status", "severity", "verdict")
+    }
+    for target in TARGETS:
+        expression = target["expr"]
+        names = re.findall(r"tfgpu_\w+", expression)
+        assert names and {*names} <= PRINTED.keys()
+        known = {key for name in names for key in PRINTED[name]} | BY_PROMETHEUS
+        matched = re.findall(r"(\w+)(?:=~|!=|!~|=)\"", expression)
+        grouped = [one.strip() for part in re.findall(r"by \(([^)]+)\)", expression) for one in part.split(",")]
+        shown = re.findall(r"{{(\w+)}}", target["legendFormat"])
+        assert {*matched, *grouped, *shown} <= known, expression
+        assert not grouped or {*shown} <= {*grouped}  # an aggregation drops all other labels
+        assert {*re.findall(r'(?:status|severity|verdict)!?="(\w+)"', expression)} <= values
+        assert all(expression.count(outer) == expression.count(inner) for outer, inner in ("()", "{}", "[]"))
 
 
-def test_the_dashboard_can_be_imported() -> None:
+def test_the_dashboard_can_be_imported_and_shows_every_command() -> None:
     assert DASHBOARD["schemaVersion"] >= 36 and DASHBOARD["title"] and DASHBOARD["uid"] == "tfgpu"
     assert "id" not in DASHBOARD  # of another Grafana
     variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"
-    assert re.fullmatch(r"label_values\((\w+), instance\)", variables["instance"]["definition"])[1] in PRINTED  # type: ignore[index]
-    everywhere = json.dumps(DASHBOARD)
-    assert {*re.findall(r"\$\{?([a-z]\w+)", everywhere)} == variables.keys()
+    instances = re.fullmatch(r"label_values\((\w+), instance\)", variables["instance"]["definition"])
+    assert instances and instances[1] in PRINTED
+    assert {*re.findall(r"\$\{?([a-z]\w+)", json.dumps(DASHBOARD))} == variables.keys()
     identifiers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len({*identifiers}) == len(identifiers)
     assert all(panel["description"] and panel["datasource"]["uid"] == "${datasource}" for panel in PANELS)
-
-
-def test_panels_do_not_overlap() -> None:
-    taken: set[tuple[int, int]] = set()
+    used = re.findall(r"tfgpu_\w+", " ".join(target["expr"] for target in TARGETS))
+    assert {name.split("_")[1] for name in used} >= {"doctor", "smoke", "bench", "fleet"}
+    taken: set[tuple[int, int]] = set()  # panels do not overlap
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
         cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
         assert not cells & taken and place["x"] + place["w"] <= 24
         taken |= cells
-
-
-def test_the_dashboard_shows_every_command() -> None:
-    commands = {
-        name.split("_")[1] for name in re.findall(r"tfgpu_\w+", " ".join(target["expr"] for _, target in TARGETS))
-    }
-    assert commands >= {"doctor", "smoke", "bench", "fleet"}

@@ -1,207 +1,229 @@
-"""The exact text of a report at width 80 without colour, beside golden files.
-
-TFGPU_UPDATE_GOLDEN=1 writes them anew; read the difference before committing it.
-"""
+"""What terminals show: the exact text beside golden files, and what holds of every result at every width."""
 
 from __future__ import annotations
 
 import ast
 import io
-import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.text import Text
 
-from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
-from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tfgpu_doctor.diagnosis.reports import make_report
+from tests.findings.rows_over_facts import FIRES
+from tests.fleet import making
+from tests.healthy import MATRIX, healthy, known, spoil
+from tests.render.pages import Page as Browser
+from tests.render.results import (
+    BROKEN,
+    MACHINES,
+    NOW,
+    TEXTS,
+    compared,
+    comparisons,
+    explained,
+    fleets,
+    judged,
+    plans,
+    report,
+    smokes,
+)
+from tests.render.showing import GOLDEN, as_format, check_goldens, printed
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.findings.pages import all_ids, page_of
+from tfgpu_doctor.findings.pages.headline import headline_of
+from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign, Source
+from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.labels import unfolded
+from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.fleet_words import folded
 from tfgpu_doctor.render.stack import layers_of, stack
 from tfgpu_doctor.render.terminal.layout import hanging
-from tfgpu_doctor.render.terminal.report import render
+from tfgpu_doctor.render.terminal.page import render as render_page
 
-GOLDEN = Path(__file__).parent / "golden"
 PACKAGE = Path(__file__).parents[2] / "tfgpu_doctor"
-NO_CHECKS = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
-
-MACHINES: dict[str, Facts] = {
-    "healthy": healthy(),
-    "plain-pip": spoil(
-        healthy(), {**NO_CHECKS, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
-    ),
-    "no-driver": spoil(healthy(), {**NO_CHECKS, **NO_DRIVER}),
-    "broken-file-on-the-path": spoil(
-        healthy(), {**NO_CHECKS, "loader.sonames": off_path("cudnn", problem="empty file"), "cudnn.runtime": WHY}
-    ),
-    "hot": spoil(healthy(), {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",), temperature=93),), "NVML")}),
-    "unknown": Facts(),
-    "hostile": spoil(
-        healthy(),
-        {
-            "gpus": known((gpu(name="[bold]\x1b[31mevil\x1b[0m <script>\n\x07", compute_capability="3.5"),), "NVML"),
-            "python.executable": known("/home/a b/$(reboot)/python"),
-        },
-    ),
-}
+PAGES = ("cuda.missing", "driver.stub-loaded", "env.allow-growth")
+PLANS_IN_FULL = (
+    *("a-gaming-card-and-a-good-driver", "an-old-driver-on-a-cluster", "a-python-that-is-too-new", "a-fermi-card"),
+)
+WIDTHS = (40, 60, 80, 120)
 
 
-def printed(facts: Facts, monkeypatch: pytest.MonkeyPatch, columns: int = 80, detail: Detail = "normal") -> str:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    stream = io.StringIO()
-    render(report(facts), console_for(stream), detail)
+def finding_page(page: Page | None, columns: int = 80) -> str:
+    assert page is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        stream = io.StringIO()
+        render_page(page, console_for(stream))
     return stream.getvalue()
 
 
-def report(facts: Facts, **options: Any) -> Any:
-    return make_report(facts, MATRIX, source="live", timings={}, **options)
-
-
-@pytest.mark.parametrize("name", sorted(MACHINES))
-def test_golden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_golden(GOLDEN / f"{name}.txt", printed(MACHINES[name], monkeypatch))
-
-
-@pytest.mark.parametrize("name", ["unknown", "plain-pip"])
-def test_golden_of_all_and_of_the_least(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def goldens() -> Iterator[tuple[str, str]]:
+    """The name of each golden file of a text, and the text of now."""
+    yield from ((f"{name}.txt", printed("report", report(facts))) for name, facts in MACHINES.items())
     for detail in ("full", "least"):
-        check_golden(GOLDEN / f"{name}-{detail}.txt", printed(MACHINES[name], monkeypatch, detail=detail))
+        for name in ("unknown", "plain-pip"):
+            yield f"{name}-{detail}.txt", printed("report", report(MACHINES[name]), detail=detail)
+    for name, text in TEXTS.items():
+        for detail in ("normal", "least"):
+            yield f"{name}-{detail}.txt", printed("report", explained(text), detail=detail)
+    yield from ((f"compare/{name}.txt", printed("report comparison", one)) for name, one in comparisons().items())
+    yield from ((f"plan/{name}.txt", printed("plan", one)) for name, one in plans().items())
+    yield from ((f"plan/{name}-in-full.txt", printed("plan", plans()[name], detail="full")) for name in PLANS_IN_FULL)
+    for columns in (60, 80):
+        yield from ((f"fleet/{name}-{columns}.txt", printed("fleet", one, columns)) for name, one in fleets().items())
+        yield from ((f"smoke/{name}-{columns}.txt", printed("smoke", one, columns)) for name, one in smokes().items())
+    yield from ((f"page/{name}.txt", finding_page(page_of(name))) for name in PAGES)
 
 
-TEXTS = {
-    "open-cause": b"GTX 1070 Ti, tensorflow 2.10 on windows 10, list_physical_devices returns []. CUDA 11.2, cudnn 8.1",
-    "question": b"Ubuntu 22.04, Python 3.11, RTX 3080, driver 550. Which TensorFlow should I install?",
-}
+def test_golden() -> None:
+    texts = dict(goldens())
+    check_goldens(texts)
+    found = {file.relative_to(GOLDEN).as_posix() for file in GOLDEN.rglob("*.txt")}
+    assert {name for name in found if not name.startswith(("matrix/", "github/")) and "github" not in name} == {*texts}
 
 
-@pytest.mark.parametrize("detail", ["normal", "least"])
-@pytest.mark.parametrize("name", TEXTS)
-def test_golden_of_a_text(name: str, detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = text_to_facts.read(lines.read([TEXTS[name]]), MATRIX)
-    monkeypatch.setenv("COLUMNS", "80")
-    stream = io.StringIO()
-    render(make_report(facts, MATRIX, source="text", timings={}), console_for(stream), detail)
-    check_golden(GOLDEN / f"{name}-{detail}.txt", stream.getvalue())
+def test_golden_markdown() -> None:
+    texts = {
+        f"markdown/{name}.md": as_format("markdown", "report")(redact(report(one))) for name, one in MACHINES.items()
+    }
+    texts["smoke/a-flaky-card.md"] = as_format("markdown", "smoke")(redact(smokes()["a-flaky-card"]))
+    texts["fleet/usual.md"] = as_format("markdown", "fleet")(redact(fleets()["usual"]))
+    check_goldens(texts)
 
 
-def check_golden(file: Path, text: str) -> None:
-    """Compare with a golden file, apart from the revision of the matrix."""
-    text = text.replace(MATRIX.revision, "REVISION")
-    if os.environ.get("TFGPU_UPDATE_GOLDEN"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_golden_ci() -> None:
+    machines = ("no-driver", "unknown", "hostile")
+    texts = {f"junit/{name}.xml": as_format("junit", "report")(report(MACHINES[name])) for name in machines}
+    github = as_format("github", "report")
+    texts |= {f"github/{name}.txt": github(report(MACHINES[name])) for name in ("healthy", "hot", *machines)}
+    texts["smoke/no-gpu.github.txt"] = as_format("github", "smoke")(smokes()["no-gpu"])
+    check_goldens(texts)
 
 
-@pytest.mark.parametrize("name", sorted(MACHINES))
-@pytest.mark.parametrize("columns", [40, 60, 120])
-def test_fits_the_width_and_wraps_no_command_nor_link(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(MACHINES[name], monkeypatch, columns, "full")
-    commands = {c for f in report(MACHINES[name]).findings if f.root_cause for fix in f.fixes for c in fix.commands}
-    for line in text.splitlines():
-        whole = line.strip() in commands or line.startswith("    see       https://")
-        assert len(line) <= columns or whole, line
-        assert line == line.rstrip()
-        assert not LINE_WITHIN.search(line), line
-    for command in commands:
-        assert command in text
+# ------------------------------------------------------------------------------------------------- every kind of result
+
+
+def samples() -> Iterator[tuple[str, str, Any, str]]:
+    """Kind, name, result and detail of what is tried at every width."""
+    for detail in ("normal", "full"):
+        yield from (("report", name, report(facts), detail) for name, facts in MACHINES.items())
+        yield from (("report comparison", name, one, detail) for name, one in comparisons().items())
+        yield from (("smoke", name, one, detail) for name, one in smokes().items())
+        yield from (("fleet", name, one, detail) for name, one in fleets().items())
+
+
+def commands_of(result: Any) -> set[str]:
+    """Commands that are shown, each of which is never wrapped."""
+    if hasattr(result, "groups"):
+        fixes = [fix for group in result.groups for fix in group.fixes]
+    else:
+        findings = getattr(getattr(result, "report", result), "findings", ())
+        fixes = [fix for one in findings if one.root_cause for fix in getattr(one, "fixes", ())]
+    return {command for fix in fixes for command in fix.commands}
 
 
 # a line that begins with a unit, or ends within a command or after the arrow of a source
 LINE_WITHIN = re.compile(r"^ *(?:%|°C|W|MHz|GiB|CPUs?)(?!\w)|tfgpu(?: explain| doctor| --\w+)?$|[←]$")
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 120])
-def test_a_command_in_a_sentence_stays_on_one_line(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_the_width_and_wraps_no_command_nor_link() -> None:
+    wrong = []
+    for kind, name, result, detail in samples():
+        commands = commands_of(result)
+        for columns in WIDTHS:
+            for line in printed(kind, result, columns, detail=detail).splitlines():
+                whole = line.strip() in commands or line.startswith("    see       https://")
+                if (
+                    (len(line) > columns and not whole)
+                    or line != line.rstrip()
+                    or (kind == "report" and LINE_WITHIN.search(line))
+                ):
+                    wrong.append((kind, name, columns, line))
+                if not all(char.isprintable() for char in line):
+                    wrong.append((kind, name, columns, line))
+    assert wrong == []
+
+
+def test_every_command_is_shown_whole() -> None:
+    for name, facts in MACHINES.items():
+        one = report(facts)
+        text = printed("report", one, 40, detail="full")
+        assert [command for command in commands_of(one) if command not in text] == [], name
+
+
+def test_a_command_in_a_sentence_stays_on_one_line() -> None:
     """`tfgpu explain` ended a line and the id began the next, so that what was copied explained standard input."""
-    for name in MACHINES:
-        text = printed(MACHINES[name], monkeypatch, columns)
-        assert not [line for line in text.splitlines() if LINE_WITHIN.search(line)], name
-        if "All evidence" in text:
-            assert re.search(r"^All evidence and fixes:\stfgpu doctor -v(;\stfgpu explain [a-z.-]+)?$", text, re.M)
+    hints = [printed("report", report(facts), columns) for facts in MACHINES.values() for columns in WIDTHS]
+    shown = [text for text in hints if "All evidence" in text]
+    pattern = re.compile(r"^All evidence and fixes:\stfgpu doctor -v(;\stfgpu explain [a-z.-]+)?$", re.MULTILINE)
+    assert shown and all(pattern.search(text) for text in shown)
 
 
-def test_a_long_head_stands_above_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def hung(head: str, text: str, columns: int) -> list[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        stream = io.StringIO()
+        hanging(Text(head), Text(text), console_for(stream))
+    return stream.getvalue().splitlines()
+
+
+def test_a_long_head_stands_above_its_text() -> None:
     """Beside the path of a file in a terminal of 60 columns, a text was wrapped in a column of twenty, or beyond it."""
-    monkeypatch.setenv("COLUMNS", "60")
-    stream = io.StringIO()
     path = "/home/you/a/project/with/a/long/path/requirements.txt"
-    content = Text("tensorflow[and-cuda]==2.20.0; a word or two that do not fit")
-    hanging(Text(f"  {path}  "), content, console_for(stream))
-    assert stream.getvalue().splitlines() == [
-        f"  {path}",
-        "    tensorflow[and-cuda]==2.20.0; a word or two that do not",
-        "    fit",
-    ]
+    content = "tensorflow[and-cuda]==2.20.0; a word or two that do not fit"
+    shown = [f"  {path}", "    tensorflow[and-cuda]==2.20.0; a word or two that do not", "    fit"]
+    assert hung(f"  {path}  ", content, 60) == shown
 
 
 def test_a_link_is_never_broken_and_stands_on_a_line_of_its_own() -> None:
-    stream = io.StringIO()
     link = "https://catalog.ngc.nvidia.com/orgs/nvidia/containers/tensorflow?" + "version=25.02-tf2-py3&" * 2
-    hanging(Text("   note   "), Text(f"the image is described at {link} with its tags"), console_for(stream))
-    assert stream.getvalue().splitlines() == [
-        "   note   the image is described at",
-        f"          {link}",
-        "          with its tags",
-    ]
+    shown = ["   note   the image is described at", f"          {link}", "          with its tags"]
+    assert hung("   note   ", f"the image is described at {link} with its tags", 80) == shown
 
 
-def test_a_machine_with_at_most_one_problem_fits_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in MACHINES:
-        assert len(printed(MACHINES[name], monkeypatch).splitlines()) <= 28, name
-    assert len(printed(healthy(), monkeypatch).splitlines()) <= 24
+def test_first_screens_are_short() -> None:
+    for name, facts in MACHINES.items():
+        assert len(printed("report", report(facts)).splitlines()) <= 28, name
+    assert len(printed("report", report(healthy())).splitlines()) <= 24
+    for name, plan in plans().items():
+        page = printed("plan", plan)
+        rows = sum(max(1, -(-len(line) // 80)) for line in page.splitlines())  # a terminal wraps long commands
+        # releases before the extra and-cuda have commands that alone fill half of a screen
+        assert rows <= (31 if "nvidia-cublas-cu11 " in page else 23), name
 
 
-def test_no_layer_is_marked_of_which_a_text_says_nothing() -> None:
-    """`tfgpu explain` of it showed a tick on every layer, and later a cross on layers that it did not name."""
-    text = text_to_facts.read(lines.read([b"INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: internal error"]))
-    report = make_report(text, MATRIX, source="text", timings={})
-    assert "nccl.error" in {finding.id for finding in report.findings}
-    assert {layer.mark for layer in layers_of(report)} == {"unknown"}
-
-
-def test_every_finding_has_a_layer_that_the_stack_shows() -> None:
-    shown = {layer.name for layer in stack(make_report(healthy(), MATRIX, source="live", timings={}))}
-    assert [finding.id for finding in DECLARATIONS.values() if finding.layer not in shown] == []
-
-
-def test_no_control_character_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(MACHINES["hostile"], monkeypatch)
-    assert all(char.isprintable() or char == "\n" for char in text)
-    assert "[bold]" in text  # markup is text, not markup
+def test_markup_is_text() -> None:
+    assert "[bold]" in printed("report", report(MACHINES["hostile"]))
+    assert "[bold]" in printed("report comparison", comparisons()["hostile"])
+    evil = "[bold]\x1b[31mevil\x1b[0m <script>\u202e"
+    page = Page(
+        id="cuda.missing",
+        what=evil,
+        recognise=(Sign(line=evil, means=evil), Sign(means=evil)),
+        checks=(Check(text=evil, commands=(evil,), tells_from=(evil,)),),
+        fixes=(Remedy(platform="Linux", text=evil, example=(evil,), commands=(evil,)),),
+        sources=(Source(title=evil, url=evil),),
+    )
+    text = finding_page(page)
+    assert all(char.isprintable() or char == "\n" for char in text) and text.count("[bold]") == 12
 
 
 def letters_of_messages() -> dict[str, str]:
     """The letters beyond ASCII in what the package prints, with a file; what it only reads or escapes is left out."""
-    reading = (
-        "parsers/",
-        "inference/",
-        "manifests/",
-        "redact/",
-        "matrix/",
-        "records/printable",
-        "install/asking",
-        "cli/manifests",
-    )
-    marked_up = (
-        "terminal/layout",
-        "render/html/",
-        "render/markdown/",
-        "render/ci/",
-        "render/console",
+    left_out = (
+        *("parsers/", "inference/", "manifests/", "redact/", "matrix/", "records/printable", "install/asking"),
+        *("cli/manifests", "terminal/layout", "render/html/", "render/markdown/", "render/ci/", "render/console"),
         "render/streams",
     )
     found = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         name = file.relative_to(PACKAGE).as_posix()
-        if not any(part in name for part in (*reading, *marked_up)):
+        if not any(part in name for part in left_out):
             nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
             docstrings = {id(one.value) for one in nodes if isinstance(one, ast.Expr)}
             constants = [one.value for one in nodes if isinstance(one, ast.Constant) and id(one) not in docstrings]
@@ -211,7 +233,7 @@ def letters_of_messages() -> dict[str, str]:
     return found | {letter: "a page" for text in pages for letter in text if not letter.isascii()}
 
 
-def test_every_letter_has_one_in_ascii() -> None:
+def test_every_letter_and_every_mark_has_one_in_ascii() -> None:
     """In a terminal without Unicode, `tfgpu compare` showed "found by RUNPATH ? absent"."""
     for letter, file in letters_of_messages().items():
         raw = io.BytesIO()
@@ -219,13 +241,164 @@ def test_every_letter_has_one_in_ascii() -> None:
         console_for(stream).print(Text(f"1 {letter} 2"))
         stream.flush()
         assert b"?" not in raw.getvalue() and raw.getvalue().isascii(), (letter, file)
+    shown = printed("report", report(MACHINES["plain-pip"]), encoding="ascii")
+    assert "x The CUDA libraries are not installed" in shown and "<-" in shown
 
 
-def test_ascii_output_has_ascii_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    render(report(MACHINES["plain-pip"]), console_for(stream))
-    stream.flush()
-    assert b"x The CUDA libraries are not installed" in raw.getvalue()
-    assert b"<-" in raw.getvalue()
+# ---------------------------------------------------------------------------------------------------------- one kind
+
+
+def test_layers() -> None:
+    shown = {layer.name for layer in stack(report(healthy()))}
+    assert [finding.id for finding in DECLARATIONS.values() if finding.layer not in shown] == []
+    # `tfgpu explain` showed a tick on every layer, and later a cross on layers that the text did not name
+    told = explained(b"INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: internal error")
+    assert "nccl.error" in {finding.id for finding in told.findings}
+    assert {layer.mark for layer in layers_of(told)} == {"unknown"}
+
+
+def test_people_see_the_difference_that_check_makes() -> None:
+    shown, page = printed("check", BROKEN), as_format("markdown", "check")(BROKEN)
+    assert "tfgpu check --fix would change\n--- requirements.txt\n+++ requirements.txt\n" in shown
+    assert "-old\n+new\n" in shown
+    assert "Not changed by --fix: Dockerfile:1: a variable" in shown
+    assert "```diff\n--- requirements.txt" in page and "| requirements.txt | numpy; tensorflow-gpu |" in page
+
+
+def test_changes_of_a_comparison_that_are_many_are_counted() -> None:
+    many = compared({}, {"variables": known({f"NCCL_{number:02}": "1" for number in range(30)})})
+    assert "and 20 more, which --all lists" in printed("report comparison", many)
+    assert "NCCL_29" in printed("report comparison", many, everything=True)
+
+
+def test_smoke_says_a_reason_once_and_more_shows_every_check() -> None:
+    for name, smoke in smokes().items():
+        normal, full = (printed("smoke", smoke, 500, detail=detail) for detail in ("normal", "full"))
+        skipped = [check for check in smoke.checks if check.status == "not run"]
+        assert all(normal.count(why) == 1 for why in {check.why for check in skipped if check.why}), name
+        assert full.count("not run: ") == len(skipped), name
+        fails = any(check.name == "doctor" and check.status == "failed" for check in smoke.checks)
+        assert ("expected  " in full or "why  " in full) == fails, name
+
+
+def test_pages_of_findings_show_all_and_wrap_no_command_nor_link() -> None:
+    wrong: list[Any] = []
+    for finding in all_ids():
+        page = page_of(finding)
+        assert page is not None
+        whole = {command for part in (*page.checks, *page.fixes) for command in part.commands}
+        whole |= {line.strip() for remedy in page.fixes for line in remedy.example}
+        whole |= {source.url for source in page.sources} | set(headline_of(finding).docs)
+        for columns in WIDTHS:
+            rows = finding_page(page, columns).splitlines()
+            long = [row for row in rows if len(row) > columns and row.strip() not in whole]
+            wrong += [(finding, row) for row in (*long, *(row for row in rows if row != row.rstrip()))]
+            wrong += [(finding, row) for row in whole - {row.strip() for row in rows}]
+        text = " ".join(" ".join(rows).split())
+        parts = [page.what, *(sign.means for sign in page.recognise), *(remedy.text for remedy in page.fixes)]
+        parts += [sign.line for sign in page.recognise if sign.line]
+        parts += [one for check in page.checks for one in (check.text, *check.tells_from)]
+        wrong += [(finding, part) for part in parts if " ".join(part.split()) not in text]
+    assert wrong == []
+
+
+# ------------------------------------------------------------------------------------------------------------- fleets
+
+
+def test_less_of_a_fleet_is_part_of_more() -> None:
+    for name, fleet in fleets().items():
+        least, normal, full = (printed("fleet", fleet, 1000, detail=detail) for detail in ("least", "normal", "full"))
+        assert set(least.splitlines()) <= set(normal.splitlines()) and least.count("\n") <= 12, name
+        for group in fleet.groups:
+            assert group.title in normal and group.title in full
+            # every node of a group, and every command
+            assert folded(member.node for member in group.nodes) in full
+            assert all(command in full for fix in group.fixes for command in fix.commands)
+    # a reason that many groups share is said once
+    assert printed("fleet", fleets()["many-problems"], 1000).count("nodes of one kind should be alike") == 1
+
+
+def test_what_is_expected_of_a_fleet_stands_with_each_kind_of_hardware() -> None:
+    """A slow H200 is faster than a good L4: the expectation of one says nothing of the other."""
+    found = judged(5, 60, 12)
+    hardware = {node.name: node.hardware.partition(" × ")[2] for node in found.nodes}
+    several = 0
+    for group in found.groups:
+        if group.kind in ("difference", "speed"):
+            cards = {hardware[member.node] for member in group.nodes}
+            assert all(card in group.expected + group.source for card in cards), group
+            several += len(cards) > 1
+    assert several >= 3
+
+
+def test_all_values_of_a_fleet_stand_beside_or_behind_their_names() -> None:
+    names = "operating system", "newest CUDA that the driver supports", "compute capability of GPUs"
+    for columns in (60, 80, 120):
+        text = printed("fleet", fleets()["many-problems"], columns, detail="full")
+        assert all(re.search(rf"^  {name}:? +\S", text, re.MULTILINE) for name in names)
+        assert "\nMachine (number of nodes)\n" in text and "Values" not in text
+        assert "/dev/nvidia0, /dev/nvidia1" not in text or ");" in text  # lists are told apart
+
+
+def test_pages_of_fleets_name_every_group_and_hide_every_host() -> None:
+    forms = [as_format(name, "fleet") for name in ("markdown", "html", "junit", "prometheus")]
+    markdown, html = forms[0](fleets()["many-problems"]), Browser(forms[1](fleets()["many-problems"])).text
+    assert all(group.title in html for group in fleets()["many-problems"].groups)
+    assert "it is cut off" in html and "it is cut off" in markdown
+    found = fleets()["usual"]
+    hidden = redact(found)
+    assert not any(re.search(r"gpu-000\d\d", show(hidden)) for show in forms)
+    assert len({node.name for node in hidden.nodes}) == len(found.nodes) and redact(hidden) == hidden
+    for before, after in zip(found.groups, hidden.groups, strict=True):
+        assert len({member.node for member in after.nodes}) == len(before.nodes)
+
+
+def test_versions_of_four_numbers_in_a_fleet_are_no_addresses() -> None:
+    kind, odd = making.TYPES[0], next(one for one in making.ODDITIES if one.name == "cuDNN")
+    chance = making.Random(1)
+    rows = (making._node(chance, f"n{number}", kind, odd if number == 3 else None, False) for number in range(20))
+    gathering = Gathering()
+    gathering.take_file(b"\n".join(line.encode() for row in rows for line in row), "fleet.jsonl")
+    hidden = redact(judge_fleet(gathering.gathered(), MATRIX, NOW))
+    text = "".join(as_format(name, "fleet")(hidden) for name in ("markdown", "html", "junit"))
+    assert "9.5.0.50" in text and "9.10.2.21" in text and "<address" not in text and "&lt;address" not in text
+
+
+def test_names_of_hosts_are_folded() -> None:
+    shown = {
+        "gpu-[1-3,7]": ["gpu-1", "gpu-2", "gpu-3", "gpu-7"],
+        "gpu-[001-002,010]": ["gpu-001", "gpu-002", "gpu-010"],
+        "gpu-[9-11]": ["gpu-9", "gpu-10", "gpu-11"],
+        "gpu-[099-100]": ["gpu-099", "gpu-100"],
+        "gpu-[0-1]": ["gpu-0", "gpu-1"],
+        "gpu-[09-10], gpu-100": ["gpu-09", "gpu-10", "gpu-100"],
+        "node[1-2].a.example, node2.b.example": ["node1.a.example", "node2.a.example", "node2.b.example"],
+        "login, head": ["login", "head"],
+        "<host-[1-2]>": ["<host-1>", "<host-2>"],
+        "10.0.0.[1-2]": ["10.0.0.1", "10.0.0.2"],
+        "": [],
+    }
+    assert {folded(names): names for names in shown.values()} == shown
+    names = [f"n{number}" for number in (1, 2, 5, 7, 8, 9)]
+    assert (folded(names, 2), folded(names, 0)) == ("n[1-2,5] and 3 more", " and 6 more")  # cut at whole ranges
+    # no line breaks within a number: what is copied out of a terminal names the nodes that it names
+    odd = [f"gpu-{number:05}" for number in range(0, 120, 2)]
+    parts = folded(odd).split(", ")
+    assert len(parts) > 5 and max(map(len, parts)) <= 46
+    assert [name for one in parts for name in unfolded(one)] == odd
+
+
+def test_every_finding_is_named_in_a_report_of_it() -> None:
+    """In text, as markdown and as a page, with every command of the first one."""
+    forms = {name: as_format(name, "report") for name in ("markdown", "html")}
+    wrong = []
+    for finding, rows in FIRES.items():
+        one = report(spoil(healthy(), rows[0][1]))
+        text = printed("report", one, 1000, detail="full")
+        shown = {"text": text, **{name: show(one) for name, show in forms.items()}}
+        roots = [item for item in one.findings if item.root_cause and not item.possible]
+        wrong += [(finding, form, item.id) for item in roots for form, page in shown.items() if item.id not in page]
+        commands = [command for fix in one.findings[0].fixes for command in fix.commands]
+        wrong += [(finding, command) for command in commands if command not in text]
+        wrong += [(finding, command) for command in commands if f"\n{command}\n" not in shown["markdown"]]
+    assert wrong == []

@@ -77,7 +77,17 @@ SPOKEN = DATA + 32 + MESSAGE.index(b" but")
 PADDING = b"\x90" * 100
 # (what stands before the reference to the message, cuDNN)
 IMMEDIATE = b"\x48\xb8" + struct.pack("<II", 8, 6)  # movabs rax, 0x600000008
-ARGUMENTS = b"\xbf\x09\0\0\0" + PADDING[:9] + b"\xbf\x03\0\0\0" + PADDING[:9] + b"\x31\xff"
+PRINT = CODE + 0x100  # a function
+
+
+def printed(at: int, *numbers: int) -> bytes:
+    """Calls of one function with these numbers, from an offset of the code on."""
+    code = b""
+    for number in numbers:
+        code += b"\xbf" + struct.pack("<I", number) if number else b"\x31\xff"
+        code += PADDING[:9]
+        code += b"\xe8" + struct.pack("<i", PRINT - (CODE + at + len(code) + 5))
+    return code
 
 
 @pytest.mark.parametrize(
@@ -85,11 +95,24 @@ ARGUMENTS = b"\xbf\x09\0\0\0" + PADDING[:9] + b"\xbf\x03\0\0\0" + PADDING[:9] + 
     [
         (IMMEDIATE + PADDING, Cudnn(8, 6)),
         (PADDING + load(1300, DATA), Cudnn(9, 3)),  # a constant
-        (ARGUMENTS + PADDING[:40], Cudnn(9, 3)),
+        (printed(1200, 5, 0, 7) + PADDING, Cudnn(7, 0)),  # patch level, minor, major
+        (printed(1200, 5, 0) + b"\xbf\x07\0\0\0" + PADDING, None),  # the last is not printed
+        (b"\xbf" + struct.pack("<I", 6021) + PADDING[:20] + b"\xbf" + struct.pack("<I", 6000), Cudnn(6, 0)),
+        (b"\xbf" + struct.pack("<I", 6021) + PADDING, None),
         (PADDING, None),
     ],
 )
 def test_the_cudnn_that_a_binary_compares_with(tmp_path: Path, before: bytes, cudnn: Cudnn | None) -> None:
+    check(tmp_path, before, cudnn)
+
+
+def test_clang_prints_the_major_version_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binaries, "_is_by_clang", lambda _: True)
+    check(tmp_path, printed(1200, 9, 3, 0) + PADDING, Cudnn(9, 3))
+
+
+def check(tmp_path: Path, before: bytes, cudnn: Cudnn | None) -> None:
+    """Read a library in which this code stands before the reference to the message."""
     code = PADDING * 12 + before
     library = elf(code + load(len(code), SPOKEN) + PADDING, VERSION + bytes(20) + MESSAGE)
     with written(tmp_path, library).open("rb") as file:

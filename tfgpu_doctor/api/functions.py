@@ -96,11 +96,11 @@ def explain(
     from tfgpu_doctor.diagnosis.selection import restrict
 
     data = text if isinstance(text, bytes) else utf8(text)
-    chosen = [((one,) if isinstance(one, str) else tuple(one)) for one in (only, skip)]
+    kept, left = (((one,) if isinstance(one, str) else tuple(one)) for one in (only, skip))
     with captured():
-        verify(*chosen)
+        verify(kept, left)
         report = command.diagnose(iter([data]), "the text", None if matrix is None else os.fspath(matrix))
-    return restrict(report, *chosen) if any(chosen) else report
+    return restrict(report, kept, left)
 
 
 def plan(

@@ -116,9 +116,11 @@ def command(
         else _live(executable or sys.executable, matrix_file, no_import, timeout, require_gpus)
     )
     if only or skip:
-        from tfgpu_doctor.diagnosis.selection import restrict
+        from tfgpu_doctor.diagnosis.selection import REQUIRED, restrict
 
-        report = restrict(report, only, skip)
+        if only and require_gpus is not None:
+            only = (*only, REQUIRED)
+        report = restrict(report, only, skip, require_gpus)
     show(report, targets, redact, fail_on, only, skip, detail or "normal")
     context.exit(exit_code(report, fail_on))
 

@@ -11,9 +11,10 @@ import msgspec
 from tfgpu_doctor.diagnosis.reports import verdict
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.findings.gpu import FEWER_THAN_REQUIRED
 from tfgpu_doctor.records.fact import encode
 from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.report import Finding, Report
+from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.similar import did_you_mean
 
 
@@ -22,6 +23,7 @@ class SelectionError(ValueError):
 
 
 SCHEMA = "tfgpu.checks/1"
+REQUIRED = FEWER_THAN_REQUIRED.id  # the check that --require-gpus asks for
 
 
 class Check(Record, frozen=True):
@@ -70,26 +72,34 @@ def chosen(only: tuple[str, ...], skip: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one.id for one in checks() if (not only or matches(one.id, only)) and not matches(one.id, skip))
 
 
-def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...]) -> Report:
-    """The report with the findings that match `only` (all, when it is empty) and not `skip`."""
+def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...], require_gpus: int | None = None) -> Report:
+    """Keep the findings that match `only` (all, when it is empty) and not `skip`.
+
+    With `require_gpus`, the number that the report was made with, it is a problem of its own that GPUs are missing: it
+    stays without its cause, and must be skipped by name.
+    """
+    required = set() if require_gpus is None else {REQUIRED}
     if not only and not skip:
         return report
 
     def is_chosen(finding_id: str) -> bool:
         return (not only or matches(finding_id, only)) and not matches(finding_id, skip)
 
-    gone = {one for finding in report.findings if not is_chosen(finding.id) for one in finding.consequences}
+    gone = {one for finding in report.findings if not is_chosen(finding.id) for one in finding.consequences} - required
     kept = tuple(one for one in report.findings if is_chosen(one.id) and (one.root_cause or one.id not in gone))
     ids = {one.id for one in kept}
-    findings = tuple(_without(one, ids) for one in kept)
+    explained = {one for finding in kept for one in finding.consequences}
+    findings = tuple(
+        msgspec.structs.replace(
+            one,
+            consequences=tuple(other for other in one.consequences if other in ids),
+            root_cause=one.root_cause or one.id not in explained,
+        )
+        for one in kept
+    )
     return msgspec.structs.replace(
         report,
         findings=findings,
         undetermined=tuple(one for one in report.undetermined if is_chosen(one.id)),
-        verdict=verdict(findings, report.facts, report.source),
+        verdict=verdict(findings, report.facts, report.source, require_gpus),
     )
-
-
-def _without(finding: Finding, ids: set[str]) -> Finding:
-    """The finding with those of its consequences that are still there."""
-    return msgspec.structs.replace(finding, consequences=tuple(one for one in finding.consequences if one in ids))

@@ -17,7 +17,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Message, Package, Phase, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, minor
 
 # a version of every minor release
@@ -140,7 +140,7 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     removed_in = _REMOVED_IN.get(name, "2")
     requirement, available = _before(removed_in, (numpy_bound(release) if release else None) or "")
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
-    edit = Fix(text=f"Or replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
+    edit = Alternative(text=f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     install, *newer = (*_install(context, requirement), *_or_newer(context, "NumPy"))
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
@@ -306,8 +306,8 @@ def _keras_fixes(context: Context, release: Release | None, packages: tuple[Pack
     row = context.matrix.tensorflow("2.15.1", value_or(context.facts.python.wheel_platform, "linux_x86_64"))
     python_version = minor(value_or(context.facts.python.version, ""))
     if row and (not python_version or python_version in row.python):
-        yield Fix(
-            text="Or use the last release that installs Keras 2",
+        yield Alternative(
+            text="Use the last release that installs Keras 2",
             commands=context.remedies.install_tensorflow(row),
         )
 

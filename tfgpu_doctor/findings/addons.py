@@ -13,7 +13,7 @@ from tfgpu_doctor.findings.installed_requirements import requirements
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import FailingFile, Message, Package, Phase
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 
 PLUGINS = "tensorflow-plugins"  # the folder of site-packages whose files TensorFlow loads when it is imported
 _NO_SUCH_FUNCTION = re.compile(r"undefined symbol|Symbol not found", re.IGNORECASE)
@@ -70,8 +70,8 @@ def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     them = " and ".join(names)
     return (
         Fix(text=f"Uninstall {them}; TensorFlow does not need it", commands=(context.remedies.pip_uninstall(*names),)),
-        Fix(
-            text=f"Or install the release of {them} for this TensorFlow, if there is one",
+        Alternative(
+            text=f"Install the release of {them} for this TensorFlow, if there is one",
             commands=context.remedies.pip_install("--upgrade", *names),
         ),
     )

@@ -19,7 +19,7 @@ from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.plan.without_cuda import on_macos
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -83,8 +83,8 @@ def _native(context: Context) -> Iterator[Fix]:
     target = structs.replace(from_facts(context.facts, context.matrix), python="3.10")
     row = context.matrix.tensorflow("2.10.1", "windows_amd64")
     if row and broken_within(PlanRequest(context.matrix, target), row, frozenset({"known-issue"})) is not None:
-        yield Fix(
-            text="Or stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
+        yield Alternative(
+            text="Stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
             commands=(
                 "conda create -n tf210 -c conda-forge python=3.10 cudatoolkit=11.2 cudnn=8.1.0",
                 'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"',
@@ -212,8 +212,8 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         evidence=message_evidence(*seen),
         fixes=(
             *context.remedies.reinstall("it can use the GPU"),
-            Fix(
-                text="Or select conda's GPU build by name (the variable is for a machine without driver)",
+            Alternative(
+                text="Select conda's GPU build by name (the variable is for a machine without driver)",
                 commands=(command,),
             ),
         ),

@@ -38,7 +38,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import replacement, with_extra, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, Toolkit
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
@@ -287,9 +287,9 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
         return install
     wanted = minor(cuda.wanted)
     if not wanted:
-        return (*install, Fix("Or install the CUDA of this TensorFlow and its cuDNN"))
-    text = f"Or install CUDA {wanted} and its cuDNN; this lists the releases that load it, with their cuDNN"
-    return (*install, Fix(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",)))
+        return (*install, Alternative("Install the CUDA of this TensorFlow and its cuDNN"))
+    text = f"Look up the cuDNN that belongs to CUDA {wanted}, and install both"
+    return (*install, Alternative(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",)))
 
 
 @in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "gpu.arch-too-new"))

@@ -28,7 +28,7 @@ from tfgpu_doctor.findings.reported_libraries import (
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.library_links import forgets_folders
 from tfgpu_doctor.records.facts import Package, Soname, TfDevice, lists_gpu, value_or
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import minor
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
@@ -47,7 +47,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
                 f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",
             ),
         ),
-        Fix(text="Or let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),
+        Alternative(text="Let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),
     )
 
 

@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import matching_errors
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import ComputeCheck, Message, Phase, Soname, value_or
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 
 # ---------------------------------------------------------------------------------------- cudnn.dep-missing
 
@@ -57,8 +57,8 @@ _NVRTC_LINK = (
 )
 _ZLIB_ON_WINDOWS = (
     Fix(text="Put zlibwapi.dll, which cuDNN 8.3 to 8.9 need on Windows, and cuDNN's bin folder on PATH"),
-    Fix(
-        text="Or install the versions that TensorFlow 2.10 was tested with, which do not need zlib",
+    Alternative(
+        text="Install the versions that TensorFlow 2.10 was tested with, which do not need zlib",
         commands=("conda install -c conda-forge cudatoolkit=11.2 cudnn=8.1.0",),
     ),
 )

@@ -10,7 +10,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.derived import MISMATCH
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import parts
 
 UNRESPONSIVE = finding(
@@ -51,8 +51,8 @@ def _restart(context: Context) -> tuple[Fix, ...]:
     """Let the same version of the driver be loaded everywhere."""
     if context.remedies.os == "wsl2":
         return (Fix(text="Restart WSL from Windows", commands=("wsl.exe --shutdown",)),)
-    reload = Fix(
-        text="Or, while nothing uses the GPU, load the new module without a restart",
+    reload = Alternative(
+        text="Load the new module without a restart, while nothing uses the GPU",
         commands=("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
     )
     return (answers.RESTART, reload)

@@ -22,7 +22,7 @@ from tfgpu_doctor.plan.gate import Situation
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
 from tfgpu_doctor.plan.target import TargetGpu, from_facts
 from tfgpu_doctor.records.facts import Known, Message, Toolkit, value_or
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
 _WHICH_BUILD = Fix(
@@ -358,8 +358,8 @@ def _compiler_too_old(messages: tuple[Message, ...]) -> Problem:
         evidence=message_evidence(*messages),
         fixes=(
             Fix(text="Find the CUDA that supports the GPU, and build with it", commands=("tfgpu matrix cuda",)),
-            Fix(
-                text="Or install a TensorFlow that is built for it",
+            Alternative(
+                text="Find a TensorFlow that is built for it",
                 commands=("tfgpu matrix tensorflow --gpu NAME --newest",),
             ),
         ),

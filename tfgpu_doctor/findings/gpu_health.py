@@ -10,7 +10,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.driver_answers import KERNEL_LOG
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.records.facts import Gpu, Known, TfDevice, value_or
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 
 
 def _named(gpu: Gpu) -> str:
@@ -79,7 +79,7 @@ _MIG_UUID = re.compile(r"\bMIG-[\w/-]{8,}")
 
 def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
     commands = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus)
-    return Fix(text="Or, to use the whole GPU, disable MIG while nothing uses it", commands=commands)
+    return Alternative(text="Disable MIG while nothing uses it, to use the whole GPU", commands=commands)
 
 
 def _in_mig_mode(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...]:

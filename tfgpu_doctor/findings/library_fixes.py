@@ -13,7 +13,7 @@ from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.library_links import forgets_folders, link_found
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
-from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.report import Alternative, Fix
 from tfgpu_doctor.records.versions import minor
 
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
@@ -47,10 +47,10 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
     if release.extra:
         return best or (own,)
-    text = f"Or keep {release.version}, in an environment of its own"
+    text = f"Keep {release.version}, in an environment of its own"
     advised = {fix.commands for fix in best}
     beside = remedies.with_cuda_beside(release, text)
-    return (*best, *(fix for fix in beside if fix.commands not in advised))
+    return (*best, *(Alternative(fix.text, fix.commands) for fix in beside if fix.commands not in advised))
 
 
 def _own_folder(context: Context) -> str | None:

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.matrix.schema import CondaBuild
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Severity
 
 CONDA_RECIPE = "conda-forge's tensorflow recipe"
-USE_PIP = Fix("Or install TensorFlow with pip instead: tfgpu plan lists the commands")
+USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
 
 # findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
 # package that has been discontinued, unless one of its releases is asked for by its number
@@ -55,12 +55,6 @@ def _joined(problems: Iterable[Problem]) -> Problem | None:
         fixes=tuple(dict.fromkeys(fixes)),
         severity=first.severity or Severity.ERROR,
     )
-
-
-def driver_of_image(view: PlannedEnvironment, cuda: str | None) -> str | None:
-    """The oldest driver on which an image of nvidia/cuda starts: it requires that of its CUDA (NVIDIA_REQUIRE_CUDA)."""
-    toolkit = view.matrix.cuda(cuda) if cuda else None
-    return toolkit.min_driver_linux if toolkit else None
 
 
 def conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:

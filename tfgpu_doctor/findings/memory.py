@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.holders_of_memory import FREE
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.visible_devices import visible_devices
 from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.units import GIB, MIB
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
@@ -265,8 +265,8 @@ def takes_all_memory(messages: MessageLog) -> Problem | None:
         evidence=message_evidence(*messages.all("takes-all-memory")),
         fixes=(
             _GROWTH,
-            Fix(
-                text="Or in the program, before anything else of TensorFlow",
+            Alternative(
+                text="In the program, before anything else of TensorFlow",
                 commands=("tf.config.experimental.set_memory_growth(tf.config.list_physical_devices('GPU')[0], True)",),
             ),
         ),

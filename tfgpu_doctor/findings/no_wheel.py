@@ -14,7 +14,7 @@ from tfgpu_doctor.manifests import Image
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.file_edits import write_image
 from tfgpu_doctor.records.facts import Message, value_or
-from tfgpu_doctor.records.report import Evidence, Fix
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix
 from tfgpu_doctor.records.versions import at_least, minor
 
 _MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
@@ -43,7 +43,7 @@ def on_musl(context: Context, *seen: Evidence) -> Problem:
         evidence=seen,
         fixes=(
             Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),
-            Fix("Or TensorFlow's own image, with CUDA in it", (ready,)),
+            Alternative("Use TensorFlow's own image, with CUDA in it", (ready,)),
         ),
     )
 

@@ -10,7 +10,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 
 _CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
 
@@ -69,7 +69,7 @@ def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | N
 def _newer(versions: Iterable[str]) -> tuple[Fix, ...]:
     fixes = (
         Fix(text="Use a newer distribution, or a container on this one", commands=(_CONTAINER,)),
-        Fix(text="Or conda, which installs its own libstdc++", commands=CONDA_TENSORFLOW),
+        Alternative(text="Use conda, which installs its own libstdc++", commands=CONDA_TENSORFLOW),
     )
     if any("GLIBC_" in version for version in versions):
         return fixes

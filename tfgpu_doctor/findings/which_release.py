@@ -19,7 +19,7 @@ from tfgpu_doctor.plan.ranking import MachineState, Planner, make_plan
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import Target, from_facts, unknown_gpu
 from tfgpu_doctor.records.facts import Message, PciGpu, TfDevice, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor, same_minor
 
 WHICH = finding(
@@ -256,5 +256,5 @@ def _fixes(ways: tuple[Option, ...]) -> Iterator[Fix]:
         yield from option.first
         missing = [one for one in option.missing if one.text.startswith(f"{tool} is missing")]
         yield from (Fix(f"Install {tool}, if it is missing", one.commands) for one in missing)
-        way = "use" if option.kind == "container" else "install"
-        yield Fix(f"{'Or ' + way if number else way.title()} {option.title}", commands)
+        way = "Use" if option.kind == "container" else "Install"
+        yield (Alternative if number else Fix)(f"{way} {option.title}", commands)

@@ -25,7 +25,7 @@ from tfgpu_doctor.plan.library_links import (
 )
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, XlaFile, value_or
-from tfgpu_doctor.records.report import Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major
 
 _KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
@@ -60,7 +60,10 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
     pinned = package + (release.pip_nvidia.get(package, "") if release else "")
     text = "Install NVIDIA's compiler package, which has both (conda: conda install -c nvidia cuda-nvcc)"
     wheel = Fix(text=text, commands=context.remedies.pip_install(pinned))
-    return (wheel,) if context.probed else (wheel, _data_dir(context, f"Or {folder} (conda: $CONDA_PREFIX)"))
+    if context.probed:
+        return (wheel,)
+    there = _data_dir(context, f"{folder[0].upper()}{folder[1:]} (conda: $CONDA_PREFIX)")
+    return (wheel, Alternative(there.text, there.commands))
 
 
 def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:

@@ -25,7 +25,7 @@ from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
 from tfgpu_doctor.plan.target import Target, from_facts
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, value_or
-from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.report import Alternative, Fix
 from tfgpu_doctor.records.versions import at_least, major
 
 _PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
@@ -272,12 +272,22 @@ def refused(fix: Fix, situation: Situation) -> Reason | None:
 
 
 def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, ...]:
-    """The fixes that nothing speaks against, the first of them as such."""
+    """The fixes that nothing speaks against, an alternative among them with "Or" before it."""
     situation = Situation(facts, matrix)
-    left = [fix for fix in fixes if fix.decides or not refused(fix, situation)]
-    return (*map(_as_first, left[:1]), *left[1:])
+    return joined(fix for fix in fixes if fix.decides or not refused(fix, situation))
+
+
+def joined(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
+    """The fixes as they are printed: "Or" stands before an alternative, never before the first of them."""
+    found = tuple(fixes)
+    return (*map(_as_first, found[:1]), *map(_as_other, found[1:]))
 
 
 def _as_first(fix: Fix) -> Fix:
-    text = fix.text.removeprefix("Or ")
-    return structs.replace(fix, text=text[0].upper() + text[1:]) if text and text != fix.text else fix
+    text = fix.text.removeprefix("Or ")  # of a fix that has been joined to one which is left out here
+    return fix if text == fix.text else structs.replace(fix, text=text[:1].upper() + text[1:])
+
+
+def _as_other(fix: Fix) -> Fix:
+    text = fix.text
+    return Fix(f"Or {text[:1].lower()}{text[1:]}", fix.commands, fix.edits) if isinstance(fix, Alternative) else fix

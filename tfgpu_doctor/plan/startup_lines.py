@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
 from tfgpu_doctor.records.machine import Setting
 from tfgpu_doctor.records.report import Fix
 
@@ -32,7 +34,7 @@ def lasting(fix: Fix, settings: Sequence[Setting], os: str) -> Fix:
     change = tuple(_change(one, os) for one in lines)
     first = next(number for number, one in enumerate(fix.commands) if dict(_dropped((one,))))
     commands = (*fix.commands[:first], *change, *fix.commands[first:])
-    return Fix(text=f"{fix.text}; {where} sets it in every new shell", commands=commands)
+    return structs.replace(fix, text=f"{fix.text}; {where} sets it in every new shell", commands=commands)
 
 
 def _dropped(commands: tuple[str, ...]) -> Iterator[tuple[str, str]]:

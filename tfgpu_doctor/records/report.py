@@ -68,6 +68,10 @@ class Fix(Record, frozen=True):
         return self.text.startswith("To decide")
 
 
+class Alternative(Fix, frozen=True):
+    """A fix to make instead of those before it; plan/gate.py puts "Or" before it, where there are any."""
+
+
 class Finding(Record, frozen=True):
     """One problem. `root_cause` is false when another finding explains it; `possible` is true when it is only open."""
 

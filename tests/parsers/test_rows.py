@@ -1,0 +1,316 @@
+"""What each reader of pasted text answers: rows/*.yaml, a file for each module, in it a list of rows for each reader.
+
+A row is a text and the answer; "@folder/name" is the capture of that name. To add a report, add a row.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+import yaml
+
+import tfgpu_doctor.inference
+import tfgpu_doctor.parsers
+from tests.guard import guarded
+from tests.healthy import MATRIX
+from tests.parsers.pasted import CAPTURES, ROWS, every_capture, mangled
+from tests.parsers.pasted import lines as numbered
+from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.inference.python_from_versions import versions_offered
+from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers.text import lines, platform_hints, prose, without_gpu
+from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.text.statements import issue_form
+from tfgpu_doctor.parsers.tools import (
+    driver_installation,
+    install_commands,
+    library_listings,
+    nvidia_smi,
+    pip_install,
+    pip_list,
+    system_outputs,
+    tensorflow_devices,
+    toolkit_outputs,
+)
+from tfgpu_doctor.records.facts import Facts, Gpu, Known, look_up, value_or
+from tfgpu_doctor.records.report import Severity
+
+MIB = 2**20
+
+
+def _facts(text: str) -> Facts:
+    return text_to_facts.read(lines.read([text.encode()]), MATRIX)
+
+
+def _fact(path: str) -> Callable[[str], Any]:
+    return lambda text: value_or(look_up(_facts(text), path), None)
+
+
+def _fields(parse: Callable[[Sequence[Line]], Iterable[Any]], *names: str) -> Callable[[str], Any]:
+    """Read some fields of all that a reader of lines finds."""
+    return lambda text: [[getattr(one, name) for name in names] for one in parse(numbered(text))]
+
+
+def _context(field: str) -> Callable[[str], Any]:
+    return lambda text: getattr(platform_hints.read(numbered(text)), field)
+
+
+def _stated(text: str) -> dict[str, str]:
+    """Key → value; two different values of one key stand side by side."""
+    found: dict[str, str] = {}
+    for one in issue_form.parse(numbered(text)):
+        if one.value not in found.get(one.key, "").split(" | "):
+            found[one.key] = f"{found[one.key]} | {one.value}" if one.key in found else one.value
+    return found
+
+
+def _smi(text: str) -> list[Any]:
+    found = nvidia_smi.parse(text)
+    return [found.driver_version, found.cuda_version, [_smi_gpu(gpu) for gpu in found.gpus]]
+
+
+def _smi_gpu(gpu: Gpu) -> list[Any]:
+    """Return name, bus id and MiB used and in all; None where the table does not tell."""
+    sizes = [value_or(gpu.memory_used, None), value_or(gpu.memory_total, None)]
+    mib = None if None in sizes else [size // MIB for size in sizes]
+    return [value_or(gpu.name, None), value_or(gpu.pci_bus_id, None), mib]
+
+
+def _logged_gpus(text: str) -> list[Any]:
+    return [
+        [
+            *(one.index, one.name, one.compute_capability, one.pci_bus_id),
+            *(size and size // MIB for size in (one.memory_total, one.memory_free)),
+            one.created,
+        ]
+        for one in tensorflow_devices.parse(numbered(text)).gpus
+    ]
+
+
+def _system(text: str) -> dict[str, Any]:
+    seen = system_outputs.parse(numbered(text))
+    values = {name: getattr(seen, name) for name in seen.__dataclass_fields__ if name != "cards"}
+    return {name: one.value for name, one in values.items() if one is not None}
+
+
+def _offered(text: str) -> tuple[int, tuple[str, ...]]:
+    (event,) = (one for one in pip_install.parse(numbered(text)) if one.kind == "no-version")
+    return len(event.versions), event.versions[:1] + event.versions[-1:]
+
+
+def _pythons_offered(text: str) -> tuple[Any, ...] | None:
+    (event,) = (one for one in pip_install.parse(numbered(text)) if one.kind == "no-version")
+    found = versions_offered(MATRIX, event.name, event.versions, "linux_x86_64")
+    return (found.pythons, found.exact) if found else None
+
+
+def _card_named(text: str) -> tuple[str, list[str]] | None:
+    card = prose.card_in(text)
+    return (card, sorted({gpu.compute_capability for gpu in MATRIX.gpu_candidates(card)})) if card else None
+
+
+def _is_said(text: str, find: Callable[[str], object]) -> bool:
+    """True if a sentence says so, and has one of the words that it is looked at for."""
+    return find(text) is not None and any(word in text.lower() for word in without_gpu.WORDS)
+
+
+def _cards(text: str) -> list[str] | None:
+    cards = _fact("host.pci_gpus")(text)
+    return None if cards is None else [one.name for one in cards]
+
+
+def _devices(text: str) -> Any:
+    seen = tensorflow_devices.parse(numbered(text))
+    return seen.no_gpu, seen.some_gpu, seen.gpu_count
+
+
+def _cleaned(text: str) -> list[str]:
+    return [line.text for line in lines.read([text.encode()]).lines]
+
+
+READERS: dict[str, dict[str, Callable[[str], Any]]] = {
+    "lines": {"cleaned": _cleaned},
+    "platform_hints": {
+        "os": lambda text: platform_hints.read(numbered(f"first line\n{text}")).os,
+        "os_beside_paths": lambda stated: platform_hints.read(numbered("/home/x/y.py\ncudart64_80.dll"), stated).os,
+        "container": _context("container"),
+        "starts": _context("starts"),
+        "building": _context("building"),
+        "image": _context("image"),
+        "variables": lambda text: {
+            name: value for name, (value, _) in platform_hints.read(numbered(text)).variables.items()
+        },
+        "hides_all": _context("hides_all"),
+    },
+    "prose": {
+        "sentences": lambda text: sorted(f"{one.key} {one.value} {one.stance}" for one in prose.parse(numbered(text))),
+        "no_gpu": lambda text: prose.no_gpu(text) is not None,
+        "card": _card_named,
+        "has_none": lambda text: _is_said(text, without_gpu.has_none),
+        "wants_cpu": lambda text: _is_said(text, without_gpu.wants_cpu),
+    },
+    "packages": {
+        "listed": _fields(pip_list.parse, "listing", "name", "version"),
+        "rows": _fields(pip_list.parse, "manager", "name", "version", "build", "channel"),
+        "events": _fields(pip_install.parse, "kind", "name", "version", "requirement"),
+        "offered": _offered,
+        "pythons": _pythons_offered,
+        "commands": _fields(install_commands.parse, "tool", "verb", "packages"),
+    },
+    "tools": {
+        "libraries": _fields(library_listings.parse, "via", "soname", "path", "version", "found"),
+        "versions": _fields(toolkit_outputs.parse, "component", "version", "via"),
+        "system": _system,
+        "nvidia_smi": _smi,
+        "nvidia_smi_failure": lambda text: nvidia_smi.parse(text).failure,
+        "cards": lambda text: [
+            [card.address, card.vendor, card.name, card.device_id, card.driver]
+            for card in system_outputs.parse(numbered(text)).cards
+        ],
+    },
+    "tensorflow": {
+        "gpus": _logged_gpus,
+        "devices": _devices,
+        "count": lambda text: tensorflow_devices.parse(numbered(text)).gpu_count,
+        "built": lambda text: tensorflow_devices.parse(numbered(text)).build.is_cuda_build,
+    },
+    "statements": {
+        "form": _stated,
+        "fields": _fields(issue_form.parse, "key", "value"),
+    },
+    "facts": {
+        "card": _cards,
+        "driver": _fact("driver.version"),
+        "CUDA_VISIBLE_DEVICES": lambda text: (_fact("variables")(text) or {}).get("CUDA_VISIBLE_DEVICES"),
+        "sees_no_gpu": lambda text: _fact("tensorflow.devices")(text) == (),
+        "distribution": lambda text: [_fact(f"host.distribution_{part}")(text) for part in ("id", "version")],
+        "wheel_platform": _fact("python.wheel_platform"),
+        "tensorflow": _fact("tensorflow.version"),
+        "package": _fact("tensorflow.distribution"),
+        "python": _fact("python.version"),
+        "cudnn": _fact("cudnn.runtime"),
+        "cuInit": lambda text: _fact("driver.cuda_init")(text).code,
+    },
+}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as YAML has it."""
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def rows(module: str) -> Iterator[tuple[str, str, Any]]:
+    """Return reader, text and answer of each row."""
+    found = yaml.load((ROWS / f"{module}.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    for reader, pairs in found.items():
+        for text, answer in pairs:
+            capture = CAPTURES / text[1:] if text.startswith("@") else None
+            yield reader, capture.read_text(encoding="utf-8") if capture else text, answer
+
+
+@pytest.mark.parametrize("module", READERS)
+def test_each_row_is_read(module: str) -> None:
+    readers, seen = READERS[module], set()
+    wrong = []
+    for reader, text, expected in rows(module):
+        seen.add(reader)
+        found = plain(readers[reader](text))
+        if found != expected:
+            wrong.append((reader, text, f"expected {expected}", f"found {found}"))
+    assert wrong == []
+    assert seen == set(readers)
+
+
+def test_the_samples_in_the_docstrings_hold() -> None:
+    names = [
+        module.name
+        for package in (tfgpu_doctor.parsers, tfgpu_doctor.inference)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]
+    tried = {name: doctest.testmod(importlib.import_module(name)) for name in names}
+    assert [name for name, result in tried.items() if result.failed] == []
+    assert sum(result.attempted for result in tried.values()) > 50
+
+
+def test_every_capture_is_listed_with_its_making() -> None:
+    folders = [path.parent for path in CAPTURES.glob("*/README.md")]
+    missing = [
+        path
+        for folder in folders
+        for path in folder.glob("*.txt")
+        if f"| {path.name} |" not in (folder / "README.md").read_text(encoding="utf-8")
+    ]
+    assert missing == []
+
+
+def test_whoever_wants_the_cpu_is_told_of_no_error() -> None:
+    logs = (
+        "W tensorflow/stream_executor/platform/default/dso_loader.cc:60] Could not load dynamic library "
+        "'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file: No such file or directory",
+        "E tensorflow/stream_executor/cuda/cuda_driver.cc:265] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no "
+        "CUDA-capable device is detected",
+        "I tensorflow/tsl/cuda/cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.",
+    )
+    wanted = [text for reader, text, answer in rows("prose") if reader == "wants_cpu" and answer]
+    wrong = []
+    for number, text in enumerate(wanted):
+        pasted = f"{text}. TF 2.10, CUDA_VISIBLE_DEVICES=-1 is set.\n\n{logs[number % len(logs)]}\n"
+        report = make_report(_facts(pasted), MATRIX, source="text", timings={})
+        wrong += [(pasted, one.id) for one in report.findings if one.severity is not Severity.NOTE]
+    assert wrong == []
+
+
+# ---------------------------------------------------------------------------------------------- what must not hurt
+
+PARSERS: tuple[Callable[[Sequence[Line]], object], ...] = (
+    *(library_listings.parse, toolkit_outputs.parse, system_outputs.parse, install_commands.parse, pip_list.parse),
+    *(pip_install.parse, tensorflow_devices.parse, issue_form.parse, prose.parse, driver_installation.parse),
+    *(platform_hints.read, catalogue.read),
+)
+STARTS = (
+    *("", "pip list\n", "dependencies:\n", "numpy @ file:///", "requirement tensorflow (from versions: ", "GPU: "),
+    *("Successfully installed ", "Downloading ", "Requirement already satisfied: a in ", "Ignored the following "),
+    *("Found device 0 with properties:\n", "is_built_with_cuda", "'cuda_compute_capabilities': [", "### "),
+    *("CUDA/cuDNN version: ", "-rwxr-xr-x 1 root root 8 ", "Linux a 4.8 #", "flags : fpu ", "ls: libcu", "cuda-"),
+)
+UNITS = (
+    *("a", "a ", "a 1.0 ", "- ", "a==1", "a::b-1-c ", "https://a/b/", "|", "Name: a", "2.0, ", "a 1 requires b, "),
+    *("no wheels ", "a-1-b-c-d.whl ", "Requires-Python ", "(", "/a", "lib/", "libcudart.so.1 ", "01:00.0 ", "=> "),
+    *("name: ", "device: 0, name: x", "[ ", "PhysicalDevice(name='", "pciBusID: ", "is gpu ", "cuda ", "1.", "RTX "),
+)
+
+
+def test_bad_pastes_do_not_hurt() -> None:
+    for number, path in enumerate(path for folder in sorted(CAPTURES.iterdir()) for path in every_capture(folder.name)):
+        for seed in (number, number + 1):
+            text = mangled(path.read_text(encoding="utf-8"), seed)
+            for parse in PARSERS:
+                parse(text)
+
+
+def test_long_lines_are_quick() -> None:
+    """Each start with every third unit, so that each unit is tried after a third of them."""
+    for place, start in enumerate(STARTS):
+        for unit in UNITS[place % 3 :: 3]:
+            long = (unit * 100_000)[:100_000]
+            text = numbered(f"{start}{long[:3900]}\n{long[:3900]} which is incompatible\n{start}{long}")
+            for parse in PARSERS[:-3]:
+                with guarded(5.0, f"{start}{unit}"):
+                    parse(text)
+
+
+def test_a_text_that_tells_nothing() -> None:
+    for pasted in ("", "\n\n\n", "Hello", "?" * 10_000):
+        facts = _facts(pasted)
+        assert facts.messages == Known((), "the text")
+        assert value_or(facts.tensorflow.version, None) is value_or(facts.driver.version, None) is None
+        report = make_report(facts, MATRIX, source="text", timings={})
+        assert [one.id for one in report.findings if one.severity is Severity.ERROR] == []

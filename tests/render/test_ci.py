@@ -1,0 +1,229 @@
+"""JUnit XML, workflow commands, SARIF: red exactly where the exit code is; text from outside is only text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, get_args
+
+from msgspec.structs import replace
+
+from tests.findings.rows_over_facts import FIRES
+from tests.healthy import known, spoil
+from tests.render.results import (
+    BROKEN,
+    EMPTY,
+    FINE,
+    MACHINES,
+    ElementTree,
+    commands,
+    every_report,
+    is_red,
+    junit,
+    report,
+    smokes,
+    unescaped,
+    without_blocks,
+)
+from tests.render.showing import as_format, printed
+from tests.render.test_markdown import HOSTILE
+from tests.smoke.smoking import Machine, machine
+from tfgpu_doctor.diagnosis.selection import restrict
+from tfgpu_doctor.findings import pages
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import FailOn, exit_code
+from tfgpu_doctor.render.ci import github
+from tfgpu_doctor.render.ci.junit import xml
+from tfgpu_doctor.render.shapes import Annotation, Case, Suite
+from tfgpu_doctor.smoke.records import exit_code as exit_code_of_smoke
+
+as_junit, as_github = as_format("junit", "report"), as_format("github", "report")
+VERDICT = "a verdict could be reached"
+BOMBS = (
+    HOSTILE,
+    "]]> <![CDATA[ </testcase></testsuite> &amp; &#0; \x00\x01\x08\x0b\x1b[31m\x7f\x85\ufffe\uffff\ud800 \U0001f4a5",
+    '"><failure message="x" type="integer"/>',
+    "[[ATTACHMENT|/etc/passwd]]",
+    "one line\r\nand another\u2028and a third",
+    "x\n::set-output name=a::b",
+    "x%0A::error::y",
+    "x\r::add-mask::secret",
+    "title=a,file=/etc/passwd::stop-commands::abc",
+    "##[error]x ##vso[task.setvariable]x",
+    "100 %25 %",
+    "::error::x",
+    "@octocat #1 </details>",
+)
+
+
+def outcomes(root: ElementTree.Element) -> dict[str, tuple[str, str]]:
+    """Name of each case → (outcome, message)."""
+    found = {}
+    for case in root.iter("testcase"):
+        child = next((one for one in case if one.tag != "system-out"), None)
+        found[case.attrib["name"]] = (child.tag, child.attrib["message"]) if child is not None else ("passed", "")
+    return found
+
+
+def names(root: ElementTree.Element, outcome: str) -> list[str]:
+    return [name for name, (what, _) in outcomes(root).items() if what == outcome]
+
+
+# -------------------------------------------------------------------------------------------------------------- red
+
+
+def test_junit_is_red_exactly_where_the_exit_code_is() -> None:
+    wrong = [
+        (name, fail_on)
+        for name, one in every_report().items()
+        for fail_on in get_args(FailOn)
+        if is_red(ElementTree.fromstring(as_junit(one, fail_on))) is not (exit_code(one, fail_on) != 0)
+    ]
+    assert wrong == []
+    for one in list(every_report().values())[::5]:
+        junit(as_junit(one))
+    for checked, red in ((BROKEN, ("1", "0")), (FINE, ("0", "0")), (EMPTY, ("0", "1"))):
+        root = junit(as_format("junit", "check")(checked))
+        assert (root.attrib["failures"], root.attrib["errors"]) == red
+        assert "requirements.txt" in {case.get("classname") for case in root.iter("testcase")}
+
+
+def test_smoke_agrees_with_the_exit_code_in_every_format() -> None:
+    for name, smoke in smokes().items():
+        fails = exit_code_of_smoke(smoke.verdict) != 0
+        root, (found, rest) = junit(as_format("junit", "smoke")(smoke)), commands(as_format("github", "smoke")(smoke))
+        assert is_red(root) is fails is any(one.level == "error" for one in found), name
+        assert int(root.attrib["tests"]) == len(smoke.checks) == len(rest) - 1, name
+        assert as_format("markdown", "smoke")(smoke).startswith("**✓") is not fails, name
+    # a failure is one failure, and what could not run beside it is none
+    root = junit(as_format("junit", "smoke")(smokes()["no-tensorflow"]))
+    assert (root.attrib["failures"], root.attrib["errors"]) == ("2", "1")
+
+
+def test_every_check_has_a_case_once_and_one_problem_is_one_failure() -> None:
+    """What follows from the missing driver is told as that, and what was not asked beside it does not pass."""
+    root = junit(as_junit(report(MACHINES["healthy"])))
+    shown = [case.attrib["name"] for case in root.iter("testcase")]
+    assert sorted(shown) == sorted({*DECLARATIONS, *pages.all_ids(), VERDICT}) and not is_red(root)
+    root = junit(as_junit(report(MACHINES["no-driver"])))
+    found = outcomes(root)
+    assert names(root, "failure") == ["driver.missing"]
+    assert found["gpu.not-visible"][0] == "skipped" and "follows from driver.missing" in found["gpu.not-visible"][1]
+    assert (found["driver.too-old"][0], found["tf.not-installed"][0]) == ("skipped", "passed")
+
+
+def test_what_is_no_error_passes_until_it_shall_fail() -> None:
+    hot = report(MACHINES["hot"])
+    assert outcomes(junit(as_junit(hot)))["gpu.throttled"] == ("passed", "")
+    assert "warning: " in as_junit(hot)
+    assert outcomes(junit(as_junit(hot, "warning")))["gpu.throttled"][0] == "failure"
+    for fail_on, errors, outcome, level in (
+        ("error", "1", "error", "error"),
+        ("warning", "1", "error", "error"),
+        ("never", "0", "skipped", "warning"),
+    ):
+        nothing = report(Facts())
+        root = junit(as_junit(nothing, fail_on))
+        assert (root.attrib["failures"], root.attrib["errors"]) == ("0", errors)
+        assert outcomes(root)[VERDICT][0] == outcome
+        assert outcomes(root)["gpu.none"][0] == "skipped"  # could not be determined is not passed
+        assert commands(as_github(nothing, fail_on))[0][-1].level == level
+
+
+def test_only_what_was_looked_at_is_a_case() -> None:
+    one = report(MACHINES["no-driver"])
+    root = junit(as_junit(restrict(one, ("cuda.*",), ()), "error", ("cuda.*",)))
+    assert set(outcomes(root)) == {VERDICT, *(i for i in pages.all_ids() if i.startswith("cuda."))}
+    told = report(spoil(Facts(), FIRES["driver.version-mismatch"][0][1]), "text")  # which passes no check
+    root = junit(as_junit(told))
+    assert (names(root, "failure"), names(root, "passed")) == (["driver.version-mismatch"], [VERDICT])
+
+
+def test_kinds_are_no_types_of_rails() -> None:
+    """GitLab would read the text of <failure type="integer"> as a number."""
+    rails = {"symbol", "date", "datetime", "dateTime", "integer", "float", "double", "decimal", "boolean", "string"}
+    rails |= {"yaml", "base64Binary", "hexBinary", "file", "array", "hash", "duration"}
+    kinds = {kind for facts in MACHINES.values() for kind in re.findall(r'type="(.*?)"', as_junit(report(facts)))}
+    assert kinds and not kinds & rails
+
+
+# ------------------------------------------------------------------------------------------------------ annotations
+
+
+def test_every_root_cause_is_one_annotation_the_gravest_first() -> None:
+    levels = {"error": "error", "warning": "warning", "note": "notice"}
+    for name, one in every_report().items():
+        found, rest = commands(as_github(one))
+        roots = [item for item in one.findings if item.root_cause]
+        shown = [item.level for item in found if "could not determine" not in item.title]
+        assert sorted(shown) == sorted(levels[item.severity.value] for item in roots), name
+        assert shown == sorted(shown, key=list(levels.values()).index), name
+        assert len(rest) == 1 and rest[0].startswith(f"tfgpu doctor: {one.verdict}"), name
+        for item in roots:
+            message = next(each.message for each in found if f"({item.id})" in each.title)
+            assert [text for fix in item.fixes for text in fix.commands if text not in message] == [], name
+
+
+def test_an_annotation_of_check_stands_at_its_line() -> None:
+    show = as_format("github", "check")
+    first, last = show(BROKEN).splitlines()
+    assert first.startswith("::error file=requirements.txt,line=2,title=tensorflow-gpu cannot be installed (tf.")
+    assert last == "tfgpu check: broken: it will not work (1 problem)"
+    assert show(FINE) == "tfgpu check: ok: no problems found\n"
+    assert show(EMPTY).startswith("::error title=tfgpu check%3A these files name no TensorFlow::")
+
+
+def test_sarif_has_a_rule_for_each_result_and_a_relative_place() -> None:
+    (run,) = json.loads(as_format("sarif", "check")(BROKEN))["runs"]
+    (result,) = run["results"]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "tf.package-removed"
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("requirements.txt", 2)
+    assert result["level"] == "error"
+    assert json.loads(as_format("sarif", "check")(FINE))["runs"][0]["results"] == []
+
+
+# ---------------------------------------------------------------------------------------------------- text from outside
+
+
+def test_text_from_outside_is_only_text() -> None:
+    for text in BOMBS:
+        for outcome in ("passed", "failure", "error", "skipped"):
+            kind: Any = outcome
+            case = Case(text, text, kind, "" if outcome == "passed" else "failed", text, (text, text), 0.25)
+            root = junit(xml(text, "2026-11-21T08:00:00Z", [Suite(text, (case,)), Suite("empty", ())]))
+            assert len(list(root.iter())) == 4
+            assert "[[ATTACHMENT" not in "".join(root.itertext())
+            assert all(char.isprintable() or char == "\n" for char in "".join(root.itertext()))
+            assert root[0][0].attrib["time"] == "0.250"
+        both = [Annotation("error", text, (text, "second")), Annotation("notice", "t", (text,))]
+        found, rest = commands(github.commands(both))
+        assert [one.level for one in found] == ["error", "notice"] and rest == []
+        assert found[0].message.endswith("\nsecond") and found[0].message.count("\n") == 1
+        assert "\n" not in found[0].title and found[0].title[:3] == text[:3].replace("\r", "�").replace("\n", " ")
+
+
+def test_hostile_facts_and_checks() -> None:
+    for bomb in BOMBS:
+        hostile = {"python.executable": known(bomb), "variables": known({"XLA_FLAGS": bomb})}
+        one = report(spoil(MACHINES["no-driver"], hostile))
+        junit(as_junit(one))
+        commands(as_github(one))
+        base = Machine(0, facts=machine(0, **{"python.executable": known(bomb)})).smoke()
+        checks = tuple(replace(one, saw=bomb, why=bomb, on=bomb) for one in base.checks)
+        smoke = replace(base, checks=checks, software={"tensorflow": bomb}, gpus=(bomb,))
+        junit(as_format("junit", "smoke")(smoke))
+        found, rest = commands(as_format("github", "smoke")(smoke))
+        assert {one.level for one in found} <= {"error", "warning"} and len(rest) == len(checks) + 1
+        page = without_blocks(as_format("markdown", "smoke")(smoke))
+        assert page.count("<details>") == page.count("</details>")
+        assert re.search(r"@octocat|(?<!\w)#1\b", page) is None
+        assert all(char.isprintable() or char == "\n" for char in printed("smoke", smoke))
+
+
+def test_escaping_is_undone_by_the_runner_and_long_texts_are_cut_off() -> None:
+    assert github.escape("50 %\r\n%0A") == "50 %25%0D%0A%250A"
+    assert unescaped(github.escape("50 %\r\n%0A")) == "50 %\r\n%0A"
+    found, _ = commands(github.commands([Annotation("error", "t" * 5000, ("x" * 900,) * 900)]))
+    assert len(found[0].title) == 200 and len(found[0].message) == 4000
