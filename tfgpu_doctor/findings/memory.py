@@ -186,7 +186,7 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
         f"ps -o pid,user,etime,command -p {pids}" if pids else "sudo fuser -v /dev/nvidia*",
     )
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
-    choose = (Fix(text="Use another GPU", commands=other),) if free or not visible else ()
+    choose = (Fix(text="Use another GPU", commands=other),) if (held and free) or not visible else ()
     return (Fix(text="Find the processes that use it, and end those not needed", commands=find), *choose, _GROWTH)
 
 
