@@ -66,15 +66,18 @@ def _requirement(
     return cuda, oldest, needed, f"CUDA {cuda} of {image}"
 
 
-def _is_of(release: Release, cuda: str | None) -> bool:
-    """Whether a release was built with this CUDA."""
-    return cuda is not None and release.cuda is not None and same_minor(release.cuda, cuda)
-
-
 def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | None) -> str | None:
     """The oldest driver for a release on the GPUs that are known."""
     known = [card.compute_capability for card in cards or ()]
     return oldest_driver(release, known, windows=_is_of_windows(context))
+
+
+def _by_wheel(
+    context: Context, release: Release | None, cards: tuple[Card, ...] | None, cuda: str | None, alone: object
+) -> str | None:
+    """The driver for a known wheel, where what fails is its CUDA, or its PTX that stands alone; None for an image."""
+    own = release and release.cuda and cuda and same_minor(release.cuda, cuda) and not context.remedies.image
+    return _needed_on(context, release, cards) if release and (own or alone) else None
 
 
 def _is_older(driver: str | None, oldest: str | None) -> bool:
@@ -220,19 +223,16 @@ def insufficient_driver_message(
         *answers.hook_failures(messages, "unsatisfied"),
     ]
     failed = messages.all("cuinit-failed", "no-cuda-device")
-    if failed and not refused and _is_older(driver_version, oldest):
+    if refused or (failed and _is_older(driver_version, oldest)):
         certain += [*failed, *messages.all("kernel-version")]
-    if not certain and not refused:
+    elif not certain:
         return None
     alone = _alone(gpu_release, cards) if by_ptx else None
-    if gpu_release and alone:
-        needed, why = _needed_on(context, gpu_release, cards), f"PTX {alone[1].isa}"
-    elif gpu_release and not by_ptx and _is_of(gpu_release, cuda_in_use) and not context.remedies.image:
-        needed = _needed_on(context, gpu_release, cards)  # as below_minimum
+    why = f"PTX {alone[1].isa}" if alone else why
+    needed = _by_wheel(context, gpu_release, cards, None if by_ptx else cuda_in_use, alone) or needed
     evidence = message_evidence(
         *certain,
         *messages.all("possibly-old-driver"),  # not conclusive on its own
-        *(failed if refused else ()),
         need=f"{needed} or newer for {why}" if needed else None,
     )
     if refused:
