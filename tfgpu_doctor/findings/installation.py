@@ -61,7 +61,7 @@ def files_differ_from_record(
         title=f"{_what(wanted)} of {_named(wanted)}",
         cause=_cause(sorted(intruders), [line.saw for line in instead]),
         evidence=(*(_evidence_of(one) for one in wanted), *instead),
-        fixes=(Fix(text="Install the same releases again", commands=tuple(_repair(context, wanted, intruders))),),
+        fixes=_repair(context, wanted, intruders),
         severity=None if fails else Severity.WARNING,
     )
 
@@ -149,11 +149,11 @@ def _evidence_of(one: DamagedPackage) -> Evidence:
     return evidence(text, one.record, f"the files of {one.name} {one.version}", "RECORD")
 
 
-def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> Iterator[str]:
-    if intruders:
-        yield context.remedies.pip_uninstall(*sorted(intruders))
+def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> tuple[Fix, ...]:
+    remedies = context.remedies
     names = (f"{one.name}=={one.version}" for one in damaged)
-    yield from context.remedies.pip_install("--force-reinstall", "--no-deps", *names)
+    first = (remedies.pip_uninstall(*sorted(intruders)),) if intruders else ()
+    return remedies.installing("Install the same releases again", "--force-reinstall", "--no-deps", *names, first=first)
 
 
 @DAMAGED.sign(conclusive=False)
@@ -174,7 +174,6 @@ def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Pa
     needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
     named = list(dict.fromkeys(one.name for _, one in needed or absent))
     release = f"{tensorflow.name} {tensorflow.version}"
-    again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}", *named)
     source = context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
@@ -183,7 +182,9 @@ def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Pa
             evidence(f"no {one.name}", source, str(one), f"metadata of {asking.name} {asking.version}")
             for asking, one in absent
         ),
-        fixes=(Fix(text="Install what is missing; the release stays the same", commands=again),),
+        fixes=context.remedies.installing(
+            "Install what is missing; the release stays the same", f"{tensorflow.name}=={tensorflow.version}", *named
+        ),
         severity=None if needed else Severity.WARNING,
     )
 
@@ -204,5 +205,5 @@ def module_reported_missing(
         title=f"{name}, which TensorFlow requires, is not installed",
         cause=_IMPORTED,
         evidence=message_evidence(*seen),
-        fixes=(Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(*wanted)),),
+        fixes=context.remedies.installing(f"Install what is missing{more}", *wanted),
     )

@@ -14,7 +14,7 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, nearest_release
-from tfgpu_doctor.plan.gate import Situation, admitted, tensorflow_image
+from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, tensorflow_image
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.plan.startup_lines import lasting
@@ -31,11 +31,18 @@ SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\
 CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
+_BY_PIP = re.compile(r"-m pip (?:un)?install\b")
+_NAME = re.compile(r"[\w.-]*")
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
 def _as_compared(folder: str) -> str:
     return folder.replace("\\", "/").rstrip("/")
+
+
+def _line_of_dockerfile(command: str) -> str:
+    variable = command.removeprefix("export ")
+    return f"RUN {command}" if variable == command else f"ENV {variable}"
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,9 @@ class Fixes:
         fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
+        if self.image and any(map(_BY_PIP.search, fix.commands)):
+            text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
+            return structs.replace(fix, text=text, commands=tuple(map(_line_of_dockerfile, fix.commands)))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
@@ -108,8 +118,11 @@ class Fixes:
         """Install `requirements` into the environment under test with the tool that works there.
 
         A system Python that its distribution manages (PEP 668) gets a virtual environment instead. Nothing to install
-        needs no command.
+        needs no command, nor what an image has: its TensorFlow, and all of one without pip.
         """
+        if self.image:
+            own = (one for one in requirements if _NAME.match(one)[0] not in TENSORFLOW)  # type: ignore[index]
+            requirements = tuple(own) if has_pip(self.image) else ()
         if all(one.startswith("-") for one in requirements):
             return ()
         packages = " ".join(self.quote(requirement) for requirement in requirements)
@@ -123,6 +136,13 @@ class Fixes:
                 return (f"uv pip install --python {python} {packages}",)
             return (f"{python} -m ensurepip --upgrade", f"{python} -m pip install {packages}")
         return (f"{python} -m pip install {packages}",)
+
+    def installing(
+        self, text: str, *requirements: str, first: tuple[str, ...] = (), then: tuple[str, ...] = ()
+    ) -> tuple[Fix, ...]:
+        """The fix that installs `requirements` between other commands; none where they cannot be installed."""
+        install = self.pip_install(*requirements)
+        return (Fix(text=text, commands=(*first, *install, *then)),) if install else ()
 
     def pip_uninstall(self, *names: str) -> str:
         """Remove distributions from the environment under test."""
@@ -178,6 +198,8 @@ class Fixes:
     @property
     def tensorflow(self) -> tuple[str, ...]:
         """What pip of this Python is asked for to get one release, never of any version; empty where none fits."""
+        if self.image:
+            return ()
         target = from_facts(self.facts, self.matrix)
         row = self.release
         if row and target.python in (None, *row.python):
