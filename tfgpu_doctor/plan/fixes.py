@@ -31,7 +31,7 @@ SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\
 CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
-_BY_PIP = re.compile(r"-m pip (?:un)?install\b")
+_BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
@@ -90,6 +90,8 @@ class Fixes:
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
         if self.image and any(map(_BY_PIP.search, fix.commands)):
+            if not has_pip(self.image):
+                return structs.replace(fix, commands=())
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
             return structs.replace(fix, text=text, commands=tuple(map(_line_of_dockerfile, fix.commands)))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
@@ -207,7 +209,10 @@ class Fixes:
         rows = [one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow"]
         fitting = (one for one in rows if target.python in (None, *one.python) and self.can_use(one))
         newest = next(fitting, None)
-        version = self._installed_version() or (newest.version if newest else None)
+        version = self._installed_version()
+        there = self.matrix.tensorflow(version, target.platform) if version else None
+        if version is None or (there and target.python not in (None, *there.python)):
+            version = newest.version if newest else None
         return (f"tensorflow=={version}",) if version else ()
 
     @property
