@@ -16,7 +16,7 @@ from tests.fuzz import mutations
 from tests.manifests import other_shapes, real_shapes
 from tests.manifests.test_more_readers import GROUPS, OFFICIAL
 from tests.manifests.test_more_readers import POETRY as OLD_POETRY
-from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PIXI, POETRY, PYPROJECT
+from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, POETRY, PYPROJECT
 from tests.matrix.test_matrix_layers import BUILD, HEAD
 from tests.probes.test_events import RUN
 from tests.records.test_report import report
@@ -177,23 +177,13 @@ def commands() -> Sequence[bytes]:
 _WITH_STAGES = [real_shapes.SHAPES[name] for name in ("venv in the home of an app", "wheels", "uv sync")]
 _MANIFESTS = {
     "requirements": (REQUIREMENTS,),
-    "pyproject": (PYPROJECT, POETRY, OLD_POETRY, PIXI, GROUPS),
+    "pyproject": (PYPROJECT, POETRY, OLD_POETRY, GROUPS),
     "dockerfile": (DOCKERFILE, OFFICIAL % "2.4.1", *(one.files["Dockerfile"] for one in _WITH_STAGES)),
     "conda": (ENVIRONMENT,),
     "compose": (COMPOSE,),
-    "kubernetes": (KUBERNETES, real_shapes.HELM),
-    "uv.lock": (real_shapes.UV,),
-    "poetry.lock": (real_shapes.POETRY, real_shapes.PDM_LOCK),
-    "pylock.toml": (real_shapes.PYLOCK,),
-    "Pipfile.lock": (real_shapes.PIPFILE_LOCK,),
-    "conda-lock.yml": (real_shapes.CONDA_LOCK,),
-    "pixi.lock": (real_shapes.PIXI_LOCK,),
-    "pipfile": tuple(real_shapes.SHAPES["Pipfile"].files.values()),
-    "setup.py": tuple(real_shapes.SHAPES["setup.py"].files.values()),
-    "setup.cfg": tuple(real_shapes.SHAPES["setup.cfg"].files.values()),
+    "kubernetes": (KUBERNETES,),
     ".tool-versions": ("nodejs 20.1.0\npython 3.11.4 3.10.9\n",),
     ".python-version": ("# ours\n3.11.7\n3.9\n",),
-    "devcontainer": (real_shapes.DEVCONTAINER,),
     "singularity": (other_shapes.DEFINITION,),
     "notebook": (other_shapes.NOTEBOOK,),
     "workflow": (other_shapes.WORKFLOW, other_shapes.IN_A_CONTAINER),

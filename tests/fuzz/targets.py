@@ -21,7 +21,6 @@ from typing import Any
 import tfgpu_doctor
 from tests.fuzz import calls, fleets, mutations, samples
 from tfgpu_doctor.manifests import Kind, ManifestError, requirement
-from tfgpu_doctor.manifests.conda_locks import explicit_requirement as explicit
 from tfgpu_doctor.matrix.loader import MatrixError
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.plan.target import TargetError
@@ -134,11 +133,7 @@ def _documented(function: Callable[..., Any]) -> tuple[type[Exception], ...]:
 MANIFESTS: dict[Kind, tuple[str, ...]] = {
     **dict.fromkeys(("requirements", "pyproject", "dockerfile", "conda", "compose"), ("file",)),
     "kubernetes": ("templates/file.yaml",),
-    "lock": ("uv.lock", "poetry.lock", "pylock.toml", "Pipfile.lock", "conda-lock.yml", "pixi.lock"),
-    "pipfile": ("Pipfile",),
-    "setup": ("setup.py", "setup.cfg"),
     "python": (".tool-versions", ".python-version"),
-    "devcontainer": ("devcontainer.json",),
     "singularity": ("train.def",),
     "notebook": ("train.ipynb",),
     "workflow": ("workflow.yml",),
@@ -186,16 +181,11 @@ def rows() -> Iterator[Target]:
     yield Target("redaction", calls.redacted, samples.texts, mutations.LONG, inputs=MIDDLE, seconds=2.0)
     yield Target("redaction of a value", calls.redacted, samples.private)
     yield Target("escaping", calls.escaped)
-    for read in (
-        requirement.pip_requirement,
-        requirement.conda_requirement,
-        requirement.exported_requirement,
-        explicit,
-    ):
+    for read in (requirement.pip_requirement, requirement.conda_requirement, requirement.exported_requirement):
         yield Target(read.__name__, calls.requirement(read), samples.requirements, refuses=(ValueError,))
     yield Target("a folder that is copied", calls.copied, samples.commands)
     yield Target("a list of packages", calls.listed, partial(samples.manifests, "requirements"), mutations.MANIFEST)
-    yield Target("a chart", calls.chart, partial(samples.manifests, "kubernetes"), mutations.MANIFEST)
+    yield Target("a template", calls.template, partial(samples.manifests, "kubernetes"), mutations.MANIFEST)
     yield Target("shell commands", calls.shell, samples.commands)
     yield Target("version against specifier", calls.within, samples.comparisons, refuses=(ValueError,))
     yield Target("pci.ids", calls.pci_ids, samples.pci_ids)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from msgspec import structs
 from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.manifests import Image, Requirement, Setting
-from tfgpu_doctor.manifests.reading import kind_of
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
@@ -38,8 +38,12 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     from tfgpu_doctor.plan.ranking import make_plan  # of no use to a doctor that reads no manifest
 
     wanted = SpecifierSet(f"<{below}") if below else None
-    plan = make_plan(planned.matrix, planned.target, specifier=wanted)
-    best = next((one for one in plan.options if one.kind in ("as-is", "python", "driver", "python+driver")), None)
+    # a Python that no line names comes with the image, and no edit changes it
+    fixed = None if planned.environment.python else planned.python
+    target = structs.replace(planned.target, python=planned.target.python or fixed)
+    plan = make_plan(planned.matrix, target, specifier=wanted)
+    kinds = ("as-is",) if fixed else ("as-is", "python")
+    best = next((one for one in plan.options if one.kind in kinds), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
     return requirement(row) if row else None
 
@@ -67,8 +71,6 @@ def write(one: Requirement, better: str, note: str = "") -> Fix:
     """Replace a requirement by another one, given as pip has it."""
     if one.brought_by:
         return write_beside(replace(one, text=one.brought_by), better)
-    if kind_of(one.place.path) == "lock":
-        return Fix(f"Ask for {better!r} in the manifest, and lock again: {one.place} has {one.text!r}")
     new = _as_written(one, better)
     text = f"In {one.place}, write {new!r} instead of {one.text!r}{note}"
     return Fix(text, edits=(Edit(one.place.path, one.place.line, one.text, new),))
@@ -189,7 +191,7 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
 def write_all(planned: PlannedEnvironment, one: Requirement | None) -> Iterable[Fix]:
     better = replacement(planned)
     if one and better and better != one.text:
-        yield write_tensorflow(one, better)
+        yield write_release(planned, one, better)
 
 
 def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
-from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.plan.windows_shell import quoted
+from tfgpu_doctor.records.facts import Known, value_or
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block
@@ -49,9 +49,8 @@ def _next(smoke: Smoke) -> str:
     """What to type where the doctor found something."""
     if not any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
         return ""
-    python = value_or(smoke.report.facts.python.executable, "")
-    quoted = f'"{python}"' if "\\" in python else shlex.quote(python)
-    return "Next: tfgpu doctor" + (f" --python {quoted}" if python else "")
+    python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
+    return "Next: tfgpu doctor" + (f" --python {quoted(python.value, system)}" if isinstance(python, Known) else "")
 
 
 def checks(smoke: Smoke) -> Checks:
