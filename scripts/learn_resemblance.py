@@ -25,8 +25,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
@@ -61,9 +59,8 @@ def main() -> int:
 
 def reports() -> list[dict[str, Any]]:
     """All reports and written texts, each with its text and cause."""
-    cases = [yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader) for path in sorted(CASES.glob("*.yaml"))]
-    lines_of = [path.read_text(encoding="utf-8").splitlines() for path in sorted(CASES.glob("*.jsonl"))]
-    return [*cases, *(json.loads(line) for some in lines_of for line in some)]
+    files = [(CASES / name).read_text(encoding="utf-8") for name in ("reports.jsonl", "written.jsonl")]
+    return [json.loads(line) for text in files for line in text.splitlines()]
 
 
 @cache

@@ -31,11 +31,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
 from msgspec import structs
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "tests" / "cases" / "reports.jsonl"
 sys.path[:0] = [str(ROOT)]
 
 from tests.lab import HERE as LAB  # noqa: E402
@@ -190,17 +190,17 @@ def print_and_read(folder: Path, wheels: Iterable[Wheel]) -> Printed:
     return found
 
 
-def reported(folder: Path) -> Iterator[tuple[str, str, set[Place]]]:
+def reported(path: Path) -> Iterator[tuple[str, str, set[Place]]]:
     """The name, the release and the places of each collected report that states its release."""
     matrix = Matrix.load()
     releases = {row.version for row in matrix.data.tensorflow}
-    for case in sorted(folder.glob("*.yaml")):
-        report = yaml.safe_load(case.read_text(encoding="utf-8"))
+    for line in path.read_text(encoding="utf-8").splitlines():
+        report = json.loads(line)
         if not report["source"].startswith("https://"):  # written for the collection
             continue
         release = text_to_facts.read(lines_of([report["text"].encode()]), matrix).tensorflow.version
         if isinstance(release, Known) and release.grade == "stated" and release.value in releases:
-            yield case.stem, release.value, set(printed(report["text"].splitlines()))
+            yield report["id"], release.value, set(printed(report["text"].splitlines()))
 
 
 def with_reports(rows: Iterable[LogMessage], reports: Iterable[tuple[str, str, set[Place]]]) -> list[LogMessage]:
@@ -303,7 +303,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         now = print_and_read((options.logs or Path(temporary)).resolve(), asked)
     rows = merged(before, now, {wheel.version for wheel in asked})
-    fresh = head + render(with_reports(rows, reported(ROOT / "tests" / "cases"))) + tail
+    fresh = head + render(with_reports(rows, reported(REPORTS))) + tail
     if fresh != text and not options.check:
         options.matrix.write_text(fresh, encoding="utf-8")
     Matrix(parse(fresh, str(options.matrix)), str(options.matrix)).check()

@@ -20,6 +20,8 @@ from tfgpu_doctor.matrix.bundled import copy_of
 
 if TYPE_CHECKING:
     from tests.bench.live import Shared
+    from tests.corpus import Outcome
+    from tfgpu_doctor.records.report import Report
 
 __all__ = ["driver_lab"]
 
@@ -70,6 +72,26 @@ def _nothing_left_behind(temporary_folder: Path) -> Iterator[None]:
     before = set(os.listdir(temporary_folder))
     yield
     assert set(os.listdir(temporary_folder)) <= before
+
+
+@pytest.fixture(scope="session")
+def judged_texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    """Return each text of the collected reports and of the rows of the signs, with what `tfgpu explain` finds in it."""
+    from tests.corpus import daily, judge_together
+    from tests.findings.row_texts import row_texts
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "judged"
+    folder.mkdir(exist_ok=True)
+    return judge_together([*(case["text"] for case in daily()), *row_texts().values()], folder)
+
+
+@pytest.fixture(scope="session")
+def outcomes(judged_texts: dict[str, Report]) -> list[Outcome]:
+    """Return the collected reports that are judged by day, each with what is found in it."""
+    from tests.corpus import Outcome, daily
+
+    return [Outcome(case, judged_texts[case["text"]]) for case in daily()]
 
 
 @pytest.fixture(scope="session")

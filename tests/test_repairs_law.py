@@ -6,23 +6,21 @@ What is refused is not printed, so nobody would notice that a finding has lost i
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 import tfgpu_doctor
+from tests.corpus import reports, written
 from tests.diagnosis import test_manifests as manifests
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
 from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, healthy, spoil
-from tests.test_cases import CASES
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
@@ -168,15 +166,8 @@ def short_texts() -> Iterator[tuple[str, Judge]]:
 
 
 def cases() -> Iterator[tuple[str, Judge]]:
-    collections = sorted(CASES[0].parent.glob("*.jsonl"))
-    for path in CASES:
-        yield (
-            path.stem,
-            lambda path=path: explain(yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)["text"]),
-        )  # type: ignore[misc]
-    for path in collections:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            yield f"{path.name}:{number}", lambda line=line: explain(json.loads(line)["text"])  # type: ignore[misc]
+    for case in (*reports(), *written()):
+        yield case["text"][:200], lambda text=case["text"]: explain(text)  # type: ignore[misc]
 
 
 # of each, the share that is judged every day

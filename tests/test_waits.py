@@ -99,7 +99,7 @@ MACHINE = ("--gpu", "RTX 4090", "--driver", "570")
 
 
 class Command(NamedTuple):
-    """A command line; PYTHON, HERE and ENV stand for the bad interpreter, a folder, and an environment.
+    """A command line; PYTHON and HERE stand for the bad interpreter and a folder.
 
     A server is asked `requests`, and ends with its input, after the last answer.
     """
@@ -120,12 +120,8 @@ COMMANDS = {
     "install": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "uv"), 2000),
     "install, conda": Command(("install", "HERE/new", "--yes", *MACHINE, "--method", "conda"), 2000),
     "install, pip": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "pip"), 2000),
-    "install, repair": Command(("install", "ENV", "--repair", "--yes"), 200),
     "check, resolve": Command(("check", "HERE/requirements.txt", "--resolve", *MACHINE), 500, codes=ANY),
     "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
-    "collect, here": Command(
-        ("fleet", "collect", "--here", "--timeout", "30", "smoke", "--python", "PYTHON"), 5, codes=ANY
-    ),
     "collect, ray": Command(("fleet", "collect", "--ray", "auto", "--timeout", "9"), 20, codes=(1, 3)),
     "mcp": Command(("mcp", "--python", "PYTHON"), 20, codes=(0,), requests=MCP),
     "pytest": Command(("HERE/test_gpu.py",), 20, PYTEST, (0,)),
@@ -155,10 +151,6 @@ class Stage:
             package = self.folder / "modules" / name
             package.mkdir(parents=True)
             (package / "__init__.py").write_text(MODULE.format(program=str(self.folder / "bin" / name)))
-        environment = self.folder / "environment"
-        (environment / "bin").mkdir(parents=True)
-        (environment / "pyvenv.cfg").write_text("home = /usr/bin\n")
-        self.write(environment / "bin" / "python", script)
 
     def write(self, path: Path, script: str) -> None:
         """Make a program."""
@@ -168,7 +160,6 @@ class Stage:
     def start(self, command: Command, factor: float | None = None) -> subprocess.Popen[str]:
         places = {
             "PYTHON": str(self.folder / "bin" / "python"),
-            "ENV": str(self.folder / "environment"),
             "HERE/new": str(self.folder / "new"),
             "HERE/requirements.txt": str(self.folder / "requirements.txt"),
             "HERE/test_gpu.py": str(self.folder / "test_gpu.py"),

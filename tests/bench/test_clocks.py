@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from tests.bench.samples import failed, result
 from tfgpu_doctor.bench.runner.answers import clock_problem, problem
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-from tfgpu_doctor.cli.bench.measuring import _conclude
+from tfgpu_doctor.cli.bench.measuring import _exit_code
 
 SAMPLED: dict[str, Any] = {
     "samples": [0.1],
@@ -67,8 +66,7 @@ def test_our_own_clock_contradicts(took: float | None, elapsed: float, wrong: bo
 )
 def test_the_exit_code_says_that_nothing_was_determined(failures: tuple[str, ...], code: int) -> None:
     measured = result(*(failed(f"{number} GPUs", why) for number, why in enumerate(failures)))
-    measuring: Any = SimpleNamespace(history=None, detail=None, matrix_file=None)
-    assert _conclude(measured, None, measuring, []) == code
+    assert _exit_code(measured) == code
 
 
 def test_a_clock_that_runs_slow_is_refused(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ import pytest
 from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
-from tfgpu_doctor.bench.pooling import with_speed
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.runner.runner import measure
 from tfgpu_doctor.bench.runner.workers import Workers
+from tfgpu_doctor.bench.speeds import with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, memory, transfer
 from tfgpu_doctor.render.bench_words import taken as taken_of

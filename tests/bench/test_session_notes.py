@@ -53,16 +53,6 @@ def test_what_starts_take_is_estimated_from_the_first(start: float, processes: i
     assert said == [f"2 runs (CPU; 1 GPU): about {seconds(starts + 20 + steady)}, at most {seconds(starts + 40)}"]
 
 
-def test_a_round_of_a_comparison_shortens_the_deadline_and_leaves_some_samples() -> None:
-    def deadline(limit: float, slowest: float = 0.0) -> float:
-        session = Session(MatPow(size=512), MATRIX, healthy(), Workers(), StoppingRule(deadline=20.0), limit=limit)
-        session.begin(["CPU", "1 GPU"], 2, slowest=slowest)
-        return session.rule.deadline
-
-    assert (deadline(1000.0), deadline(20.0), deadline(0.0)) == (20.0, 10.0, 0.5)
-    assert deadline(0.0, slowest=2.0) == 10.0, "five samples"
-
-
 @pytest.mark.parametrize(
     "plan",
     [

@@ -74,7 +74,7 @@ def test_exit_codes(folder: Path) -> None:
         (["odd.jsonl", "--expct", "x"], "'--expect'"),
         (["odd.jsonl", "--format", "sarif"], "sarif"),
         (["colect", "--slurm"], "Did you mean collect?"),
-        (["collect"], "give one of --ray ADDRESS, --slurm and --here"),
+        (["collect"], "give either --ray ADDRESS or --slurm"),
         (["collect", "--slurm", "--nodes", "2", "--print", "dcotor"], "Did you mean doctor?"),
     ],
 )

@@ -38,7 +38,7 @@ OTHERS = {
     "fleet": ["good.json"],
     "fleet collect": ["--slurm", "--nodes", "2"],
 }
-INSTEAD = {"doctor --from": [], "compare --history": [], "check files": ["--kind", "requirements"]}
+INSTEAD = {"doctor --from": [], "check files": ["--kind", "requirements"]}
 # names that are no characters of a command line, or that another check of the name comes before
 UNSUITED = {"a null character", "half a surrogate pair", "an empty name"}
 FREE = {"nothing there", "a dangling link"}  # where something can be made
@@ -63,8 +63,7 @@ class Named(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        kept = str(self).startswith("bench ") and self.parameter.opts[0] == "--history"
-        return kept or self.parameter.opts[0] in ("--output", "--html", "--profile", "--save-baseline")
+        return self.parameter.opts[0] in ("--output", "--html", "--profile", "--save-baseline")
 
     @property
     def is_folder(self) -> bool:

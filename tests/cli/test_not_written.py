@@ -8,14 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
-from tfgpu_doctor.cli.bench.measuring import _conclude, _Kept
-from tfgpu_doctor.cli.output import Output
+from tfgpu_doctor.cli.bench.measuring import _Kept
+from tfgpu_doctor.cli.fleet.collect import _write as _write_nodes
+from tfgpu_doctor.cli.output import NotWrittenError, Output
+from tfgpu_doctor.fleet.collect.task import Collected, node_result
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 FULL = Path("/dev/full")
@@ -50,11 +51,10 @@ def test_other_targets_get_it(saved: str, tmp_path: Path) -> None:
     assert done.stderr.endswith(f"Error: {WHY}\n")
 
 
-def test_what_was_collected_is_printed() -> None:
-    done = tfgpu("fleet", "collect", "--here", "--name", "n1", "--output", str(FULL), "doctor", "--no-import")
-    assert done.returncode == 3
-    assert json.loads(done.stdout)["node"] == "n1"
-    assert done.stderr.endswith(f"Error: {WHY}; the result was printed instead\n")
+def test_what_was_collected_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NotWrittenError, match=f"{WHY}; the result was printed instead"):
+        _write_nodes(Collected([node_result("n1", [], "did not answer")]), str(FULL))
+    assert json.loads(capsys.readouterr().out)["node"] == "n1"
 
 
 def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,12 +67,5 @@ def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert "matpow" in shown.out and "has what was measured so far" not in shown.err
 
 
-@pytest.mark.parametrize("target", [Output("text", None), Output("json", FULL)])
-def test_a_history_that_cannot_be_kept_hides_no_result(target: Output, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(click.ClickException, match="cannot write /dev/full"):
-        _conclude(result(), None, options(history=str(FULL)), [target])
-    assert "matpow" in capsys.readouterr().out
-
-
 def options(**values: Any) -> Any:
-    return SimpleNamespace(**{"matrix_file": None, "detail": None, "history": None, **values})
+    return SimpleNamespace(**{"matrix_file": None, "detail": None, **values})

@@ -278,6 +278,21 @@ def test_did_you_mean(arguments: list[str], meant: str) -> None:
     assert "ean" in done.stderr or "nearest" in done.stderr
 
 
+REMOVED = {
+    "bench matpow --against base.json": "measure with --processes 5 --output NEW.json",
+    "compare --history results": "--output keeps a result of tfgpu bench",
+    "fleet collect --here doctor": "tfgpu doctor --format json prints the result of a node",
+    "install --repair env --yes": "tfgpu doctor --python DIR prints the commands",
+}
+
+
+@pytest.mark.parametrize("words", REMOVED)
+def test_what_was_removed_names_its_successor(words: str) -> None:
+    done = tfgpu(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"was removed: {REMOVED[words]}" in " ".join(done.stderr.split())
+
+
 # ---------------------------------------------------------------------------------------------- help and completion
 
 

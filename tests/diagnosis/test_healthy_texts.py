@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.healthy import MATRIX
-from tests.test_cases import CASES, SYMPTOMS
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tests.corpus import LATER, SYMPTOMS, report_of, reports
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.render.outline import blocks, brief
 
@@ -45,11 +39,6 @@ FORUM = ("a2", "two", "two2", "two3", "c3g", "b6")
 HARMLESS = "To enable them in other operations, rebuild TensorFlow with the appropriate compiler flags.\n"
 
 
-@cache
-def explained(text: str) -> Report:
-    return make_report(text_to_facts.read(lines.read([text.encode()]), MATRIX), MATRIX, source="text", timings={})
-
-
 def causes(report: Report) -> list[str]:
     """Ids of what is no note, certain or possible; without symptoms."""
     return [one.id for one in report.findings if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
@@ -63,28 +52,29 @@ def test_all_logs_have_a_row() -> None:
     assert {path.stem for path in (CAPTURES / "h100" / "logs").iterdir()} == set(LOGS)
 
 
+@pytest.mark.parametrize("most", [40, pytest.param(10_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_is_judged_right_and_so_is_each_beginning_of_it(name: str) -> None:
+def test_a_log_is_judged_right_and_so_is_each_beginning_of_it(name: str, most: int) -> None:
     """A beginning may show less, and nothing else."""
     text = log(name)
-    assert set(causes(explained(text))) == LOGS[name]
-    assert (exit_code(explained(text), "error") == 0) is (name in USES_GPU)
+    assert set(causes(report_of(text))) == LOGS[name]
+    assert (exit_code(report_of(text), "error") == 0) is (name in USES_GPU)
     ends = [place + 1 for place, character in enumerate(text) if character == "\n"]
     ends += range(1, len(text), max(len(text) // 25, 1))  # and within lines
-    for end in ends:
-        assert set(causes(explained(text[:end]))) <= LOGS[name], text[:end][-200:]
+    for end in ends[:: len(ends) // most + 1]:
+        assert set(causes(report_of(text[:end]))) <= LOGS[name], text[:end][-200:]
 
 
 @pytest.mark.parametrize("text", NOBODY_COMPLAINS)
 def test_where_nobody_complains_no_cause_is_guessed(text: str) -> None:
-    assert causes(explained(text)) == []
+    assert causes(report_of(text)) == []
 
 
 @pytest.mark.parametrize("name", FORUM)
 def test_the_two_lines_of_every_forum(name: str) -> None:
     """pip installed TensorFlow without CUDA: said first, and what to type, for the release that the text names."""
     text = (CAPTURES / "forum" / f"{name}.txt").read_text(encoding="utf-8")
-    first = explained(text).findings[0]
+    first = report_of(text).findings[0]
     release = "2.19.0" if "2.19.0" in text else "2.20.0"
     assert (first.id, first.possible) == ("cuda.missing", False)
     assert first.fixes[0].commands == (f"python3 -m pip install 'tensorflow[and-cuda]=={release}'",)
@@ -92,24 +82,23 @@ def test_the_two_lines_of_every_forum(name: str) -> None:
 
 def first_cause(text: str) -> tuple[str, bool] | None:
     """Its id, and whether it is certain."""
-    found = explained(text).findings
-    roots = [one for one in found if one.root_cause and one.id in causes(explained(text))]
+    report = report_of(text)
+    roots = [one for one in report.findings if one.root_cause and one.id in causes(report)]
     return (roots[0].id, not roots[0].possible) if roots else None
 
 
 def restated(text: str) -> str:
     """What the text tells already, in plain words."""
-    facts = explained(text).facts
+    facts = report_of(text).facts
     told = (("TensorFlow", facts.tensorflow.version), ("Python", facts.python.version))
     return "".join(f"{name} version: {fact.value}\n" for name, fact in told if hasattr(fact, "value"))
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 20))])
-def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(part: int) -> None:
+@pytest.mark.parametrize("step", [40, pytest.param(1, marks=pytest.mark.full)])
+def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(step: int) -> None:
     """Nor does a guess vanish, since the line says nothing against it; a guess that is wrong may."""
     wrong = []
-    for path in CASES[part::20]:
-        case = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for case in [case for case in reports() if case.get("batch") not in LATER][::step]:
         text, true = case["text"].rstrip("\n") + "\n", case["root_cause"]
         before = first_cause(text)
         if before is None or true in ("ok", "question"):
@@ -117,23 +106,23 @@ def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(part: int) -> 
         for more in (HARMLESS + text, text + HARMLESS, text + restated(text)):
             after = first_cause(more)
             if after is None or after[0] not in (before[0], true) or after[1] < before[1]:
-                wrong.append((path.stem, before, after))
+                wrong.append((case["id"], before, after))
     assert wrong == []
 
 
 def test_harmless_lines_are_named_on_the_first_screen() -> None:
-    (block,) = (brief(one) for one in blocks(explained(log("fixed-log"))) if one.ids == ("benign.log",))
+    (block,) = (brief(one) for one in blocks(report_of(log("fixed-log"))) if one.ids == ("benign.log",))
     assert any("oneDNN" in line.text for line in block.lines)
 
 
 def test_memory_of_the_host_is_no_memory_of_a_gpu() -> None:
     line = "bfc_allocator.cc:482] Allocator (gpu_host_bfc) ran out of memory trying to allocate 2.00GiB"
-    assert explained(line).findings[0].title == "The job does not fit into the machine's memory"
+    assert report_of(line).findings[0].title == "The job does not fit into the machine's memory"
 
 
 def test_another_framework_that_works_says_nothing_of_tensorflow() -> None:
     text = "jax.random.normal works on the GPU and prints 3.2 TFLOP/s; jax 0.4.30 with CUDA 12.4 on RTX 4090. " * 3
-    assert causes(explained(text)) == []
+    assert causes(report_of(text)) == []
 
 
 def test_no_words_stand_as_evidence() -> None:
@@ -142,5 +131,5 @@ def test_no_words_stand_as_evidence() -> None:
         "Hello, yesterday my network on the GPU with TensorFlow gave a loss, and today the loss is another one, why? "
         * 2
     )
-    for one in explained(text).findings:
+    for one in report_of(text).findings:
         assert all(evidence.saw in text or "." in evidence.saw for evidence in one.evidence), one.evidence

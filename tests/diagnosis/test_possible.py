@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.diagnosis.test_healthy_texts import explained
-from tests.test_cases import every_outcome, judged, later_cases, written
+from tests.corpus import Outcome, report_of, reports, written
 from tfgpu_doctor.diagnosis.selection import restrict
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
@@ -32,19 +31,19 @@ def wrong(name: str, report: Report) -> Iterator[str]:
     yield from (f"{name}: {one.id} has no title" for one in report.findings if not one.title.strip())
 
 
-def test_the_verdict_on_a_collected_text_fits_what_is_shown() -> None:
-    assert [why for one in every_outcome() for why in wrong(one.case["id"], one.report)] == []
+def test_the_verdict_on_a_collected_text_fits_what_is_shown(outcomes: list[Outcome]) -> None:
+    assert [why for one in outcomes for why in wrong(one.case["id"], one.report)] == []
 
 
 @pytest.mark.full
-def test_so_it_does_on_each_later_and_written_text() -> None:
-    texts = [*later_cases(), *({"id": str(n), **case} for n, case in enumerate(written()))]
-    assert [why for case in texts for why in wrong(case["id"], judged(case).report)] == []
+def test_so_it_does_on_every_collected_and_written_text() -> None:
+    texts = [*reports(), *({"id": str(n), **case} for n, case in enumerate(written()))]
+    assert [why for case in texts for why in wrong(case["id"], report_of(case["text"]))] == []
 
 
 @pytest.mark.parametrize("text", [SAID, WORKS_BUT_SLOW])
 def test_what_is_possible_is_no_problem(text: str) -> None:
-    report = explained(text)
+    report = report_of(text)
     assert report.findings, "nothing is possible"
     assert list(wrong(text, report)) == list(wrong(text, restrict(report, (), ("tf.known-bug",)))) == []
     assert all(one.possible for one in report.findings)

@@ -5,24 +5,20 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+from typing import TypeAlias
 
-import yaml
+import pytest
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tests.findings import rows_cuda, rows_import, rows_machine, rows_runtime
+from tests.corpus import LATER, Outcome, daily, report_of
 from tests.findings.advice import unfit
+from tests.findings.row_texts import row_texts
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.commonness import SYMPTOMS
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity
 from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.render.outline import blocks
 
-CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
 # what evidence says in the words of this tool about a value of the text: "compute capability 8.6", "no GPU"
 _OWN_WORDS = frozenset(
     re.findall(
@@ -36,25 +32,19 @@ _ELSEWHERE = re.compile(r"\(wheel\)|compat_matrix|wheels|get_build_info|inferred
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)*")
 
 
-@cache
-def texts() -> dict[str, str]:
-    """The collected reports, and the texts on which signs fire."""
-    found = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["text"] for path in CASES}
-    for table in (rows_machine, rows_cuda, rows_import, rows_runtime):
-        for finding, rows in table.FIRES.items():
-            found |= {f"{finding}: {name}": text for name, text in rows.items()}
-    return found
+Texts: TypeAlias = dict[str, tuple[str, Report]]
 
 
-@cache
-def report_of(text: str) -> Report:
-    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
-    return make_report(facts, MATRIX, source="text", timings={})
+@pytest.fixture(scope="module")
+def texts(judged_texts: dict[str, Report]) -> Texts:
+    """Return the collected reports, and the texts on which signs fire, each with what is found in it."""
+    collected = {case["id"]: case["text"] for case in daily() if case.get("batch") not in LATER}
+    return {name: (text, judged_texts[text]) for name, text in {**collected, **row_texts()}.items()}
 
 
-def _evidence() -> Iterator[tuple[str, str, str, Evidence]]:
-    for name, text in texts().items():
-        for finding in report_of(text).findings:
+def _evidence(texts: Texts) -> Iterator[tuple[str, str, str, Evidence]]:
+    for name, (text, report) in texts.items():
+        for finding in report.findings:
             for one in finding.evidence:
                 yield name, text, finding.id, one
 
@@ -79,10 +69,10 @@ def _is_spelled(word: str, flat: str) -> bool:
     return word[0].isdigit() and (word.replace(".", "") in flat or f"major{word.replace('.', 'minor')}" in flat)
 
 
-def test_evidence_stands_in_the_text() -> None:
+def test_evidence_stands_in_the_text(texts: Texts) -> None:
     invented = [
         f"{name}, {finding}: {one.saw} ({', '.join(missing)}) from {one.source}"
-        for name, text, finding, one in _evidence()
+        for name, text, finding, one in _evidence(texts)
         # what the matrix says about a GPU that the question names, and about a release that works
         if finding != "tf.which-release" and not one.source.endswith(" works")
         if (missing := _not_in(text, one))
@@ -94,14 +84,13 @@ def _said(finding: Finding) -> str:
     return " ".join([finding.title, finding.cause, *(f"{fix.text} {' '.join(fix.commands)}" for fix in finding.fixes)])
 
 
-def test_the_first_finding_advises_what_helps() -> None:
+def test_the_first_finding_advises_what_helps(outcomes: list[Outcome]) -> None:
     """The short pastes name words of the right advice, and words that would be wrong whatever the finding."""
     wrong = []
-    for path in CASES:
-        case = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found = report_of(case["text"]).findings
-        wrong += [(path.stem, "lacks", word) for word in case.get("advice", ()) if word not in _said(found[0])]
-        wrong += [(path.stem, "has", word) for word in case.get("never", ()) if any(word in _said(f) for f in found)]
+    for one in outcomes:
+        name, found = one.case["id"], one.report.findings
+        wrong += [(name, "lacks", word) for word in one.case.get("advice", ()) if word not in _said(found[0])]
+        wrong += [(name, "has", word) for word in one.case.get("never", ()) if any(word in _said(f) for f in found)]
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -116,15 +105,15 @@ def _requirements(command: str) -> list[Requirement]:
     return found
 
 
-def test_advised_bounds_change_something() -> None:
+def test_advised_bounds_change_something(texts: Texts) -> None:
     """A command that only asks for what the text lists already is a second pip command with the same end.
 
     TensorFlow itself may be asked for once more: in another environment, or for the sake of what it requires.
     """
     idle = []
     open_cases = {"pure-62"}  # NumPy is within the bound there, and another one is loaded
-    for name, text in texts().items():
-        for finding in () if name in open_cases else report_of(text).findings:
+    for name, (text, report) in texts.items():
+        for finding in () if name in open_cases else report.findings:
             for command in (command for fix in finding.fixes for command in fix.commands):
                 asked = [one for one in _requirements(command) if one.specifier and not one.extras]
                 met = [one for one in asked if (has := _version_in(text, one.name)) and one.specifier.contains(has)]
@@ -139,19 +128,19 @@ def _version_in(text: str, package: str) -> str | None:
     return found[1] if found else None
 
 
-def test_what_decides_is_printed_once() -> None:
+def test_what_decides_is_printed_once(texts: Texts) -> None:
     """Causes that the same commands tell apart share them."""
-    for name, text in texts().items():
-        steps = [line for block in blocks(report_of(text)) for line in block.lines if line.text.startswith("To decide")]
+    for name, (_, report) in texts.items():
+        steps = [line for block in blocks(report) for line in block.lines if line.text.startswith("To decide")]
         commands = [command for line in steps for command in line.commands]
         assert len(commands) == len(set(commands)), (name, commands)
 
 
-def test_of_what_is_only_possible_the_likeliest_alone_has_commands_that_repair_it() -> None:
+def test_of_what_is_only_possible_the_likeliest_alone_has_commands_that_repair_it(texts: Texts) -> None:
     """And that only where no problem is certain; each has what decides."""
     seen = set()
-    for name, text in texts().items():
-        findings = report_of(text).findings
+    for name, (_, report) in texts.items():
+        findings = report.findings
         possible = [one for one in findings if one.possible]
         certain = [
             one for one in findings if not one.possible and one.severity is not Severity.NOTE and one.id not in SYMPTOMS
@@ -164,21 +153,20 @@ def test_of_what_is_only_possible_the_likeliest_alone_has_commands_that_repair_i
     assert len(seen) > 10
 
 
-def test_no_fact_speaks_against_a_repair() -> None:
+def test_no_fact_speaks_against_a_repair(texts: Texts) -> None:
     wrong = [
-        f"{name}, {one}"
-        for name, text in texts().items()
-        for one in unfit(report_of(text).facts, MATRIX, report_of(text).findings)
+        f"{name}, {one}" for name, (_, report) in texts.items() for one in unfit(report.facts, MATRIX, report.findings)
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_verdict_does_not_deny_what_stands_above_it() -> None:
+def test_the_verdict_does_not_deny_what_stands_above_it(texts: Texts) -> None:
     """ "Nothing that explains a failure" is no end of a text with possible causes."""
-    silent = [text for text in texts().values() if "nothing that explains" in verdict_sentence(report_of(text))]
-    assert not [text for text in silent if any(one.severity is not Severity.NOTE for one in report_of(text).findings)]
-    texts_ = [report for text in texts().values() if (report := report_of(text)).verdict == "unknown"]
-    assert any("possible cause" in verdict_sentence(report) for report in texts_)
+    reports = [report for _, report in texts.values()]
+    silent = [report for report in reports if "nothing that explains" in verdict_sentence(report)]
+    assert not [one for report in silent for one in report.findings if one.severity is not Severity.NOTE]
+    unknown = [report for report in reports if report.verdict == "unknown"]
+    assert any("possible cause" in verdict_sentence(report) for report in unknown)
 
 
 def test_a_bug_about_an_architecture_is_no_second_problem() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.findings.test_signs_over_messages import signs_alone
+from tests.findings.test_signs_over_messages import findings, signs_alone
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
@@ -58,3 +60,23 @@ def test_a_container_of_jetpack_4_gets_cuda_from_the_host(runtime: str, library:
     failure = f"Could not load dynamic library '{library}'; dlerror: {library}: cannot open shared object file"
     found = _first(f"Jetson Nano, JetPack 4.4\n{start}\n{failure}: No such file or directory")
     assert (found == ("container.no-gpu", False)) is not bool(runtime)
+
+
+_REFUSED = 'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].'
+_LOST = "Failed to initialize NVML: Unknown Error"
+_NOT_FOUND = "Could not find cuda drivers on your machine, GPU will not be used."
+
+
+@pytest.mark.parametrize("host", ["Windows 11, Docker Desktop", "macOS 14, Docker Desktop"])
+@pytest.mark.parametrize("failure", [_REFUSED, _LOST, _NOT_FOUND])
+def test_a_command_is_for_docker_desktop_or_for_the_linux_in_the_image(host: str, failure: str) -> None:
+    found = findings(f"{host}\ndocker run --gpus all -it tensorflow/tensorflow:2.15.0-gpu python t.py\n{failure}")
+    commands = [command for one in found for fix in one.fixes for command in fix.commands]
+    wrong = r"systemctl|\bservice\b|apt-get|nvidia-ctk|where\.exe|cmd /c|powershell|modprobe"
+    assert found and not [command for command in commands if re.search(wrong, command)]
+    assert failure != _NOT_FOUND or any("ldconfig" in command for command in commands)
+
+
+def test_docker_inside_wsl_is_restarted_without_systemd() -> None:
+    first = findings(f"WSL2 Ubuntu\ndocker run --gpus all -it tensorflow/tensorflow:2.15.0-gpu\n{_REFUSED}")[0]
+    assert "sudo service docker restart" in [command for fix in first.fixes for command in fix.commands]

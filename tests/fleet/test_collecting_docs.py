@@ -36,16 +36,15 @@ ENGINES = {
     + 'echo \'gpu-03 | UNREACHABLE! => {"changed": false, "unreachable": true}\'\n',
     "pdsh": '[ "$1 $2" = "-g gpu" ] || exit 9\nshift 2\n' + EACH.format('"$@" | sed "s/^/$node: /";'),
     "clush": '[ "$1 $2" = "-g gpu" ] || exit 9\nshift 2\n' + EACH.format('"$@" | sed "s/^/$node: /";'),
-    "ssh": 'shift\nexec sh -c "$*"\n',
+    "ssh": 'export NODE="$1"\nshift\nexec sh -c "$*"\n',
     "srun": 'while [ "${1#-}" != "$1" ]; do shift; done\nn=0\n'
     + EACH.format('"$@" | fold -w 1024 | sed "s/^/$n: /"; n=$((n + 1));'),
     "kubectl": 'case $1 in apply) exec cat > "$APPLIED" ;; esac\n'
-    + EACH.format("tfgpu fleet collect --here; echo tfgpu: 1 of 1 node answered;"),
+    + EACH.format('sed "s/NODE/$NODE/" "$LINE"; echo a line of another program;'),
 }
 # what has been tested elsewhere: prints a result of the node
 TFGPU = """
 case "$1 $2" in
-    "fleet collect") [ "$4" != --name ] || NODE=$5; sed "s/NODE/$NODE/" {folder}/line.json ;;
     "doctor --format") sed "s/gpu-1.internal/$NODE/" {folder}/report.json; exit 1 ;;
     "fleet -") exec {python} -m tfgpu_doctor "$@" --format json ;;
     *) exit 9 ;;
@@ -66,7 +65,8 @@ def shell(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     def run(text: str) -> subprocess.CompletedProcess[str]:
         text = text.replace("/opt/tfgpu/bin/", f"{tmp_path}/opt/").replace("/etc/tfgpu", f"{tmp_path}/etc/tfgpu")
         path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-        environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "APPLIED": str(tmp_path / "applied.yaml")}
+        files = {"APPLIED": str(tmp_path / "applied.yaml"), "LINE": str(tmp_path / "line.json")}
+        environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **files}
         return subprocess.run(
             ["bash", "-c", text], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False
         )
@@ -101,8 +101,8 @@ def commands(text: str) -> list[str]:
 
 
 def test_commands_are_found() -> None:
-    text = 'ansible gpu -m command -a "/opt/tfgpu/bin/tfgpu fleet collect --here" | tfgpu fleet -'
-    assert [one.rstrip('"') for one in commands(text)] == ["fleet collect --here", "fleet -"]
+    text = 'ansible gpu -m command -a "/opt/tfgpu/bin/tfgpu doctor --format json" | tfgpu fleet -'
+    assert [one.rstrip('"') for one in commands(text)] == ["doctor --format json", "fleet -"]
     assert all(commands(one) for one in PARSED)
 
 

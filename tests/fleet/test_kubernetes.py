@@ -18,8 +18,11 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tfgpu_doctor.cli.fleet.collect import command
+from tests.fleet.test_collect import REPORT as SAVED
+from tests.fleet.test_collect import program
+from tests.healthy import MATRIX
 from tfgpu_doctor.fleet.collect.task import line, node_result
+from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.gathering import Gathering
 
 FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
@@ -93,24 +96,45 @@ def test_who_requests_gpus() -> None:
 
 
 def commands() -> Iterator[list[str]]:
-    yield [str(word) for word in filled("job.yaml")["spec"]["template"]["spec"]["containers"][0]["args"]]
     script = MANIFESTS["daemonset.yaml"]["spec"]["template"]["spec"]["containers"][0]["command"][2]
     yield from (line.split() for line in script.splitlines() if line.strip().startswith("tfgpu"))
 
 
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
-def test_what_pods_run_is_understood(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    if words[:3] == ["tfgpu", "fleet", "collect"]:
-        with pytest.raises(SystemExit) as left:
-            command([*words[3:6], "--print", *words[6:]], prog_name="collect")  # refused after all else is read
-        assert left.value.code == 2 and "--print are for --slurm" in capsys.readouterr().err
-    else:
-        from tests.cli.runner import tfgpu
+def test_what_pods_run_is_understood(words: list[str]) -> None:
+    from tests.cli.runner import tfgpu
 
-        done = tfgpu(*[word.replace("/metrics/", os.environ["TMPDIR"] + "/") for word in words[1:]])
-        file = Path(os.environ["TMPDIR"]) / "metrics.txt"
-        assert done.returncode in (0, 1) and file.read_text().startswith("# HELP tfgpu_doctor_")
-        file.unlink()
+    done = tfgpu(*[word.replace("/metrics/", os.environ["TMPDIR"] + "/") for word in words[1:]])
+    file = Path(os.environ["TMPDIR"]) / "metrics.txt"
+    assert done.returncode in (0, 1) and file.read_text().startswith("# HELP tfgpu_doctor_")
+    file.unlink()
+
+
+PRINTED = {
+    "a report": ("cat report.json; exit 1", "ok"),
+    "nothing": ("exit 2", "no answer"),
+    "half of it": ("head -c 1000 report.json", None),
+}
+
+
+@pytest.mark.parametrize("name", ["job.yaml", "daemonset.yaml"])
+@pytest.mark.parametrize("printed", PRINTED)
+def test_a_pod_prints_one_line(name: str, printed: str, tmp_path: Path) -> None:
+    """The script of the manifest, with a stand-in for tfgpu; the name is that of the node, not that of the pod."""
+    (tmp_path / "report.json").write_bytes(SAVED)
+    does, verdict = PRINTED[printed]
+    program(tmp_path / "tfgpu", f'#!/bin/sh\ncase "$*" in *metrics*) exit 0 ;; esac\ncd {tmp_path}\n{does}\n')
+    container = MANIFESTS[name]["spec"]["template"]["spec"]["containers"][0]
+    script = container["command"][2].replace("sleep 600 & wait", "exit 0")
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NODE_NAME": "gpu-1.example"}
+    words = ["sh", "-c", script, *container["command"][3:], *container.get("args", ())]
+    text = subprocess.run(words, env=environ, capture_output=True, timeout=60, check=True).stdout
+    assert text.count(b"\n") == 1 and text.startswith(b'{"schema":"tfgpu.node/1",')
+    gathering = Gathering()
+    gathering.take_file(text, "nodes.jsonl")
+    found = judge_fleet(gathering.gathered(), MATRIX, "2026-11-28T00:00:00Z")
+    assert [(one.name, one.verdict) for one in found.nodes] == ([("gpu-1.example", verdict)] if verdict else [])
+    assert bool(found.unreadable) == (verdict is None)
 
 
 # ------------------------------------------------------------------------------------------------ the real kubectl

@@ -11,10 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
+from tests.corpus import LATER, reports
 
 TESTS = Path(__file__).parents[1]
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 HOSTILE = (
     "[red]",
     "[/]",
@@ -82,7 +81,7 @@ ENCODINGS = (
 @cache
 def corpus() -> tuple[bytes, ...]:
     """All pasted texts of the tests: cases, captures, and our own output."""
-    texts = [yaml.load(path.read_text(), _LOADER)["text"].encode() for path in sorted((TESTS / "cases").glob("*.yaml"))]
+    texts = [case["text"].encode() for case in reports() if case.get("batch") not in LATER]
     for folder in ("captures", "render/golden"):
         files = sorted(path for path in (TESTS / folder).rglob("*") if path.suffix in (".txt", ".csv", ".md"))
         texts += [path.read_bytes() for path in files if path.name != "README.md"]

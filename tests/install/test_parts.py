@@ -247,7 +247,10 @@ ENDS = {
 @pytest.mark.parametrize("output", ENDS)
 def test_an_index_that_does_not_answer_is_another_exit_code_than_a_refusal(output: str) -> None:
     assert CommandError("choosing the packages", "exit code 1", output).code == ENDS[output]
-    assert CommandError("choosing the packages", "no end", "", timed_out=True).code == 3
+    late = CommandError("choosing the packages", "pip did not end within 30 min", output, timed_out=True)
+    assert (late.code, str(late)) == (3, "choosing the packages failed: pip did not end within 30 min")
+    assert CommandError("choosing the packages", "ended by SIGKILL", output).code == 1
+    assert _explained(late, MATRIX, Path("/x")) is None
 
 
 def test_what_cannot_be_reached_is_named() -> None:

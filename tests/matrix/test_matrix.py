@@ -419,6 +419,8 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
             '330, sass: ["5.0", "6.0"',
             "2.21.0: fat binaries for 5.0, 6.0, 7.0, 8.0, 8.9, 9.0, but the",
         ),
+        ('first: "20.06", last: "20.09"', 'first: "20.06", last: "20.10"', "monthly_images 20.06: it ends 20.10"),
+        ('{cuda: "11.1", first', '{cuda: "13.5", first', "monthly_images 20.10: the driver of CUDA 13.5 is unknown"),
         ('isa: "8.8", cuda: "12.9"', 'isa: "8.8", cuda: "12.7"', "ptx 8.8: CUDA 12.7 is none of"),
     ],
 )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import yaml
 
+from tests.corpus import Outcome
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.inference.asks import _ASKS, _ON_WINDOWS
 from tfgpu_doctor.inference.derived_messages import derived_messages
@@ -18,7 +16,6 @@ from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up, value_or
 from tfgpu_doctor.records.versions import minor
 
 MATRIX = Matrix.load()
-CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.yaml"))
 # texts that state another release than the one that prints: nightly builds, two beside another environment or a
 # container, one built with another cuDNN than the wheel, one that pip refuses, and one that names what it was made for
 CONTRADICT_THEMSELVES = {
@@ -129,19 +126,21 @@ def test_pips_list_leaves_one_python_or_several() -> None:
     assert several.ask == "python --version"
 
 
-def test_what_collected_reports_name_is_among_what_remains() -> None:
+def test_what_collected_reports_name_is_among_what_remains(outcomes: list[Outcome]) -> None:
     wrong, seen = [], 0
-    for path in CASES:
-        excerpt = lines.read([yaml.safe_load(path.read_text(encoding="utf-8"))["text"].encode()])
-        text, found = ParsedText(excerpt), text_to_facts.read(excerpt, MATRIX)
+    for one in outcomes:
+        found = one.report.facts
+        named = value_or(found.tensorflow.version, None)
+        if named is None or one.is_later:
+            continue
+        text = ParsedText(lines.read([one.case["text"].encode()]))
         wheel = not any(message.kind in OTHER_BUILDS for message in (*text.messages, *derived_messages(text)))
         left = remaining_releases(text, MATRIX, found.python, wheel=wheel)
-        named = value_or(found.tensorflow.version, None)
-        if left is None or named is None:
+        if left is None:
             continue
         seen += 1
         if not left.one_of or minor(named) not in map(minor, left.one_of):
-            wrong.append(path.stem)
+            wrong.append(one.case["id"])
     assert set(wrong) <= CONTRADICT_THEMSELVES
     assert seen > 10
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import msgspec
 import pytest
 
-from tests.test_cases import CASES, later_cases, written
+from tests.corpus import reports, written
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.inference.resemblance import MOST, NO_CAUSE, STEPS, TABLE, Weights, resembling, terms_of
 from tfgpu_doctor.parsers.text.lines import Line, read
@@ -23,8 +23,8 @@ def messages(text: str) -> list[Message]:
 
 
 def test_they_were_learnt_from_the_reports() -> None:
-    reports = len(CASES) + len(later_cases()) + len(written())
-    assert reports * (1 - NEWER) <= WEIGHTS.reports <= reports
+    known = len(reports()) + len(written())
+    assert known * (1 - NEWER) <= WEIGHTS.reports <= known
 
 
 def test_each_term_has_a_weight_for_every_cause() -> None:

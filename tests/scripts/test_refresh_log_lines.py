@@ -69,6 +69,9 @@ def test_every_wheel_that_is_run_has_a_row_and_check_writes_nothing(
     matrix = tmp_path / "matrix.yaml"
     matrix.write_bytes((ROOT / "compat_matrix.yaml").read_bytes())
     before = matrix.read_text(encoding="utf-8")
+    few = tmp_path / "reports.jsonl"
+    few.write_text("".join(refresh_log_lines.REPORTS.read_text(encoding="utf-8").splitlines(keepends=True)[::100]))
+    monkeypatch.setattr(refresh_log_lines, "REPORTS", few)
     asked = [OLD.requirement, "--logs", str(logs), "--matrix", str(matrix)]
     monkeypatch.setattr("sys.argv", ["x", *asked, "--check"])
     assert refresh_log_lines.main() == 1  # these logs have one message

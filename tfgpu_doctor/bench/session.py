@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Protocol
@@ -34,7 +33,6 @@ from tfgpu_doctor.records.units import count, seconds
 
 SETTLED = 1.5  # seconds until the median of a steady device is known: 0.7 to 1.5 on an H100 (tests/bench/test_h100.py)
 BESIDES = 0.3  # times the import, for a further run in a process: inputs, verification
-LEFT = 5  # samples for which there is time, however little of it --within leaves a run
 MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
@@ -72,10 +70,6 @@ class Plan(Protocol):
     @property
     def ready(self) -> float:
         """What a process takes from the import of TensorFlow to its first sample, as a multiple of the import."""
-        ...
-
-    def repeat(self, runs: Sequence[Run]) -> None:
-        """Measure what these runs can be compared with, where nothing else was asked for."""
         ...
 
     def settles(self, label: str) -> bool:
@@ -122,7 +116,6 @@ class Session:
     environment: Facts
     start_worker: Callable[[], Worker]
     rule: StoppingRule = field(default_factory=StoppingRule)
-    limit: float = math.inf  # seconds for all runs together, which shortens their deadlines
     processes: int = 1  # of each case, one after the other
     progress: Callable[[str, float], None] = lambda *_: None
     announce: Callable[[str], object] = lambda _: None  # gets a line for people: how long it will take
@@ -190,9 +183,6 @@ class Session:
         started = processes * self.processes
         starts = self.start * (started - 1 + self.plan.ready * started + BESIDES * max(runs - processes, 0))
         starts += WARM_UPS * slowest
-        if self.limit < math.inf:  # a round of --against: as much for each run as it leaves
-            left = max((self.limit - starts) / runs, LEFT * slowest, self.rule.min_seconds)
-            self.rule = replace(self.rule, deadline=min(self.rule.deadline, left))
         most = self.rule.deadline * runs if sampling is None else sampling
         least = max(self.rule.min_seconds, self.rule.min_samples * slowest)  # of virtual devices
         each = [

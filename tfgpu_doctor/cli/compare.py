@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tfgpu_doctor.cli.bench.history import history_option, last_two
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import Output, detail_options, output_options, pair_outputs, redact_option, write
@@ -69,9 +68,8 @@ class CompareOptions(NamedTuple):
     epilog="Examples: tfgpu compare good.json bad.json; tfgpu compare monday.json - --format json < today.json; "
     "tfgpu compare before.json after.json --factor 1.1 --across tensorflow",
 )
-@click.argument("base", metavar="[BASE.json", type=click.Path(), required=False)
-@click.argument("new", metavar="NEW.json]", type=click.Path(), required=False)
-@history_option
+@click.argument("base", metavar="BASE.json", type=click.Path())
+@click.argument("new", metavar="NEW.json", type=click.Path())
 @option(
     "--factor",
     metavar="X",
@@ -105,9 +103,8 @@ class CompareOptions(NamedTuple):
 @click.pass_context
 def command(
     context: click.Context,
-    base: str | None,
-    new: str | None,
-    history: str | None,
+    base: str,
+    new: str,
     factor: float | None,
     across: tuple[str, ...],
     everything: bool,
@@ -128,13 +125,12 @@ def command(
     counts if it is larger than --factor and its 95 % confidence interval, calculated over processes, does not include
     1. Measure both results with --processes 5.
 
-    - is standard input. Without files, the last two results of the same benchmark in --history are compared.
+    - is standard input.
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem or a change at or above --fail-on, or a run that now fails,
     2 wrong usage, 3 could not determine: a run of BASE is inconclusive or not comparable.
     """
     targets = pair_outputs(formats, outputs, *_KINDS)
-    base, new = _files(base, new, history)
     if base == new == "-":
         raise click.UsageError("only one of the two files can be standard input (-)")
     options = CompareOptions(
@@ -150,19 +146,6 @@ def command(
         context.exit(compare_reports(pair[0], pair[1], names, options, targets))
     if isinstance(pair[0], BenchResult) and isinstance(pair[1], BenchResult):
         context.exit(compare_results(pair[0], pair[1], names, options, targets))
-
-
-def _files(base: str | None, new: str | None, history: str | None) -> tuple[str, str]:
-    """The two files; without any, the last two of the history. Raises click.UsageError: there are no two."""
-    if base is not None and new is not None:
-        return base, new
-    if base is not None:
-        raise click.UsageError("two files are needed: BASE.json and NEW.json")
-    if history is None:
-        raise click.UsageError(
-            "give two files, or --history DIR (TFGPU_HISTORY) for the last two results of tfgpu bench"
-        )
-    return last_two(history)
 
 
 def compare_reports(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfgpu_doctor.cli.install_repair import confirmed, repair
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.plan import HARDWARE, examined
@@ -16,7 +15,7 @@ from tfgpu_doctor.cli.progress import bar
 from tfgpu_doctor.cli.target import read_target, target_options
 from tfgpu_doctor.cli.values import TENSORFLOW_VERSION, OneOf
 from tfgpu_doctor.records.printable import utf8
-from tfgpu_doctor.render.streams import say
+from tfgpu_doctor.render.streams import guarded, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,9 +51,6 @@ _SHOWN_LINES = 15  # of the output of the program that failed in a dry run
 )
 @option("--yes", is_flag=True, help="Do not ask before packages are downloaded; required without a terminal.")
 @option("--dry-run", is_flag=True, help="Only show what would be installed. DIR is not touched.")
-@option(
-    "--repair", "repairs", is_flag=True, help="Repair the existing environment DIR, whatever program has created it."
-)
 @matrix_option
 @click.pass_context
 def command(
@@ -65,7 +61,6 @@ def command(
     method: Any,
     yes: bool,
     dry_run: bool,
-    repairs: bool,
     matrix_file: str | None,
     **machine: Any,
 ) -> None:
@@ -81,10 +76,6 @@ def command(
     The options that describe the machine are those of tfgpu plan. On a machine without a GPU, such as one that builds
     an image, what needs a GPU is not verified.
 
-    With --repair, the environment DIR is diagnosed. Those fixes of tfgpu doctor are applied that keep the TensorFlow
-    release and change nothing outside DIR: for damaged and missing packages, packages of different releases, and
-    library paths. The commands are shown before they are run, and recorded in DIR/tfgpu-install.json.
-
     Exit codes: 0 created and verified, 1 not possible or not working, 2 wrong usage, 3 the index was not reachable, 130
     interrupted.
     """
@@ -98,10 +89,6 @@ def command(
     from tfgpu_doctor.records.report import EXIT_USAGE
 
     matrix = load_matrix(matrix_file)
-    if repairs:
-        if specifier or method or any(machine.values()):
-            raise click.UsageError("--repair can only be combined with --yes, --dry-run and --matrix")
-        context.exit(repair(folder, matrix, ask=not yes, dry_run=dry_run))
     with ExitStack() as folders, ExitStack() as stack:
         shown = _Shown(stack, ask=not yes, dry_run=dry_run)
         try:
@@ -197,7 +184,7 @@ def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | No
 
     if isinstance(error, UnprovenError) and error.proof.report:
         return _without_commands(error.proof.report, str(prefix))
-    if not isinstance(error, CommandError):
+    if not isinstance(error, CommandError) or not error.explained:
         return None
     excerpt = lines.read([utf8(error.output)])
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
@@ -250,10 +237,18 @@ class _Shown:
         render_resolution(resolution, console_for())
         if self._dry_run:
             return False
-        if self._ask and not confirmed("Install it? [y/N] "):
+        if self._ask and not _confirmed():
             return False
         self._begin()
         return True
+
+
+def _confirmed() -> bool:
+    """Ask at the terminal."""
+    stream = guarded(sys.stderr, may_fail=True)
+    stream.write("Install it? [y/N] ")
+    stream.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _can_ask() -> bool:

@@ -14,6 +14,22 @@ from tfgpu_doctor.records.similar import did_you_mean, similar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+# Options and commands of earlier versions, each with what replaces it; of a command, or of a group of commands.
+_SUCCESSORS = {
+    **dict.fromkeys(
+        ("bench --against", "bench --within"),
+        "measure with --processes 5 --output NEW.json, and compare by tfgpu compare BASE.json NEW.json",
+    ),
+    **dict.fromkeys(
+        ("bench --history", "compare --history"),
+        "--output keeps a result of tfgpu bench in a file, and tfgpu compare BASE.json NEW.json compares two",
+    ),
+    **dict.fromkeys(
+        ("fleet collect --here", "fleet collect --name"),
+        "tfgpu doctor --format json prints the result of a node, which tfgpu fleet reads",
+    ),
+    "install --repair": "tfgpu doctor --python DIR prints the commands that repair an environment",
+}
 
 
 class Option(click.Option):
@@ -92,8 +108,18 @@ def _option_meant(command: click.Command, ctx: click.Context, word: str) -> str:
     return f" Did you mean {names[near[0]]}?" if near else ""
 
 
+def _successor(ctx: click.Context, word: str) -> str | None:
+    """Return the sentence about an option or a command that earlier versions had; None where there was none."""
+    path = ctx.command_path.split()[1:]
+    places = (" ".join([*path[:length], word]) for length in range(len(path), -1, -1))
+    found = next((_SUCCESSORS[place] for place in places if place in _SUCCESSORS), None)
+    return f"{word} was removed: {found}." if found else None
+
+
 def _suggested(command: click.Command, ctx: click.Context, error: click.NoSuchOption) -> click.NoSuchOption:
-    """The error, with the option that may be meant; click suggests one for long options only."""
+    """The error, with the option that replaces it or may be meant; click suggests one for long options only."""
+    if removed := _successor(ctx, error.option_name):
+        return click.NoSuchOption(error.option_name, removed, ctx=error.ctx)
     meant = "" if error.possibilities else _option_meant(command, ctx, error.option_name)
     return click.NoSuchOption(error.option_name, f"{error.message}{meant}", ctx=error.ctx) if meant else error
 
@@ -142,6 +168,8 @@ class Group(_Checked, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command. Raises click.UsageError: there is none of that name."""
         names = self.list_commands(ctx)
+        if args and (removed := _successor(ctx, args[0])):
+            ctx.fail(removed)
         if args and args[0] not in names and not args[0].startswith("-"):
             hint = did_you_mean(args[0], names, 1) or _option_meant(self, ctx, args[0])
             every = f" Commands: {', '.join(names)}."

@@ -13,9 +13,7 @@ from tfgpu_doctor.render.streams import say
 
 PREFIX = "TFGPU_"
 # of no option: those that commands and the recipes for CI read, and those that tfgpu gives its own processes
-OTHERS = {
-    f"{PREFIX}{name}" for name in ["MATRIX", "HISTORY", "DEBUG", "COMMIT", "SOURCE", "CHILD", "TETHER", "PRIORITY"]
-}
+OTHERS = {f"{PREFIX}{name}" for name in ["MATRIX", "DEBUG", "COMMIT", "SOURCE", "CHILD", "TETHER", "PRIORITY"]}
 OTHERS |= {f"{PREFIX}{name}" for name in ["REQUIRE_GPU", "GPUS_PER_WORKER"]}  # of the pytest plugin
 # of the tests and benchmarks of this repository
 _OF_TESTS = tuple(f"{PREFIX}{name}" for name in ["TEST_", "LAB_", "LOOP_", "UPDATE_", "PLANT", "MARKER", "JUNIT_"])

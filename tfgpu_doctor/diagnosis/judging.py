@@ -75,22 +75,36 @@ _Outcome: TypeAlias = "tuple[Sign, Problem | Unknown | None]"
 
 
 def judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ...]) -> Judged:
-    """Ask every sign of a finding."""
+    """Ask every sign of a finding; what a pasted report of ours says of it, it says with all facts of its machine."""
     over_facts, over_messages = _outcomes(declared, context)
+    shown = [one for _, one in (*over_facts, *over_messages) if isinstance(one, Problem)]
+    if reported := own_reports.problem(declared, shown, context):
+        return Judged(declared, (Candidate(reported),))
+    if own_reports.is_there(context):
+        over_facts = [(sign, one) for sign, one in over_facts if one is None]
+        over_messages = over_messages if own_reports.has_failures_beside(context) else []
+    return _judged(declared, over_facts, over_messages, context, hypotheses)
+
+
+def _judged(
+    declared: Declaration,
+    over_facts: list[_Outcome],
+    over_messages: list[_Outcome],
+    context: Context,
+    hypotheses: tuple[Context, ...],
+) -> Judged:
     outcomes = [*over_facts, *over_messages]
     found = [Candidate(one, one.possible, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = [(sign, why) for sign, why in outcomes if isinstance(why, Unknown)]
     by_value = [*_open_candidates([sign for sign, _ in unknown], hypotheses)]
     found = [*by_value, *found] if len(hypotheses) == 1 else [*found, *by_value]  # the only value that is left is known
-    judged = Judged(
+    return Judged(
         declared,
         tuple(found),
         unknown=unknown[0][1] if unknown else None,
         contradicted=any(outcome is None for _, outcome in over_facts),
         asks=tuple(dict.fromkeys(command for sign, _ in unknown for command in _asks(sign, context))),
     )
-    reported = None if judged.is_certain else own_reports.problem(declared.id, context)
-    return replace(judged, candidates=(*judged.candidates, Candidate(reported))) if reported else judged
 
 
 def signs_that_show(declared: Declaration, context: Context) -> list[Sign]:

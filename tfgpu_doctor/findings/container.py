@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings import driver_answers as answers
-from tfgpu_doctor.findings.container_fixes import access, kept_access
+from tfgpu_doctor.findings.container_fixes import access, kept_access, with_docker_desktop
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import in_manifests
@@ -96,6 +96,12 @@ _CAUSES = (
         "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
     ),
 )
+# the same message on a host whose Docker runs in a virtual machine
+_ON_DOCKER_DESKTOP = {
+    "windows": "Docker Desktop gives containers a GPU with its WSL2 back end alone",
+    "macos": "Docker on a Mac runs containers in a virtual machine that has no GPU",
+}
+_NVML_ALONE = "NVML cannot reach the GPUs from inside this container"
 _RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
@@ -123,9 +129,9 @@ def container_message(
     if messages.has("nvml-blocked") and not (hooks or reported):
         return Problem(
             title="The container has probably lost access to its GPUs while it was running",
-            cause=_reported_cause(messages, of_hook=False),
+            cause=_NVML_ALONE if with_docker_desktop(context) else _reported_cause(messages, of_hook=False),
             evidence=seen,
-            fixes=kept_access(host_container),
+            fixes=kept_access(context, host_container),
         )
     return _no_access(context, messages, seen, host_container, of_hook=bool(hooks))
 
@@ -137,7 +143,8 @@ def _no_access(
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=_reported_cause(messages, of_hook=of_hook),
+        cause=(_ON_DOCKER_DESKTOP.get(context.remedies.host) if refused else None)
+        or _reported_cause(messages, of_hook=of_hook),
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),

@@ -34,7 +34,8 @@ _BY_DISTRIBUTION = {
     **dict.fromkeys(("suse", "opensuse-leap", "opensuse-tumbleweed", "sles"), _ZYPPER),
     **dict.fromkeys(("arch", "manjaro", "endeavouros"), _PACMAN),
 }
-_CONFIGURE = ("sudo nvidia-ctk runtime configure --runtime=docker", "sudo systemctl restart docker")
+_CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
+_ON_A_MAC = Fix(text="Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU")
 _TRY = "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi"
 _REQUEST = {
     "docker": Fix(text="Start the container with --gpus all", commands=(_TRY,)),
@@ -87,6 +88,8 @@ def access(
     kind = container if container in _REQUEST else "docker"
     if kind != "docker":
         return (_REQUEST[kind],)
+    if context.remedies.host == "macos":
+        return (_ON_A_MAC,)
     if refused:
         return _toolkit(context, "Install the NVIDIA Container Toolkit", _TRY)
     first = () if requested else (_REQUEST["docker"],)
@@ -94,25 +97,38 @@ def access(
 
 
 def _toolkit(context: Context, text: str, *then: str) -> tuple[Fix, ...]:
-    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop."""
-    if context.remedies.os == "macos":
-        return (Fix(text="Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
-    if context.remedies.os == "windows":
-        text = "Use Docker Desktop with the WSL2 backend, which contains the toolkit; update WSL"
-        return (Fix(text=text, commands=("wsl --update", *then)),)
-    distribution = value_or(context.facts.host.distribution_id, "") if context.remedies.os != "wsl2" else "ubuntu"
+    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop.
+
+    Source: Docker, "GPU support in Docker Desktop for Windows": with the WSL2 back end alone.
+    """
+    host = context.remedies.host
+    if host == "windows":
+        use = "Use Docker Desktop with the WSL2 back end, which contains the toolkit; update WSL"
+        return (Fix(text=use, commands=("wsl --update", *then)),)
+    distribution = value_or(context.facts.host.distribution_id, "") if host != "wsl2" else "ubuntu"
     known = _BY_DISTRIBUTION.get(distribution)
-    desktop = " inside WSL, unless you use Docker Desktop" if context.remedies.os == "wsl2" else ""
+    desktop = " inside WSL; Docker Desktop contains it, so update that instead" if host == "wsl2" else ""
     where = desktop or (" on the host" if known else " on the host (these commands are for Ubuntu and Debian)")
+    restart = (
+        "sudo service docker restart" if host == "wsl2" else "sudo systemctl restart docker"
+    )  # WSL may lack systemd
     configure = Fix(
         text="Configure Docker to use it; the restart of Docker stops all running containers",
-        commands=(*_CONFIGURE, *then),
+        commands=(_CONFIGURE, restart, *then),
     )
     return (Fix(text=f"{text}{where}", commands=known or _APT), configure)
 
 
-def kept_access(container: str | None) -> tuple[Fix, ...]:
+def with_docker_desktop(context: Context) -> bool:
+    """True if containers run in the virtual machine of Docker Desktop: no systemd of the host manages them."""
+    return context.remedies.host in ("windows", "macos")
+
+
+def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
+    again = Fix(text="Restart the container, which gives it access again", commands=("docker restart CONTAINER",))
+    if with_docker_desktop(context) and container != "kubernetes":
+        return (again, Fix(text="If that does not help, restart Docker Desktop, and update it"))
     by_name = " ".join(f"--device /dev/nvidia{node}" for node in ("ctl", "-uvm", "-uvm-tools", "-modeset", "0"))
     if container == "kubernetes":
         restart = Fix(text="Delete the pod; a new one has access again", commands=("kubectl delete pod POD",))
@@ -120,7 +136,7 @@ def kept_access(container: str | None) -> tuple[Fix, ...]:
     if container == "podman":
         return (Fix(text="Start the container anew", commands=("podman restart CONTAINER",)), _DEVICE_LINKS)
     return (
-        Fix(text="Restart the container, which gives it access again", commands=("docker restart CONTAINER",)),
+        again,
         _DEVICE_LINKS,
         Fix(
             text="Or name the device nodes when you start it (one /dev/nvidiaN for each GPU)",
@@ -142,8 +158,8 @@ def kept_access(container: str | None) -> tuple[Fix, ...]:
 
 
 _DEVICE_LINKS = Fix(
-    text="So that it does not happen again, create the links in /dev/char that systemd needs, and let udev create them "
-    "at every start",
+    text="So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
+    "create them at every start",
     commands=(
         "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
         'echo \'ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-ctk system '

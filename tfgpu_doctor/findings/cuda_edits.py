@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.findings.manifest_signs import driver_of_image
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import is_data_centre
@@ -40,7 +39,8 @@ def _other_tag(view: PlannedEnvironment, release: Release, other: Cuda) -> Fix |
     word = cudnn_in_tags(cuda, major(release.cudnn))
     if base is None or base.cuda != other.version or base.container or not base.flavour or word is None:
         return None
-    have, need = view.target.driver, driver_of_image(view, cuda)
+    have, toolkit = view.target.driver, view.matrix.cuda(cuda)
+    need = toolkit.min_driver_linux if toolkit else None
     refused = have is not None and need is not None and not driver_reaches(have, need)
     if refused and not is_data_centre(view.target):
         return None

@@ -10,14 +10,15 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, finding
 from tfgpu_doctor.findings.declaration import evidence as line
 from tfgpu_doctor.findings.derived import Card
-from tfgpu_doctor.findings.manifest_signs import driver_of_image, in_manifests
+from tfgpu_doctor.findings.manifest_signs import in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.plan.alternatives import is_data_centre
+from tfgpu_doctor.plan.base_images import base_named, driver_of
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.facts import CallResult
+from tfgpu_doctor.records.facts import CallResult, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor, numbers
 
@@ -45,7 +46,24 @@ def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None
 
 
 def _is_of_windows(context: Context) -> bool:
-    return context.remedies.os in ("windows", "wsl2")
+    return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
+
+
+def _requirement(
+    context: Context, cuda: str | None, *, compiles: bool
+) -> tuple[str | None, str | None, str | None, str]:
+    """The CUDA in use, the oldest driver for it at all, the one that is needed here, and what needs it.
+
+    An image has its own CUDA, and starts on the driver that this was published with; compiling PTX takes that, too.
+    """
+    image = context.remedies.image
+    base = base_named(image, context.matrix) if image else None
+    cuda = base.cuda if base and base.cuda else cuda
+    oldest, published = _drivers(context, cuda)
+    if base is None or base.cuda is None:
+        return cuda, oldest, published if compiles else oldest, f"CUDA {cuda}"
+    needed = published if _is_of_windows(context) else driver_of(base, context.matrix)
+    return cuda, oldest, needed, f"CUDA {cuda} of {image}"
 
 
 def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | None) -> str | None:
@@ -189,7 +207,8 @@ def insufficient_driver_message(
     gpu_release: Release | None = None,
 ) -> Problem | None:
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""
-    oldest, published = _drivers(context, cuda_in_use)
+    by_ptx = messages.has("ptx-too-new-for-driver")
+    cuda_in_use, oldest, needed, why = _requirement(context, cuda_in_use, compiles=by_ptx)
     certain = [
         *messages.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility"),
         *answers.hook_failures(messages, "unsatisfied"),
@@ -200,10 +219,7 @@ def insufficient_driver_message(
         certain += [*failed, *messages.all("kernel-version")]
     if not certain and not refused:
         return None
-    by_ptx = messages.has("ptx-too-new-for-driver")
     alone = _alone(gpu_release, cards) if by_ptx else None
-    needed = published if by_ptx else oldest  # compiling PTX takes the newer one
-    why = f"CUDA {cuda_in_use}"
     if gpu_release and alone:
         needed, why = _needed_on(context, gpu_release, cards), f"PTX {alone[1].isa}"
     evidence = message_evidence(
@@ -223,14 +239,11 @@ def insufficient_driver_message(
 @in_manifests(TOO_OLD, unless=("tf.python-unsupported",))
 def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
     """The described driver is older than the base image accepts; the release itself is judged over facts."""
-    driver, base, needed = view.target.driver, view.base, _driver_of_image(view)
-    if (
-        driver is None
-        or base is None
-        or needed is None
-        or view.target.os == "windows"
-        or driver_reaches(driver, needed)
-    ):
+    driver, base = view.target.driver, view.base
+    needed = driver_of(base, view.matrix) if base else None
+    if driver is None or base is None or needed is None or driver_reaches(driver, needed):
+        return
+    if view.target.os == "windows":
         return
     forward = is_data_centre(view.target)
     if forward and base.container and major(driver) in base.container.data_center_branches:
@@ -244,13 +257,6 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
         fixes=(Fix(f"Install driver {needed} or newer on the host"), Fix("Or use an image with an older CUDA")),
         severity=Severity.WARNING if forward else Severity.ERROR,
     )
-
-
-def _driver_of_image(view: PlannedEnvironment) -> str | None:
-    """The oldest driver on which an image starts."""
-    if view.base is None:
-        return None
-    return view.base.container.min_driver if view.base.container else driver_of_image(view, view.base.cuda)
 
 
 _VISIBLE = Fix(

@@ -108,7 +108,7 @@ def illegal_instruction_message(
     fixes = _avoid_instruction(context)
     if arm64 or any("hardware instruction" in message.text for message in seen):
         newest = context.matrix.stable(platform="macos_arm64")[0]
-        install = context.remedies.new_environment(newest.python[-1], f"tensorflow=={newest.version}")
+        install = context.remedies.new_environment(newest)
         native = ("python3 -c 'import platform; print(platform.machine())'", *install)
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
         fixes = (Fix(text=text, commands=native), *fixes)

@@ -57,12 +57,6 @@ def _joined(problems: Iterable[Problem]) -> Problem | None:
     )
 
 
-def driver_of_image(view: PlannedEnvironment, cuda: str | None) -> str | None:
-    """The oldest driver on which an image of nvidia/cuda starts: it requires that of its CUDA (NVIDIA_REQUIRE_CUDA)."""
-    toolkit = view.matrix.cuda(cuda) if cuda else None
-    return toolkit.min_driver_linux if toolkit else None
-
-
 def conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
     """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
     tensorflow, channels = view.tensorflow, view.environment.channels

@@ -40,9 +40,11 @@ def _another_python(context: Context) -> tuple[Fix, ...]:
     rows = context.matrix.stable(platform=platform, package="tensorflow")
     if not rows:
         return ()
-    python, wanted = rows[0].python[-1], context.remedies.tensorflow or (f"tensorflow=={rows[0].version}",)
-    text = f"Create an environment with Python {python}, and install TensorFlow there"
-    return (Fix(text=text, commands=context.remedies.new_environment(python, *wanted)),)
+    row = next((one for one in rows if context.remedies.can_use(one)), rows[0])
+    text = (
+        f"Create an environment with Python {context.remedies.installation(row).python}, and install TensorFlow there"
+    )
+    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
 
 
 PYTHON_UNSUPPORTED = finding(
@@ -121,10 +123,9 @@ def _another_environment(context: Context) -> tuple[Fix, ...]:
     row = best_release(context.facts, context.matrix, this_python=False)
     if row is None:
         return ()
-    packages = context.remedies.installation(row).requirements
-    commands = context.remedies.new_environment(row.python[-1], *packages)
-    text = f"If the Python is the reason, create an environment with Python {row.python[-1]}, 64-bit, on a glibc system"
-    return (Fix(text=text, commands=commands),)
+    python = context.remedies.installation(row).python
+    text = f"If the Python is the reason, create an environment with Python {python}, 64-bit, on a glibc system"
+    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
@@ -194,8 +195,8 @@ def _pip_python(
 def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
     if not context.remedies.can_use(row):
         return ()
-    commands = context.remedies.new_environment(row.python[-1], *context.remedies.installation(row).requirements)
-    return (Fix(text=f"Create an environment with Python {row.python[-1]} for it", commands=commands),)
+    text = f"Create an environment with Python {context.remedies.installation(row).python} for it"
+    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
 
 
 def _incompatible(context: Context, python: str | None, release: Release | None) -> Problem | None:

@@ -198,7 +198,7 @@ def _within(data: bytes, depth: int = 4) -> list[bytes]:
 
 def _name(envelope: str, document: Document, host: str, file: str, whole: bool, number: int) -> tuple[str, NamedBy]:
     """The name of a node, and where it comes from; the surest first."""
-    if envelope and envelope != host:  # collect --here without --name has nothing else: what the engine says is surer
+    if envelope:
         return envelope, "envelope"
     if document.label and document.is_name:
         return document.label, "prefix"

@@ -70,13 +70,26 @@ _ON_WSL2: dict[str, str | None] = {
     "driver.nvidia_smi": "/usr/lib/wsl/lib/nvidia-smi",
     "driver.libcuda": "ldconfig -p | grep libcuda; ls -l /dev/dxg /usr/lib/wsl/lib",
 }
+# an image is a Linux, asked inside the container; what is the host's alone is not seen there
+_IN_DOCKER_DESKTOP: dict[str, str | None] = dict.fromkeys(
+    ("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")
+)
+# no NVIDIA driver, and no CUDA since 10.2
+_ON_MACOS: dict[str, str | None] = {
+    **dict.fromkeys(path for path in _ASKS if path.startswith(("driver.", "loader.", "cuda.", "cudnn."))),
+    **dict.fromkeys(("host.distribution", "host.libc", "host.shm", "host.pci_gpus", "gpus", "peers")),
+    "host.cpu_flags": "sysctl -n machdep.cpu.brand_string",
+}
+_OF_A_SYSTEM = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2, "macos": _ON_MACOS}
 
 
 def with_asks(facts: Facts) -> Facts:
     """The facts, each open one with the command that would tell, where there is one."""
     dll = any(message.kind == "dll-load-failed" for message in value_or(facts.messages, ()))
     system = value_or(facts.host.os, "windows" if dll else None)
-    special = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2}.get(system or "", {})
+    special = _OF_A_SYSTEM.get(system or "", {})
+    if system in ("windows", "macos") and value_or(facts.python.wheel_platform, "").startswith("linux"):
+        special = _IN_DOCKER_DESKTOP
     parts: dict[str, dict[str, Unknown]] = {}
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)

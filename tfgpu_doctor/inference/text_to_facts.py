@@ -17,6 +17,7 @@ from tfgpu_doctor.inference.cuda import cuda, cudnn
 from tfgpu_doctor.inference.derived_messages import derived_messages
 from tfgpu_doctor.inference.devices import TF_LOG, build, devices
 from tfgpu_doctor.inference.driver import driver, gpus
+from tfgpu_doctor.inference.own_report_facts import with_report
 from tfgpu_doctor.inference.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.inference.resemblance import resembling, telling
@@ -118,7 +119,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
         tensorflow=_tensorflow(text, matrix, python, messages),
         messages=Known(messages, "the text"),
     )
-    return with_asks(facts)
+    return with_asks(with_report(facts))
 
 
 def _cut(excerpt: Excerpt) -> Iterator[Message]:
@@ -210,7 +211,7 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 
 def _platform(text: ParsedText) -> Fact[str]:
     image = text.hints.image
-    if image and text.hints.os == "windows" and text.hints.starts and holds_tensorflow(image):
+    if image and text.hints.os in ("windows", "macos") and text.hints.starts and holds_tensorflow(image):
         return Known("linux_x86_64", f"the image {image}", "inferred")
     arm = _is_arm(text)
     platform = {

@@ -91,7 +91,7 @@ class Resolver:
         try:
             packages = choose()
         except CommandError as error:
-            words = _words(error.output)
+            words = _words(error.output) if error.explained else ""
             if error.code == EXIT_UNKNOWN:
                 self._unreachable = ResolverError(str(error))
                 raise self._unreachable from error

@@ -43,13 +43,15 @@ class ToolError(InstallError):
 
 
 class CommandError(InstallError):
-    """A program failed; `output` is what it wrote."""
+    """A program failed; `output` is what it wrote, and says why if `explained`."""
 
     def __init__(self, what: str, ended: str, output: str, *, timed_out: bool = False) -> None:
         """Describe it: `what` was to be done, and how it `ended`."""
-        super().__init__(f"{what} failed: {_why(ended, output)}")
+        # what a program prints explains its exit code; one that was ended had gone on after it
+        self.explained = ended.startswith("exit code")
+        super().__init__(f"{what} failed: {_why(ended, output) if self.explained else ended}")
         self.output = output
-        if timed_out or _UNREACHABLE.search(output):
+        if timed_out or (self.explained and _UNREACHABLE.search(output)):
             self.code = EXIT_UNKNOWN
 
 

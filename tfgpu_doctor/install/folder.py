@@ -198,7 +198,7 @@ def _let_write(function: Callable[..., object], path: str, _error: object) -> No
     function(path)
 
 
-def refuse_unfinished(path: Path) -> None:
+def _refuse_unfinished(path: Path) -> None:
     """Raise FolderError: an environment is being made there just now, or a killed run has left it."""
     marker = path / MARKER
     if not os.path.lexists(marker):
@@ -237,7 +237,7 @@ def refuse_others(path: Path) -> None:
         inside = os.listdir(path)
     except OSError as error:
         raise FolderError(f"{path}: {why(error)}") from error
-    refuse_unfinished(path)
+    _refuse_unfinished(path)
     if inside:
         what = "an environment already" if "pyvenv.cfg" in inside or "conda-meta" in inside else "not empty"
         raise FolderError(f"{path} is {what}: name a folder that does not exist, or is empty")

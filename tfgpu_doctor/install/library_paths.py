@@ -47,11 +47,10 @@ class _Lacking:
         self.path.symlink_to(self.target)
 
 
-def add_library_paths(prefix: Path, release: Release, *, dry_run: bool = False) -> tuple[Added, ...]:
+def add_library_paths(prefix: Path, release: Release) -> tuple[Added, ...]:
     """Let TensorFlow find the CUDA libraries of an environment in any shell; returns what was added.
 
-    Nothing is added if the RUNPATH leads to every library, and nothing twice. Files of packages are not changed. With
-    `dry_run`, returns what would be added.
+    Nothing is added if the RUNPATH leads to every library, and nothing twice. Files of packages are not changed.
 
     Raises OSError: a file cannot be written.
     """
@@ -61,10 +60,9 @@ def add_library_paths(prefix: Path, release: Release, *, dry_run: bool = False) 
         if not (site / "tensorflow").is_dir():
             continue
         lacking = [*_links(site, release, paths.links), *_lines(site, paths.lines)]
-        if not dry_run:
-            for one in lacking:
-                one.make()
-            _record(site, release, [one.path for one in lacking])
+        for one in lacking:
+            one.make()
+        _record(site, release, [one.path for one in lacking])
         added += (Added(one.path.relative_to(prefix).as_posix(), one.kind, one.why) for one in lacking)
     return tuple(added)
 

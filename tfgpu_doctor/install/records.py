@@ -70,26 +70,6 @@ class Ran(Record, frozen=True):
     seconds: float
 
 
-class RepairStep(Record, frozen=True):
-    """What `tfgpu install --repair` has done about one finding."""
-
-    finding: str
-    title: str
-    text: str
-    commands: tuple[Ran, ...]
-    added: tuple[Added, ...]
-    seconds: float
-
-
-class Repair(Record, frozen=True):
-    """One run of `tfgpu install --repair`."""
-
-    created: Annotated[str, public("created")]  # UTC
-    steps: tuple[RepairStep, ...]
-    healthy: bool  # nothing is wrong with the environment any more, as far as that machine could tell
-    remaining: tuple[str, ...]  # findings
-
-
 class Manifest(Document, frozen=True):
     """All that an installation did."""
 
@@ -108,4 +88,3 @@ class Manifest(Document, frozen=True):
     commands: tuple[Ran, ...]
     added: tuple[Added, ...]
     steps: tuple[Step, ...]  # of the proof
-    repairs: tuple[Repair, ...] = ()

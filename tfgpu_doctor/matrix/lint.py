@@ -17,6 +17,7 @@ from tfgpu_doctor.matrix.lint_tables import (
     gpu_branches,
     instance_gpus,
     log_lines,
+    monthly_images,
     official,
     package_requirements,
     peak_products,
@@ -29,8 +30,8 @@ from tfgpu_doctor.records.versions import major, minor, numbers
 
 TABLES = (
     "architectures", "peaks", "gpus", "pci_devices", "cuda", "cudnn", "official", "libraries", "known_issues",
-    "instances", "containers", "jetpacks", "conda_forge", "nvidia", "packages", "source_only", "log_lines",
-    "builds", "ptx", "tensorflow",
+    "instances", "containers", "monthly_images", "jetpacks", "conda_forge", "nvidia", "packages", "source_only",
+    "log_lines", "builds", "ptx", "tensorflow",
 )  # fmt: skip
 
 # table → the fields that tell its rows apart
@@ -40,6 +41,7 @@ _KEYS = {
     "libraries": ("id",),
     "known_issues": ("id",),
     "containers": ("image", "tag"),
+    "monthly_images": ("first",),
     "conda_forge": ("version", "platform"),
     "log_lines": ("file", "message"),
     "ptx": ("isa",),
@@ -243,7 +245,7 @@ def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
 LINTERS: tuple[Linter, ...] = (
     sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
     instance_gpus, peak_rates, peak_products, cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names,
-    official, issues, package_requirements, log_lines, builds, ptx_versions,
+    official, issues, package_requirements, log_lines, builds, ptx_versions, monthly_images,
 )  # fmt: skip
 
 

@@ -215,6 +215,16 @@ def package_requirements(data: MatrixFile) -> Iterator[str]:
                     yield f"{place}: {text!r} is said of {version}, which is none of its versions"
 
 
+def monthly_images(data: MatrixFile) -> Iterator[str]:
+    """A month is in one row, and the driver of its CUDA is known."""
+    rows = sorted(data.monthly_images, key=lambda row: row.first)
+    for row, following in zip(rows, (*rows[1:], None), strict=True):
+        if row.first > row.last or (following and row.last >= following.first):
+            yield f"monthly_images {row.first}: it ends {row.last}, which is no month before the next row begins"
+        if not any(toolkit.version == row.cuda and toolkit.min_driver_linux for toolkit in data.cuda):
+            yield f"monthly_images {row.first}: the driver of CUDA {row.cuda} is unknown"
+
+
 def log_lines(data: MatrixFile) -> Iterator[str]:
     """A message of the log tells releases apart, and names only releases that have a row."""
     known = {row.version for row in data.tensorflow}

@@ -36,6 +36,7 @@ KEYS: dict[str, Callable[[Any], object]] = {
     "known_issues": lambda row: row.id,
     "instances": lambda row: row.names,
     "containers": lambda row: (row.image, row.tag),
+    "monthly_images": lambda row: row.first,
     "jetpacks": lambda row: row.version,
     "conda_forge": lambda row: (row.version, row.platform),
     "nvidia": lambda row: row.package,

@@ -19,6 +19,7 @@ Platform: TypeAlias = Literal["linux_x86_64", "linux_aarch64", "windows_amd64", 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 PackageVersion: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*(\.post[0-9]+)?$")]
 Day: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Month: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]{2}\.[0-9]{2}$")]  # "20.10"
 Numbers: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")]  # "12", "12.5", "535.104.05"
 Capability: TypeAlias = Annotated[str, Meta(pattern=r"^[1-9][0-9]?\.[0-9]$")]  # compute capability "8.9"
 # "2.15.1", "2.22.0rc0", "2.15.0.post1", "2.23.0.dev20261026", "2.17.0+nv25.2" (somebody's own build)
@@ -282,6 +283,15 @@ class Container(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
+class MonthlyImages(Record, frozen=True, kw_only=True):
+    """The CUDA of NVIDIA's images from one month to another; they require the driver of that CUDA."""
+
+    cuda: Numbers
+    first: Month
+    last: Month
+    source: SourceKey
+
+
 class Instance(Record, frozen=True, kw_only=True):
     """A cloud's instance types with one GPU model (matrix/instances.py)."""
 
@@ -374,6 +384,7 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     known_issues: Rows[KnownIssue] = ()
     instances: Rows[Instance] = ()
     containers: Rows[Container] = ()
+    monthly_images: Rows[MonthlyImages] = ()
     jetpacks: Rows[JetPack] = ()
     conda_forge: Rows[CondaBuild] = ()
     nvidia: Rows[NvidiaPackage] = ()

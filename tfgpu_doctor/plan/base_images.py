@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tfgpu_doctor.manifests import Image
+from tfgpu_doctor.manifests import Image, Place
+from tfgpu_doctor.manifests.containers import read_image
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.records.versions import numbers
@@ -30,6 +31,9 @@ SYSTEM_PYTHON = {
     "ubi9": "3.9",
     "rockylinux9": "3.9",
 }
+# "20.10-tf2-py3", "21.12-py3", "21.12-tf2-python-py3"; those with vLLM and TensorRT-LLM have a CUDA of their own
+_MONTH = re.compile(r"(?P<month>\d\d\.\d\d)(?!.*(?:llm|igpu))")
+_OF_A_MONTH = ("nvidia/tensorflow", "nvidia/tritonserver", "nvidia/tensorrtserver")
 _DEBIAN = {"buster": "10", "bullseye": "11", "bookworm": "12", "trixie": "13"}
 _UBUNTU = {"xenial": "16.04", "bionic": "18.04", "focal": "20.04", "jammy": "22.04", "noble": "24.04"}
 # images that hold no CUDA, whatever their tag
@@ -60,8 +64,8 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
         return _cuda(image)
     if name == "tensorflow/tensorflow":
         return _tensorflow(image, matrix)
-    if name == "nvidia/tensorflow":
-        return _listed(image, matrix, "nvcr.io/nvidia/tensorflow")
+    if name in _OF_A_MONTH:
+        return _monthly(image, matrix, f"nvcr.io/{name}")
     if name in _WITHOUT_CUDA:
         return Base(image, no_cuda=True, python=_python(name, image.tag or ""))
     if name == "ghcr.io/astral-sh/uv" and (found := re.match(r"python(3\.\d+)", image.tag or "")):
@@ -140,6 +144,25 @@ def _listed(image: Image, matrix: Matrix, name: str, tag: str | None = None) -> 
         gpu=True,
         container=row,
     )
+
+
+def _monthly(image: Image, matrix: Matrix, name: str) -> Base:
+    """NVIDIA's image of a month: its row, else the CUDA of that month's images."""
+    listed, found = _listed(image, matrix, name), _MONTH.match(image.tag or "")
+    rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
+    month = None if listed.container else next(rows, None)
+    return replace(listed, cuda=month.cuda, cudnn="") if month else listed
+
+
+def base_named(reference: str, matrix: Matrix) -> Base | None:
+    """What the image of a command or a text is known to bring."""
+    return read_base(read_image(reference, Place(reference, 1)), matrix)
+
+
+def driver_of(base: Base, matrix: Matrix) -> str | None:
+    """The oldest driver on which an image starts: that of its CUDA (NVIDIA_REQUIRE_CUDA), unless its row says more."""
+    toolkit = matrix.cuda(base.cuda) if base.cuda else None
+    return base.container.min_driver if base.container else toolkit.min_driver_linux if toolkit else None
 
 
 def _python(name: str, tag: str) -> str | None:

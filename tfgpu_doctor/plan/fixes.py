@@ -30,6 +30,7 @@ NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
 CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
+_WITH_DOCKER_DESKTOP = ("windows", "macos")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
@@ -47,11 +48,15 @@ class Fixes:
     _found: dict[object, Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
+    def host(self) -> str:
+        """The system of the machine: where Docker is installed, and the driver; linux when unknown."""
+        return value_or(self.facts.host.os, "linux")
+
+    @property
     def os(self) -> str:
-        """linux, wsl2, windows or macos; linux when unknown, since nearly all CUDA users are there, and in an image."""
-        os = value_or(self.facts.host.os, "linux")
-        in_image = os == "windows" and value_or(self.facts.python.wheel_platform, "").startswith("linux")
-        return "linux" if in_image else os
+        """linux, wsl2, windows or macos, where TensorFlow runs: an image is a Linux, on Windows and macOS, too."""
+        in_image = value_or(self.facts.python.wheel_platform, "").startswith("linux")
+        return "linux" if in_image and self.host in _WITH_DOCKER_DESKTOP else self.host
 
     @property
     def image(self) -> str | None:
@@ -84,6 +89,8 @@ class Fixes:
             return Fix(text=fix.text, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
+        if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
+            return Fix(text=fix.text)
         return Fix(text=f"{fix.text} (on the host, not in this container)", commands=fix.commands)
 
     def doctor(self, *arguments: str) -> str:
@@ -141,14 +148,12 @@ class Fixes:
         return (*self.pip_install(*self.installation(row).requirements), *self.made_visible(row))
 
     def made_visible(self, row: Release) -> tuple[str, ...]:
-        """The links by which a release without the extra finds pip's CUDA: it does not search these folders."""
-        if row.extra or not self.installation(row).cuda_from_pip:
-            return ()
+        """The links by which a release finds pip's CUDA, where it does not search these folders."""
         managed = value_or(self.facts.python.externally_managed, False)
         python = "~/tensorflow/bin/python" if managed else self.python  # of pip_install
         paths = value_or(self.facts.python.tensorflow_paths, ())
         site = self.quote(posixpath.dirname(paths[0])) if paths and not managed else SITE.format(python=python)
-        return link_commands(row, site, cuda_from_pip=True)
+        return link_commands(row, site, cuda_from_pip=self.installation(row).cuda_from_pip)
 
     def kept_release(self, version: str | None = None) -> Release | None:
         """The release that is there, or its newest patch, where it can use the GPU here with CUDA from pip.
@@ -226,10 +231,9 @@ class Fixes:
         if row := self._best_release():
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
         if row := self._best_release(this_python=False):
-            installation = self.installation(row)
-            new = f"TensorFlow {row.version} with Python {installation.python}"
+            new = f"TensorFlow {row.version} with Python {self.installation(row).python}"
             text = f"Install {new} (uv or conda can install that Python): {why}"
-            return (Fix(text=text, commands=self.new_environment(installation.python, *installation.requirements)),)
+            return (Fix(text=text, commands=self.new_environment(row)),)
         if row := self._best_release(this_python=False, own_cuda=False):
             return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why))
         return ()
@@ -287,18 +291,25 @@ class Fixes:
             if not self.image or (option.kind == "container" and self.image not in option.title)
         )
 
-    def new_environment(self, python: str, *requirements: str) -> tuple[str, ...]:
-        """A new environment with Python `python`, by the tool that is there and can bring that Python along."""
-        packages = " ".join(self.quote(one) for one in requirements)
-        tools = value_or(self.facts.python.installers, ())
+    def new_environment(self, row: Release) -> tuple[str, ...]:
+        """Make an environment in which a release works, by the tool that is there and can bring its Python along."""
+        installation, tools = self.installation(row), value_or(self.facts.python.installers, ())
+        conda = next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None)
+        ways = installation.commands if row.gpu else self._without_cuda(installation)
+        first = ("uv",) if "uv" in tools else ("conda",) if conda else ()
+        commands = next((ways[way] for way in (*first, "pip", *ways) if way in ways), ())
+        return tuple(re.sub(r"^conda(?= (?:create|run) )", conda or "conda", command) for command in commands)
+
+    def _without_cuda(self, installation: Installation) -> dict[str, tuple[str, ...]]:
+        python, packages = installation.python, " ".join(map(self.quote, installation.requirements))
         if self.os == "windows":
-            return (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")
-        if "uv" in tools:
-            return (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")
-        if conda := next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None):
-            run = f"{conda} run -n tf python -m pip install {packages}"
-            return (f"{conda} create -y -n tf -c conda-forge python={python}", run)
-        return (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {packages}")
+            return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
+        create = f"conda create -y -n tf -c conda-forge python={python} pip"
+        return {
+            "pip": (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {packages}"),
+            "uv": (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}"),
+            "conda": (create, f"conda run -n tf python -m pip install {packages}"),
+        }
 
     def install_driver(self, minimum: str | None = None) -> Fix:
         """Install or update the NVIDIA driver the way this distribution does it.
@@ -314,7 +325,7 @@ class Fixes:
                 text=f"Install {what} in Windows (not inside WSL), then restart WSL",
                 commands=("wsl.exe --shutdown",),
             )
-        if self.os == "windows":
+        if self.host == "windows":
             return Fix(text=f"Install {what} from {NVIDIA_DRIVERS} and restart Windows")
         if value_or(self.facts.host.container, "none") != "none":
             return Fix(text=f"Install {what} and restart (on the host, not in this container)")

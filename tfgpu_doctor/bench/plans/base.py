@@ -63,9 +63,6 @@ class PlanBase:
         """Whether the median is usually known long before the deadline: never on a CPU."""
         return self.steady and "GPU" in label and "virtual" not in label
 
-    def repeat(self, _runs: Sequence[Run]) -> None:
-        """Nothing: what is measured depends on the options and the devices alone."""
-
     def conclusions(self, _runs: Sequence[Run]) -> Sequence[str]:
         """Nothing: the runs answer no further question together."""
         return ()

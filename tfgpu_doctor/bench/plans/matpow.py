@@ -43,10 +43,6 @@ class MatPow(PlanBase):
         """What is computed."""
         return f"A^{self.power} and B^{self.power}, {self.chosen} × {self.chosen}"
 
-    def repeat(self, runs: Sequence[Run]) -> None:
-        """GPUs have a size of their own where they had one."""
-        self.own_sizes = self.own_sizes and any("size" in run.parameters for run in runs)
-
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         """Which device is missing."""
         return (*super().notes(runs), *filter(None, (self.left_out,)))

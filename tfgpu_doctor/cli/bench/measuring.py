@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tfgpu_doctor.cli.bench import against, history, page
-from tfgpu_doctor.cli.bench.history import history_option
+from tfgpu_doctor.cli.bench import page
 from tfgpu_doctor.cli.bench.typed import as_typed
 from tfgpu_doctor.cli.layers import load_matrix, matrix_option
 from tfgpu_doctor.cli.options import option
@@ -32,7 +30,6 @@ from tfgpu_doctor.cli.values import EXECUTABLE, Listed, Seconds
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.comparing.records import BenchComparison
     from tfgpu_doctor.bench.devices import Selection
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
@@ -89,22 +86,6 @@ _OPTIONS = (
     detail_options,
     output_options("bench"),
     page.html_option,
-    history_option,
-    option(
-        "--against",
-        metavar="BASE.json",
-        type=click.Path(),
-        help="Compare with this result, and measure again until the comparison is conclusive, or --within is over. "
-        "Exit codes as of tfgpu compare.",
-    ),
-    option(
-        "--within",
-        metavar="S",
-        type=Seconds(),
-        default="5m",
-        show_default=True,
-        help="Time for --against, in seconds, or as 90s, 5m, 1h.",
-    ),
     option(
         "--profile",
         metavar="DIR",
@@ -130,9 +111,6 @@ class Measuring:
     outputs: tuple[str, ...]
     html: str | None
     detail: Detail | None = None
-    history: str | None = None
-    against: str | None = None
-    within: float = 300.0
     profile: str | None = None
     typed: str = ""  # the command
 
@@ -173,12 +151,11 @@ class Measuring:
         Raises click.UsageError: no such interpreter, or no file to write to.
         """
         check_executable(self.executable)
-        for name, folder in (("--profile", self.profile), ("--history", self.history)):
-            try:
-                if folder:
-                    Path(folder).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise click.UsageError(f"{name} {folder}: {error.strerror or error}") from error
+        try:
+            if self.profile:
+                Path(self.profile).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.UsageError(f"--profile {self.profile}: {error.strerror or error}") from error
 
 
 def measuring_options(function: _Function) -> Callable[..., Any]:
@@ -208,9 +185,6 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_UNKNOWN
 
     measuring.check()
-    goal = against.load(measuring.against, measuring.within) if measuring.against else None
-    if goal:
-        goal.adopt(plan)
     targets = measuring.targets()
     file = next((target.path for target in targets if target.format == "json" and target.path), None)
     executable = measuring.executable or sys.executable
@@ -223,26 +197,20 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
             environment = examine(executable, lambda: matrix, import_tensorflow=False).facts
             check_python(executable, environment.python.version)
 
-            def once(seconds: float) -> BenchResult:
-                result = Session(
-                    plan,
-                    matrix,
-                    environment,
-                    lambda: over(WorkerProcess(executable)),
-                    rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline),
-                    limit=seconds,
-                    processes=measuring.processes,
-                    progress=progress,
-                    announce=progress.announce,
-                    save=kept.save,
-                    command=measuring.typed,
-                    profile=Path(measuring.profile) if measuring.profile else None,
-                    load_average=load_average(),
-                ).run()
-                kept.end_round()
-                return result
-
-            result, comparison = goal.until_clear(once) if goal else (once(math.inf), None)
+            result = Session(
+                plan,
+                matrix,
+                environment,
+                lambda: over(WorkerProcess(executable)),
+                rule=StoppingRule(min_samples=measuring.min_samples, deadline=measuring.deadline),
+                processes=measuring.processes,
+                progress=progress,
+                announce=progress.announce,
+                save=kept.save,
+                command=measuring.typed,
+                profile=Path(measuring.profile) if measuring.profile else None,
+                load_average=load_average(),
+            ).run()
     except (DeviceError, TooLargeError, CannotRunError) as error:
         say(f"tfgpu: {error}")
         return EXIT_UNKNOWN if isinstance(error, TooSlowError) else EXIT_PROBLEM
@@ -251,24 +219,22 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     except (KeyboardInterrupt, SystemExit):  # a signal
         kept.show(measuring, targets)
         raise
-    return _conclude(result, comparison, measuring, targets)
+    _write(result, measuring, targets)
+    return _exit_code(result)
 
 
 class _Kept:
-    """What was measured so far, all rounds together, so that a signal loses nothing."""
+    """What was measured so far, so that a signal loses nothing."""
 
     def __init__(self, file: Path | None) -> None:
         """Nothing yet; `file` is to have it as JSON all the time."""
         self._file = file
-        self._before: BenchResult | None = None  # of rounds that are over
         self._result: BenchResult | None = None
         self._failed = False  # whether the file could not be written
 
     def save(self, result: BenchResult) -> None:
-        """Keep what a round has until now; where the file cannot be written, the measurement goes on."""
-        from tfgpu_doctor.bench.pooling import pooled
-
-        self._result = result if self._before is None else pooled(self._before, result)
+        """Keep what there is until now; where the file cannot be written, the measurement goes on."""
+        self._result = result
         if self._file is None:
             return
         try:
@@ -278,10 +244,6 @@ class _Kept:
             if not self._failed:
                 say(f"tfgpu: {error.message}; the measurement goes on")
             self._failed = True
-
-    def end_round(self) -> None:
-        """A round is over; what comes is another one."""
-        self._before = self._result
 
     def show(self, measuring: Measuring, targets: list[Output]) -> None:
         """Write it to every target that does not have it, and say where it is."""
@@ -300,24 +262,17 @@ def _write(result: BenchResult, measuring: Measuring, targets: list[Output]) -> 
     write(result, "bench", targets, diagnose=diagnose, detail=measuring.detail or "normal")
 
 
-def _conclude(
-    result: BenchResult, comparison: BenchComparison | None, measuring: Measuring, targets: list[Output]
-) -> int:
-    """Keep and show what was measured; returns the exit code."""
+def _exit_code(result: BenchResult) -> int:
+    """Return the exit code of a measurement."""
     from tfgpu_doctor.bench.runner.answers import NO_TIMES
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
-    try:
-        if measuring.history:
-            write_file(history.place_for(measuring.history, result), result.to_json())
-    finally:  # also where that file cannot be written
-        _write(result, measuring, targets)
     failures = [run.failure for run in result.runs if run.failure]
     if any(NO_TIMES not in failure for failure in failures):
         return EXIT_PROBLEM
     if failures or result.not_run:
         return EXIT_UNKNOWN
-    return EXIT_OK if comparison is None else against.conclude(comparison, targets)
+    return EXIT_OK
 
 
 def cannot_measure(executable: str, error: Exception) -> int:

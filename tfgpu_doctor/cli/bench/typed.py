@@ -9,9 +9,8 @@ import click
 from tfgpu_doctor.cli.options import is_given
 from tfgpu_doctor.cli.values import Listed
 
-LEFT_OUT = frozenset(
-    {"formats", "outputs", "html", "history", "detail"}
-)  # where the result goes is not part of what was measured
+# where the result goes is not part of what was measured
+LEFT_OUT = frozenset({"formats", "outputs", "html", "detail"})
 
 
 def as_typed(context: click.Context) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import platform
 import shlex
 import sys
 from pathlib import Path
@@ -30,8 +29,7 @@ COMMANDS = ("doctor", "smoke", "bench")
     "collect",
     short_help="Run doctor, smoke or bench once on each node of a Ray or Slurm cluster.",
     epilog="Examples: tfgpu fleet collect --ray auto | tfgpu fleet -; "
-    "tfgpu fleet collect --slurm --output nodes.jsonl smoke --require-gpus 8; "
-    "pdsh -a tfgpu fleet collect --here | tfgpu fleet -",
+    "tfgpu fleet collect --slurm --output nodes.jsonl smoke --require-gpus 8",
     context_settings={"allow_interspersed_args": False},
 )
 @option(
@@ -41,12 +39,6 @@ COMMANDS = ("doctor", "smoke", "bench")
     help="Address of a Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
 )
 @option("--slurm", is_flag=True, help="Run it by srun, within an allocation or with --nodes.")
-@option("--here", is_flag=True, help="Run it on this node: for kubectl, Ansible, pdsh and others that start it there.")
-@option(
-    "--name",
-    metavar="NAME",
-    help="With --here: what this node is called in the result.  [default: its host name]",
-)
 @option(
     "--nodes",
     metavar="N",
@@ -84,8 +76,6 @@ def command(
     context: click.Context,
     address: str | None,
     slurm: bool,
-    here: bool,
-    name: str | None,
     nodes: int | None,
     srun_options: str | None,
     executable: str | None,
@@ -94,7 +84,7 @@ def command(
     output: str | None,
     words: tuple[str, ...],
 ) -> None:
-    """Run doctor, smoke or bench once on each node of a Ray or Slurm cluster, or on this one: a line of JSON for each.
+    """Run doctor, smoke or bench once on each node of a Ray or Slurm cluster: a line of JSON for each.
 
     COMMAND is doctor, smoke or bench with its options; doctor without one. A node that does not answer, or fails, has a
     line with the reason. "tfgpu fleet" reads the lines.
@@ -102,10 +92,8 @@ def command(
     Exit codes: 0 all nodes answered, whatever they found, 1 a node gave no answer, 2 wrong usage, 3 no node could be
     asked.
     """
-    if slurm + here + (address is not None) != 1:
-        raise click.UsageError("give one of --ray ADDRESS, --slurm and --here")
-    if name is not None and not here:
-        raise click.UsageError("--name is for --here")
+    if slurm == (address is not None):
+        raise click.UsageError("give either --ray ADDRESS or --slurm")
     if not slurm and (nodes or srun_options or executable or prints):
         raise click.UsageError("--nodes, --srun, --python and --print are for --slurm")
     if output not in (None, "-"):
@@ -116,8 +104,6 @@ def command(
     if address is not None:
         _require_ray()
         found = _ray(address, asked)
-    elif here:
-        found = _here(name, asked)
     else:
         python = executable or sys.executable
         line, many = _srun_line(asked, nodes, srun_options, python)
@@ -173,13 +159,6 @@ def _require_srun(line: list[str]) -> None:
 
     if not find("srun", os.environ):
         raise click.UsageError(f"--slurm: srun is not on PATH. Where Slurm is, run: {shlex.join(line)}")
-
-
-def _here(name: str | None, asked: Task) -> Collected:
-    from tfgpu_doctor.fleet.collect.node import answer
-    from tfgpu_doctor.fleet.collect.task import Collected, node_result
-
-    return Collected([node_result(name or platform.node(), *answer(asked.arguments, asked.timeout))])
 
 
 def _ray(address: str, asked: Task) -> Collected:

@@ -1,4 +1,4 @@
-"""What runs on a node: tfgpu, in the Python that runs this, as Ray's worker or as `tfgpu fleet collect --here`."""
+"""What runs on a node of Ray: tfgpu, in the Python of Ray's worker."""
 
 from __future__ import annotations
 

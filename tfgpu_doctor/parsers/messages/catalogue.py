@@ -32,6 +32,7 @@ ROLES: dict[str, template.Role] = {
             "notebook",
             "no-gpu-listed",
             "only-printed",
+            "own-report",
             "few-words",
             "other-framework",
             "wants-cpu",

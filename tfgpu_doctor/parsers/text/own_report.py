@@ -1,6 +1,7 @@
 """A report of tfgpu among the pasted lines, as text or as Markdown.
 
-Only headings are read, so that reports with older labels (saw, need, why, so, do) are understood as well.
+Its stack, the variables that it found, and of each finding the heading and the advice; reports with older labels (saw,
+need, why, so, do) are understood as well.
 
 >>> from tfgpu_doctor.parsers.text.lines import Line
 >>> text = '''$ tfgpu doctor
@@ -10,22 +11,30 @@ Only headings are read, so that reports with older labels (saw, need, why, so, d
 ...
 ... ✗ This machine has no NVIDIA GPU  gpu.none
 ...     found     no NVIDIA device ← /sys/bus/pci/devices
+...     fix       Run this on a machine with
+...               an NVIDIA GPU
 ...
 ... ✗ broken: TensorFlow cannot use the GPU (1 problem)
 ... $ python train.py'''
->>> found, rest = split([Line(n, line) for n, line in enumerate(text.splitlines(), 1)])
->>> [(message.line, message.values) for message in found]
-[(6, {'id': 'gpu.none', 'severity': 'error', 'title': 'This machine has no NVIDIA GPU'})]
+>>> (report, found), rest = split([Line(n, line) for n, line in enumerate(text.splitlines(), 1)])
+>>> report.values
+{'GPU': 'none'}
+>>> found.line, found.values["id"], found.values["severity"], found.values["title"]
+(6, 'gpu.none', 'error', 'This machine has no NVIDIA GPU')
+>>> without_blanks("Run this on a machine with an NVIDIA GPU") in found.values["advice"]
+True
 >>> [line.text for line in rest]
 ['$ tfgpu doctor', '$ python train.py']
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.printable import cut
 
@@ -35,13 +44,20 @@ _ID = r"(?P<id>[a-z0-9]+\.[a-z0-9]+(?:-[a-z0-9]+)*)"
 _FINDING = re.compile(rf"^(?:### )?(?P<mark>[✗x!⚠iℹ?]) (?P<title>\S.*?) (?: |<sub>){_ID}(?:</sub>)?$")
 _WRAPPED = re.compile(r"^(?:### )?(?P<mark>[✗x!⚠iℹ]) (?P<title>\S.*)$")
 _ID_ALONE = re.compile(rf"^ {{2}}(?P<more>.*?)(?:^|(?<= ) ?){_ID}$")
+_ROW = re.compile(rf"^(?:  |\| )\S (?:\| )?(?P<layer>{'|'.join(LAYERS)}) +(?:\| )?(?P<text>\S.*?)(?: \|)?$")
+_REST_OF_ROW = re.compile(r"^ {12,}(?P<text>\S.*)$")
+_VARIABLE = re.compile(r"^(?:    |- )?(?:found|saw)? *(?P<name>[A-Z][A-Z0-9_]{3,60})=(?P<value>\S*)(?: (?:←|<-)|$)")
+_PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]{0,80})==(?P<version>\S+)$")
+_ADVICE = re.compile(r"^(?:    )?(?:fix|do) ")
+_MARKUP = re.compile(r"^```\w*$|<!-- -->")
+_MOST_ADVICE, _MOST_LINES = 20_000, 300  # characters, and lines below a heading
 _SEVERITIES = {"✗": "error", "x": "error", "!": "warning", "⚠": "warning", "i": "note", "ℹ": "note"}
 _SHOWN = 300
 _TITLE_LINES = 4  # over which a narrow terminal may wrap a title
 
 
 def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
-    """The findings of the report, as messages, and the lines that do not belong to it."""
+    """The report and its findings, as messages, and the lines that do not belong to it."""
     start = next((place for place, line in enumerate(lines) if _HEAD.match(line.text)), None)
     if start is None:
         return (), lines
@@ -50,7 +66,48 @@ def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
     last = [place for place, line in enumerate(lines) if _VERDICT.match(line.text) and place > start + 2]
     folded = [place for place, line in enumerate(lines) if line.text.strip() == "</details>"]
     end = max([*last, *folded], default=len(lines) - 1)
-    return tuple(_findings(lines[start : end + 1])), [*lines[:start], *lines[end + 1 :]]
+    own = lines[start : end + 1]
+    report = Message("own-report", own[0].number, cut(own[0].text.strip(), _SHOWN), _stack(own))
+    return (report, *_findings(own)), [*lines[:start], *lines[end + 1 :]]
+
+
+def without_blanks(text: str) -> str:
+    """The text without blanks and the escapes of Markdown, to compare it with one that was wrapped or escaped."""
+    return re.sub(r"[\s\\]+", "", html.unescape(text))
+
+
+def _stack(lines: Sequence[Line]) -> dict[str, str]:
+    """What the report says of each layer, the variables ("$NAME") and the packages ("name==") that it shows."""
+    found = dict(_shown(lines))
+    layer = None
+    for line in lines:
+        if row := _ROW.match(line.text):
+            layer = row["layer"]
+            found[layer] = row["text"].replace("\\", "")
+        elif layer and (rest := _REST_OF_ROW.match(line.text)):
+            found[layer] += f" {rest['text']}"
+        else:
+            layer = None
+    return found
+
+
+def _shown(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        if variable := _VARIABLE.match(line.text.replace("\\", "")):
+            yield f"${variable['name']}", variable["value"].strip("'")
+        elif package := _PACKAGE.match(line.text):
+            yield f"{package['name']}==", package["version"]
+
+
+def _advice(following: Sequence[Line]) -> str:
+    """The fixes of the finding above these lines, without blanks and the first label."""
+    found: list[str] = []
+    for line in following:
+        if _FINDING.match(line.text) or _VERDICT.match(line.text) or line.text.startswith(("<details>", "    see ")):
+            break
+        if found or _ADVICE.match(line.text):
+            found.append(_MARKUP.sub("", line.text if found else _ADVICE.sub("", line.text)))
+    return cut(without_blanks("".join(found)), _MOST_ADVICE)
 
 
 def _findings(lines: Sequence[Line]) -> Iterator[Message]:
@@ -63,7 +120,8 @@ def _findings(lines: Sequence[Line]) -> Iterator[Message]:
             title, finding_id = _wrapped(opening["title"], lines[place + 1 : place + _TITLE_LINES])
         if opening and title and finding_id:
             severity = _SEVERITIES.get(opening["mark"], "error")
-            values = {"id": finding_id, "severity": severity, "title": title.strip()}
+            advice = _advice(lines[place + 1 : place + _MOST_LINES])
+            values = {"id": finding_id, "severity": severity, "title": title.strip(), "advice": advice}
             yield Message("own-finding", line.number, cut(line.text.strip(), _SHOWN), values)
 
 
