@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.bench.large_samples import failures, four
 from tests.bench.test_bench_compare_text import COMPARISONS
 from tests.cli.hostile import BOMB
-from tests.findings.rows_over_facts import FIRES
+from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
 from tests.healthy import MATRIX
 from tests.records.test_report import report
 from tests.redact.planted import DOCUMENTS, planted
@@ -26,7 +26,6 @@ from tests.render.test_fleet_text import fleets
 from tests.render.test_junit import valid
 from tests.render.test_plan_text import SITUATIONS
 from tests.render.test_smoke_text import SMOKES
-from tests.render.test_text import NO_CHECKS
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.plan.ranking import make_plan
@@ -55,7 +54,7 @@ STATES = ("healthy", "broken", "hostile")
 def results(kind: str) -> dict[str, Any]:
     """A result of each state; the hostile one has a bomb in every text."""
     pairs: dict[str, Callable[[], tuple[Any, Any]]] = {
-        "report": lambda: (report({}), report({**NO_CHECKS, **FIRES["cuda.missing"][0][1]})),
+        "report": lambda: (report({}), report({**NO_GPU_USED, **FIRES["cuda.missing"][0][1]})),
         "check": lambda: (FINE, BROKEN),
         "smoke": lambda: (SMOKES["two-gpus"], SMOKES["no-tensorflow"]),
         "report comparison": lambda: (_compared("nothing"), _compared("numpy")),

@@ -22,7 +22,7 @@ from tfgpu_doctor.render.terminal.compare import render
 
 GOLDEN = Path(__file__).parent / "golden" / "compare"
 HOSTILE = "[bold]\x1b[31mevil\x1b[0m\n\u202e <script>"
-NO_CUDA = {"loader.sonames": absent(), "tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
+NO_CUDA = {"loader.sonames": absent(), **NO_GPU_USED}
 # file → (before, after)
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),

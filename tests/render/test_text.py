@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, off_path
+from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_USED, WHY, absent, off_path
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -30,16 +30,15 @@ from tfgpu_doctor.render.terminal.report import render
 
 GOLDEN = Path(__file__).parent / "golden"
 PACKAGE = Path(__file__).parents[2] / "tfgpu_doctor"
-NO_CHECKS = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
 
 MACHINES: dict[str, Facts] = {
     "healthy": healthy(),
     "plain-pip": spoil(
-        healthy(), {**NO_CHECKS, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
+        healthy(), {**NO_GPU_USED, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
     ),
-    "no-driver": spoil(healthy(), {**NO_CHECKS, **NO_DRIVER}),
+    "no-driver": spoil(healthy(), {**NO_GPU_USED, **NO_DRIVER}),
     "broken-file-on-the-path": spoil(
-        healthy(), {**NO_CHECKS, "loader.sonames": off_path("cudnn", problem="empty file"), "cudnn.runtime": WHY}
+        healthy(), {**NO_GPU_USED, "loader.sonames": off_path("cudnn", problem="empty file"), "cudnn.runtime": WHY}
     ),
     "hot": spoil(healthy(), {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",), temperature=93),), "NVML")}),
     "unknown": Facts(),
