@@ -45,7 +45,8 @@ from tfgpu_doctor.matrix.schema import Build, FatBinaries, MatrixFile, Platform 
 
 BEGIN = "# ---- of the wheels' libraries, derived by scripts/refresh_builds.py: edits below this line are lost ----"
 END = "# ---- end of the wheels' libraries ----"
-_LIBRARY = re.compile(r".*\.so(?:\.\d+)?")
+# 1.7 brings NVIDIA's TensorRT along, whose kernels are for other architectures
+_LIBRARY = re.compile(r"(?!.*/local_config_tensorrt/).*\.so(?:\.\d+)?")
 _PIECE = 1 << 22
 
 
