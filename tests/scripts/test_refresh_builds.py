@@ -22,6 +22,7 @@ pytest.importorskip("pypi_simple")
 
 import binaries
 import refresh_builds
+import sections
 from binaries import Cudnn, compiled_cudnn, fat_binaries
 from fatbins import Images
 from refresh_builds import BEGIN, END, Contents, Release, parts, render, rows
@@ -197,7 +198,7 @@ def test_only_what_is_not_known_is_read_and_check_writes_nothing(
     matrix = tmp_path / "matrix.yaml"
     matrix.write_text(TEXT + ROW.format(version="2.21.0").replace('"7.0"]', '"7.0", "9.0"]'))
     monkeypatch.setattr("sys.argv", ["refresh_builds.py", "--matrix", str(matrix), "--check"])
-    monkeypatch.setattr(refresh_builds.Matrix, "check", lambda _: None)  # this toolkit compiles for nothing
+    monkeypatch.setattr(sections.Matrix, "check", lambda _: None)  # this toolkit compiles for nothing
     before = matrix.read_text()
     assert refresh_builds.main() == 1
     assert matrix.read_text() == before
