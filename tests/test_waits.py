@@ -268,7 +268,7 @@ def test_every_wait_has_an_end(row: tuple[str, str], stage: Stage) -> None:
     assert code in COMMANDS[name].codes, output
     assert "zq7" not in stage.started()  # nothing that a child writes is an argument of another
     assert stage.started(), output  # else nothing was tried
-    assert COMMANDS[name].code == MAGIC or output
+    assert COMMANDS[name].code == MAGIC or COMMANDS[name].requests or output  # a server has answered before
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
