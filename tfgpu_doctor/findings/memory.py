@@ -206,7 +206,7 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
         f"ps -o pid,user,etime,command -p {pids}" if pids else "sudo fuser -v /dev/nvidia*",
     )
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
-    choose = (Fix(text="Use another GPU", commands=other),) if free or not visible else ()
+    choose = (Fix(text="Use another GPU", commands=other),) if (held and free) or not visible else ()
     program = _program(MessageLog(value_or(context.facts.messages, ())))
     share = {"TensorFlow": (_GROWTH,), "JAX": (_AS_NEEDED_BY_JAX,)}.get(program, ())
     return (Fix(text="Find the processes that use it, and end those not needed", commands=find), *choose, *share)
