@@ -163,6 +163,7 @@ def test_a_list_may_be_repeated() -> None:
     ("variable", "value", "arguments", "message"),
     [
         ("TFGPU_DOCTOR_TIMEOUT", "x", ["doctor"], "Invalid value for '--timeout': 'x' is not a time"),
+        ("TFGPU_DOCTOR_VERBOSE", "maybe", ["doctor"], "'maybe' is not a valid boolean"),
         ("TFGPU_DOCTOR_PYTHON", "3.99", ["doctor"], "found no Python 3.99"),
         ("TFGPU_PLAN_FORMAT", "text,josn", ["plan"], "'josn' is not one of"),
         ("TFGPU_BENCH_MATPOW_DEVICES", "x", ["bench", "matpow"], "'x'"),

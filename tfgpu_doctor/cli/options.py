@@ -51,6 +51,13 @@ class Option(click.Option):
         name = max(self.opts, key=len).lstrip("-").replace("-", "_").upper()
         return os.environ.get(f"{ctx.auto_envvar_prefix}_{name}") or None
 
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        """Return the value of the variable; click before 8.3.1 does not read that of a flag with a value (-v, -q)."""
+        text = self.resolve_envvar_value(ctx)
+        if text and self.is_flag and not self.is_bool_flag:
+            return self.flag_value if click.BOOL.convert(text, self, ctx) else None
+        return super().value_from_envvar(ctx)
+
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Convert the value; one flat tuple of a list."""
         found = super().type_cast_value(ctx, value)
