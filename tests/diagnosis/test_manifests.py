@@ -13,7 +13,6 @@ from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
 from tfgpu_doctor.manifests.joining import joined
-from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.plan.alternatives import is_data_centre
@@ -399,10 +398,3 @@ def test_tensorflow_gpu_hides_no_other_finding_and_keeps_its_release() -> None:
     beside = judged(made("tensorflow-gpu==2.9.3", "scipy==1.9.0", "pandas==1.1.5", "protobuf==3.19.5"))
     (edit,) = (edit for one in beside.findings for fix in one.fixes for edit in fix.edits)
     assert (edit.old, edit.new) == ("tensorflow-gpu==2.9.3", "tensorflow==2.9.3")
-
-
-def test_a_release_that_its_python_can_install_is_no_problem_of_a_pipfile() -> None:
-    text = '[packages]\ntensorflow-gpu = "==1.14.0"\n[requires]\npython_version = "3.6"\n'
-    report = judge(read("Pipfile", text), describe(MATRIX), MATRIX, "")
-    assert not [edit for one in report.findings for fix in one.fixes for edit in fix.edits]
-    assert [one.id for one in report.findings if one.severity is not Severity.NOTE] == []

@@ -505,7 +505,14 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "1.15.5, whose GPU build is tensorflow-gpu",
             {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))},
         ),
-        ("tensorflow-cpu", {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": WHY}),
+        (
+            "tensorflow-cpu",
+            {
+                "tensorflow.distribution": known("tensorflow-cpu"),
+                "tensorflow.build": WHY,
+                "python.packages": packages(tensorflow_cpu="2.21.0"),
+            },
+        ),
         ("macOS", {**release("2.16.2", "macos_arm64"), "tensorflow.build": WHY}),
         ("aarch64", {**release("2.18.0", "linux_aarch64"), "tensorflow.build": WHY}),
     ],

@@ -107,27 +107,6 @@ source $SLURM_TMPDIR/env/bin/activate
 pip install --no-index tensorflow==2.15.1
 srun python train.py
 """
-PIXI = """[workspace]
-name = "train"
-channels = ["conda-forge"]
-platforms = ["linux-64", "osx-arm64"]
-
-[system-requirements]
-cuda = "12.0"
-
-[dependencies]
-python = "3.12.*"
-numpy = ">=1.26,<2"
-
-[feature.gpu]
-platforms = ["linux-64"]
-
-[feature.gpu.pypi-dependencies]
-tensorflow = { version = "==2.15.1", extras = ["and-cuda"] }
-
-[environments]
-gpu = ["gpu"]
-"""
 HATCH = """[project]
 name = "model"
 version = "1.0"
@@ -214,12 +193,6 @@ OTHERS: dict[str, Shape] = {
         ("train.ipynb",),
         ("tf.python-unsupported", "tensorflow==2.13.1", "Python 3.12"),
         ("tensorflow==1.", *NO),
-    ),
-    "pixi.toml with features": Shape(
-        {"pixi.toml": PIXI},
-        (".",),
-        ("tf.python-unsupported", "pixi.toml:17", "pixi.toml:10"),
-        NO,
     ),
     "environments of Hatch": Shape(
         {"pyproject.toml": HATCH},

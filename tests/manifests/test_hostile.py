@@ -8,11 +8,11 @@ import pytest
 
 from tests.guard import guarded
 from tests.manifests.test_more_readers import FILES, GROUPS, OFFICIAL, POETRY
-from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PIXI, PYPROJECT
+from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PYPROJECT
 from tfgpu_doctor.manifests import KINDS, ManifestError
 from tfgpu_doctor.manifests.reading import read
 
-SAMPLES = [OFFICIAL % "2.4.1", DOCKERFILE, COMPOSE, KUBERNETES, POETRY, GROUPS, PIXI, PYPROJECT]
+SAMPLES = [OFFICIAL % "2.4.1", DOCKERFILE, COMPOSE, KUBERNETES, POETRY, GROUPS, PYPROJECT]
 
 
 def survives(text: str, kind: str) -> None:
@@ -40,16 +40,12 @@ LARGE = {
     "conda": "dependencies:\n" + " - a >=1 " + "b" * 50_000 + "\n" + " - numpy=1.2\n" * 4000,
     "compose": "services:\n" + "".join(f" s{number}: {{image: x, extends: s{number}}}\n" for number in range(1000)),
     "kubernetes": "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{image: x}," * 4000 + "]}",
-    "lock": '[[package]]\nname = "a"\nversion = "1"\ndependencies = [{ name = "a" }, { name = "b" }]\n' * 15_000,
-    "pipfile": "[packages]\n" + "".join(f'a{number} = "*"\n' for number in range(20_000)),
-    "setup": "[options]\ninstall_requires =\n" + "  a==1\n" * 20_000,
     "python": "3.9\n" * 100_000,
     "singularity": "Bootstrap: docker\nFrom: x\n%post\n" + "pip install a \\\n" * 20_000,
     "notebook": '{"cells": [' + '{"cell_type": "code", "source": ["!pip install a\\n", "x"]},\n' * 9_000 + "{}]}",
     "workflow": "jobs: {a: {strategy: {matrix: {" + ",".join(f"a{n}: [1, 2, 3]" for n in range(2000)) + "}},"
     "steps: [" + "{run: pip install tensorflow}," * 500 + "]}, b: {steps: ["
     "{run: pip install tensorflow}," * 10_000 + "]}}",
-    "devcontainer": '{"image": "x", "a": [' + "1, // x\n" * 20_000 + "]}",
 }
 
 

@@ -266,16 +266,6 @@ def test_extras_and_groups_that_name_others() -> None:
     }  # fmt: skip
 
 
-def test_pixi_s_features_and_targets() -> None:
-    base, feature = read(
-        "pyproject.toml",
-        '[tool.pixi.target.linux-64.dependencies]\ntensorflow = {version = "2.15.*", build = "cuda*"}\n'
-        '[tool.pixi.feature.gpu.dependencies]\ncuda-version = "12.4"\n',
-    )
-    assert (told(base), base.requirements[0].build) == (["pyproject.toml:2 tensorflow==2.15.*"], "cuda*")
-    assert told(feature)[-1] == "pyproject.toml:4 cuda-version==12.4"
-
-
 # --------------------------------------------------------------------------------------------- what is refused
 
 

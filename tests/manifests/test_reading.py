@@ -90,14 +90,6 @@ tensorflow-cpu = {version = "2.15.*", extras = ["and-cuda"], markers = "sys_plat
 numpy = "^1.23.5"
 local = {path = "../x"}
 """
-PIXI = """
-[dependencies]
-python = "3.11.*"
-tensorflow-gpu = ">=2.15,<3"
-cuda-version = "12.4"
-[pypi-dependencies]
-keras = "*"
-"""
 
 
 def test_pyproject() -> None:
@@ -109,7 +101,7 @@ def test_pyproject() -> None:
     assert (group.label, told(group)[-1]) == ("pyproject.toml, group dev", "13 tensorflow-cpu==2.15.0")
 
 
-def test_poetry_and_pixi() -> None:
+def test_poetry() -> None:
     poetry = one("pyproject.toml", POETRY)
     assert poetry.python[0].specifier == ">=3.9,<4"
     assert told(poetry) == [
@@ -118,9 +110,6 @@ def test_poetry_and_pixi() -> None:
         "6 numpy>=1.23.5,<2",
         "7 local",
     ]
-    pixi = one("pixi.toml", PIXI)
-    assert pixi.python[0].specifier == "==3.11.*"
-    assert told(pixi) == ["4 tensorflow-gpu>=2.15,<3", "5 cuda-version==12.4", "7 keras"]
 
 
 # ------------------------------------------------------------------------------------------------ environment.yml
@@ -336,10 +325,10 @@ def test_refused(path: str, text: str, message: str) -> None:
 
 
 def test_templates_are_said_to_be_some() -> None:
-    found = one("values.yaml", "{{ if .Values.gpu }}\na: b: c\n")
-    assert found.not_understood[0].startswith("values.yaml:1: a template: {{ if .Values.gpu }} is filled in later")
-    pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{image: '{{ .Values.image }}'}]\n"
-    assert one("pod.yaml", pod).open == ("pod.yaml:4: a template: {{ .Values.image }} is filled in later",)
+    found = one("values.yaml", "{{ if .gpu }}\na: b: c\n")
+    assert found.not_understood[0].startswith("values.yaml:1: a template: {{ if .gpu }} is filled in later")
+    pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{image: '{{ image }}'}]\n"
+    assert one("pod.yaml", pod).open == ("pod.yaml:4: a template: {{ image }} is filled in later",)
     assert one("pod.yaml", pod).label == "Pod"
 
 

@@ -21,7 +21,7 @@ from tfgpu_doctor.cli.output import (
 )
 from tfgpu_doctor.cli.target import read_target, target_options
 from tfgpu_doctor.cli.values import OneOf
-from tfgpu_doctor.manifests import KINDS
+from tfgpu_doctor.manifests import INSTEAD, KINDS
 
 if TYPE_CHECKING:
     from tfgpu_doctor.manifests import Kind
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
 _HELP = """Check the versions, base images and GPU requests in these files against the compatibility matrix.
 
-FILE is a requirements.txt, pyproject.toml, setup.py, setup.cfg, Pipfile, environment.yml, lock file (uv, Poetry,
-PDM, Pipenv, conda-lock, pixi, pylock.toml), Dockerfile, compose file, Kubernetes manifest, Helm chart,
-devcontainer.json, .python-version, runtime.txt, GitHub workflow, Singularity or Apptainer definition, or notebook (what
-its cells install). A folder stands for all such files in it; - is standard input, which needs --kind.
+FILE is a requirements.txt, pyproject.toml, environment.yml, Dockerfile, Singularity or Apptainer definition, compose
+file, Kubernetes manifest, GitHub workflow, .python-version, runtime.txt, or notebook (what its cells install). A folder
+stands for all such files in it; - is standard input, which needs --kind.
 Files that describe one environment are checked together. A file that another one includes is read if it lies below
 the folder of that one, or is named on the command line as well.
 
@@ -46,6 +45,16 @@ no problem was found but --resolve got no answer.
 """
 
 
+class _Kind(OneOf):
+    """A kind of file; those that were read once are refused by what to give instead."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Find the kind. Raises click.BadParameter: there is none."""
+        if value in ("lock", "pipfile", "setup", "devcontainer"):
+            raise click.BadParameter(f"{value}: {INSTEAD}", ctx, param)
+        return super().convert(value, param, ctx)
+
+
 @define_command(
     "check",
     help=_HELP,
@@ -54,7 +63,7 @@ no problem was found but --resolve got no answer.
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @option("--target", "stage", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
-@option("--kind", type=OneOf(KINDS), help="Kind of the files, if their names do not show it.")
+@option("--kind", type=_Kind(KINDS), help="Kind of the files, if their names do not show it.")
 @target_options
 @matrix_option
 @option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are only shown.")

@@ -34,11 +34,14 @@ def chosen(named: tuple[str, ...]) -> Chosen:
         if path == "-" or not os.path.isdir(path):
             files.append(path)
             continue
+        from tfgpu_doctor.manifests.reading import is_not_read
+
         try:
             listing = files_below(path)
         except (OSError, ValueError) as error:
             raise click.UsageError(f"cannot list {path}: {error}") from error
         ours = [one for one in listing.files if _describes_an_environment(one)]
+        listing.left_out += filter(is_not_read, listing.files)
         if len(ours) > MOST_CHOSEN:
             listing.left_out += ours[MOST_CHOSEN:]
         new = [one for one in ours[:MOST_CHOSEN] if one not in files]
@@ -62,7 +65,7 @@ def _describes_an_environment(path: str) -> bool:
     from tfgpu_doctor.manifests.reading import is_list_of_packages, is_yaml, kind_of
 
     if kind_of(path) is not None:
-        return not path.lower().endswith(_OTHER_KINDS) or os.path.basename(path).lower() == "setup.py"
+        return not path.lower().endswith(_OTHER_KINDS)
     if not is_yaml(path) and not path.lower().endswith((".txt", ".in")):
         return False
     try:

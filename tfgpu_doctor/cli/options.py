@@ -16,6 +16,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 # Options and commands of earlier versions, each with what replaces it; of a command, or of a group of commands.
 _SUCCESSORS = {
+    "bench memory": "tfgpu bench cnn --batch-size auto finds the largest batch that fits, and measures it",
     **dict.fromkeys(
         ("bench --against", "bench --within"),
         "measure with --processes 5 --output NEW.json, and compare by tfgpu compare BASE.json NEW.json",

@@ -80,15 +80,18 @@ class Size(_Type):
 
     name = "size"
 
-    def __init__(self, least: int, most: int, *, multiple: int = 1) -> None:
-        """Take the smallest and the largest, and what it must be a multiple of."""
-        self.least, self.most, self.multiple = least, most, multiple
+    def __init__(self, least: int, most: int, *, multiple: int = 1, auto: bool = False) -> None:
+        """Take the smallest and the largest, what it must be a multiple of, and whether the word auto is one."""
+        self.least, self.most, self.multiple, self.auto = least, most, multiple, auto
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it. Raises click.BadParameter: it is no size, or out of range."""
+        if self.auto and str(value).lower() == "auto":
+            return "auto"
         size = value if isinstance(value, int) else read_size(value)
         if size is None:
-            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB", param, ctx)
+            other = ", and not auto" if self.auto else ""
+            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB{other}", param, ctx)
         if not self.least <= size <= self.most or size % self.multiple:
             also = f" that is a multiple of {self.multiple}" if self.multiple > 1 else ""
             self.fail(f"{value} is not a number from {self.least} to {self.most}{also}", param, ctx)

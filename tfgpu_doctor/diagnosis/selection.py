@@ -14,7 +14,7 @@ from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.findings.gpu import FEWER_THAN_REQUIRED
 from tfgpu_doctor.records.fact import encode
 from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.report import Finding, Report
 from tfgpu_doctor.records.similar import did_you_mean
 
 
@@ -78,28 +78,34 @@ def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...], requi
     With `require_gpus`, the number that the report was made with, it is a problem of its own that GPUs are missing: it
     stays without its cause, and must be skipped by name.
     """
-    required = set() if require_gpus is None else {REQUIRED}
     if not only and not skip:
         return report
 
     def is_chosen(finding_id: str) -> bool:
         return (not only or matches(finding_id, only)) and not matches(finding_id, skip)
 
-    gone = {one for finding in report.findings if not is_chosen(finding.id) for one in finding.consequences} - required
+    gone = {one for finding in report.findings if not is_chosen(finding.id) for one in finding.consequences}
+    if require_gpus is not None:
+        gone.discard(REQUIRED)
     kept = tuple(one for one in report.findings if is_chosen(one.id) and (one.root_cause or one.id not in gone))
+    findings = _without_missing_links(kept)
+    return msgspec.structs.replace(
+        report,
+        findings=findings,
+        undetermined=tuple(one for one in report.undetermined if is_chosen(one.id)),
+        verdict=verdict(findings, report.facts, report.source, require_gpus),
+    )
+
+
+def _without_missing_links(kept: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Name only consequences that are kept; a finding whose causes are gone is a cause now."""
     ids = {one.id for one in kept}
     explained = {one for finding in kept for one in finding.consequences}
-    findings = tuple(
+    return tuple(
         msgspec.structs.replace(
             one,
             consequences=tuple(other for other in one.consequences if other in ids),
             root_cause=one.root_cause or one.id not in explained,
         )
         for one in kept
-    )
-    return msgspec.structs.replace(
-        report,
-        findings=findings,
-        undetermined=tuple(one for one in report.undetermined if is_chosen(one.id)),
-        verdict=verdict(findings, report.facts, report.source, require_gpus),
     )

@@ -252,7 +252,6 @@ _RESERVATION = (
 )
 
 
-_ARGUMENTS = Fix("Add to devcontainer.json", ('"runArgs": ["--gpus", "all"]',))
 # what each kind of file needs: what is expected, its lines, where that is documented, why
 _REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "kubernetes": (
@@ -265,12 +264,6 @@ _REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         "a device reservation with capabilities: [gpu]",
         _RESERVATION,
         "https://docs.docker.com/compose/how-tos/gpu-support/",
-        "Docker gives a container no GPU unless it requests one",
-    ),
-    "devcontainer": (
-        "runArgs with --gpus all, or hostRequirements with gpu",
-        _ARGUMENTS.commands,
-        "https://containers.dev/implementors/json_reference/",
         "Docker gives a container no GPU unless it requests one",
     ),
 }
@@ -297,5 +290,5 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{environment.label} requests no GPU",
             cause=why,
             evidence=(evidence(found, str(environment.place), expected, docs),),
-            fixes=(_ARGUMENTS if environment.kind == "devcontainer" else add_to_container(view, fix),),
+            fixes=(add_to_container(view, fix),),
         )

@@ -327,11 +327,6 @@ _DIFFERENT = {  # title, cause, fix
         "which one is used depends on the tool that makes the environment",
         "Write the same Python into both files",
     ),
-    "lock": (
-        "The lock file does not hold what its manifest asks for",
-        "it was made before the manifest was changed; the locked version is installed, or the installer refuses it",
-        "Lock again: uv lock, poetry lock, pdm lock, pipenv lock or conda-lock",
-    ),
     "packages": (
         "The packages that are copied were installed for another Python",
         "a virtual environment and site-packages work with the Python version that made them only",

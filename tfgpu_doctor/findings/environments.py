@@ -163,13 +163,18 @@ def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...] 
 
 
 def _install_here(context: Context) -> tuple[Fix, ...]:
-    return (
-        *context.remedies.reinstall("into the Python that runs"),
-        Fix(
-            text="See which Python runs, and which packages it has",
-            commands=("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow"),
-        ),
+    remedies = context.remedies
+    fixes = (
+        remedies.for_cpu()
+        or remedies.reinstall("this Python has none")
+        or (Fix(text="Install it", commands=remedies.pip_install(*remedies.tensorflow)),)
     )
+    if context.probed:
+        other = "If it is installed in another Python, diagnose that one"
+        return (*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",)))
+    which = "See which Python runs, and which packages it has"
+    commands = ("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow")
+    return (*fixes, Fix(text=which, commands=commands))
 
 
 NOT_INSTALLED = finding(
@@ -191,17 +196,9 @@ def no_package(
     """No distribution of TensorFlow and nothing to import."""
     if tensorflow_paths or any(p.name in TENSORFLOW for p in packages):
         return None
-    remedies = context.remedies
-    fixes = (
-        remedies.for_cpu()
-        or remedies.reinstall("the newest release for this machine")
-        or (Fix(text="Install it", commands=remedies.pip_install(*remedies.tensorflow)),)
-    )
-    other = "If it is installed in another Python, diagnose that one"
     return Problem(
         cause=f"{executable or 'this interpreter'} has no package that contains the module tensorflow",
         evidence=(evidence("no tensorflow", context.source("python.packages"), "a tensorflow distribution"),),
-        fixes=(*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",))),
     )
 
 

@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named, was_cut_short
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import LibraryFile, Phase
+from tfgpu_doctor.records.facts import LibraryFile, Phase, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
@@ -106,7 +106,8 @@ def illegal_instruction_message(
     missing = next(iter(messages.values("cpu-instructions-missing", "instructions")), "AVX")
     cause = _cause(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
     fixes = _avoid_instruction(context)
-    if arm64 or any("hardware instruction" in message.text for message in seen):
+    may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
+    if arm64 or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
         newest = context.matrix.stable(platform="macos_arm64")[0]
         install = context.remedies.new_environment(newest)
         native = ("python3 -c 'import platform; print(platform.machine())'", *install)

@@ -9,6 +9,8 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.no_wheel import (
+    FOR_64_BITS,
+    for_glibc,
     musl_evidence,
     of_alpine,
     on_musl,
@@ -34,6 +36,10 @@ _OLDEST_PYTHON = (3, 6)  # of the examination, probes/tensorflow_probe.py
 
 
 def _another_python(context: Context) -> tuple[Fix, ...]:
+    if value_or(context.facts.host.libc, "").startswith("musl"):
+        return for_glibc(context)
+    if value_or(context.facts.python.bits, 64) == 32:
+        return (FOR_64_BITS,)
     if fixes := context.remedies.reinstall_best("it has wheels for that Python"):
         return fixes
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
@@ -74,7 +80,7 @@ def python_without_wheels(
     if context.planned and context.planned.tensorflow:
         return None  # its line and that of its Python are judged together, in no_wheel_for_required_python
     if libc and libc.startswith("musl"):
-        return on_musl(context, evidence(libc, context.source("host.libc"), "glibc"))
+        return on_musl(evidence(libc, context.source("host.libc"), "glibc"))
     # unknown for a Python that is too old to be examined
     return _outside_wheels(context, python_version, wheel_platform or "linux_x86_64", is_32_bit=python_bits == 32)
 
@@ -146,7 +152,8 @@ def no_matching_distribution(
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):
         return None  # pip got no list at all
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
-        return on_musl(context, *message_evidence(*refused, most=2), *musl_evidence(alpine))
+        seen = (*message_evidence(*refused, most=2), *musl_evidence(alpine))
+        return on_musl(*seen, fixes=for_glibc(context))
     row = requested_row(context, refused, wheel_platform)
     if old := with_old_pip(context, refused, row, python_version):
         return old

@@ -12,19 +12,16 @@ Kind: TypeAlias = Literal[
     "dockerfile",
     "compose",
     "kubernetes",
-    "lock",
-    "pipfile",
-    "setup",
     "python",
-    "devcontainer",
     "singularity",
     "notebook",
     "workflow",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+INSTEAD = "not read; give requirements.txt, or the image"  # of lock files, Pipfile, setup.py, devcontainer.json ...
 
 
-MOST_REQUIREMENTS = 20_000  # lines of requirements that are read; large lock files have a tenth
+MOST_REQUIREMENTS = 20_000  # lines of requirements that are read
 
 
 LATER = "is filled in later"  # of a line of `not_understood` that a template or a variable is the reason of
@@ -111,7 +108,7 @@ class GpuRequest:
 class Difference:
     """Two places that do not agree."""
 
-    about: str  # "TensorFlow", "Python", "lock", "packages"
+    about: str  # "TensorFlow", "Python", "packages"
     one: str
     one_place: Place
     other: str
@@ -137,8 +134,7 @@ class Environment:
     channels: tuple[str, ...] = ()  # conda
     not_understood: tuple[str, ...] = ()  # lines, "path:line: reason"
     read: tuple[str, ...] = ()  # files that were read for it, besides its own
-    part_of: str | None = None  # why it is not judged by itself: "part of Dockerfile", "locked in uv.lock"
-    outdated: tuple[tuple[Requirement, Requirement], ...] = ()  # what the manifest asks for, and what its lock has
+    part_of: str | None = None  # why it is not judged by itself: "part of Dockerfile"
 
     @property
     def open(self) -> tuple[str, ...]:

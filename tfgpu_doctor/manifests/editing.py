@@ -15,7 +15,7 @@ from tfgpu_doctor.records.report import Edit
 
 _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
 _NEXT_COMMAND = re.compile(r"&&|[;|]")
-_LOCKS = re.compile(r"(?:.*\.lock|Pipfile\.lock|conda-lock\.ya?ml|.*-lock\.txt|pylock(?:\..*)?\.toml)")
+_LOCKS = re.compile(r".*\.lock|.*-lock\.txt")
 _EXPRESSION = re.compile(r"\$\{\{\s{0,9}([\w.-]{1,80})\s{0,9}\}\}")  # of a workflow of GitHub
 _NOT_HERE = "it is not written there in this form; it may come from a variable or another file"
 

@@ -8,14 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tfgpu_doctor.manifests import Environment, IncludeError, ManifestError, Requirement, quoted
-from tfgpu_doctor.manifests.lock_files import LOCKS_OF_PYPROJECT, read_lock_file
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.shell import File, Installed
 
-_WANTED: dict[str, tuple[str, ...]] = {
-    "project": ("pyproject.toml",),
-    "lock": (*LOCKS_OF_PYPROJECT, "Pipfile.lock", "Pipfile", "pyproject.toml"),
-}
 MOST_SOURCES = 200  # of COPY; MOST_TRIED of them are looked for
 MOST_TRIED = 20
 MOST_FILES = 100  # that the commands of a Dockerfile install from
@@ -75,11 +70,11 @@ def with_files(
         place = installed.files[MOST_FILES].place
         lines.not_understood.append(f"{place}: more than {MOST_FILES} files to install from; the others are not read")
     for file in installed.files[:MOST_FILES]:
-        wanted = _WANTED.get(file.kind, (file.name,))
+        wanted = "pyproject.toml" if file.kind == "project" else file.name
         try:
-            found = _look(sources.candidates(wanted), include)
+            found = _look(sources.candidates((wanted,)), include)
         except IncludeError as error:
-            lines.not_understood.append(f"{file.place}: {quoted(wanted[-1])} {error}{sources.hint}")
+            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{sources.hint}")
             continue
         sources.found_at(found[0])
         if file.kind in ("requirements", "constraints"):
@@ -112,7 +107,6 @@ def _environments(
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
     from tfgpu_doctor.manifests.conda import read_environment
     from tfgpu_doctor.manifests.nodes import documents
-    from tfgpu_doctor.manifests.pipfile import read_pipfile
     from tfgpu_doctor.manifests.pyproject import read_pyproject
 
     try:
@@ -120,12 +114,7 @@ def _environments(
             for root in documents(beside, text)[:1]:
                 yield from read_environment(beside, root, include, quote=False)
             return
-        if posixpath.basename(name) == "pyproject.toml":
-            first, *others = read_pyproject(beside, text, include, quote=False)
-        elif posixpath.basename(name) == "Pipfile":
-            first, *others = read_pipfile(beside, text, include, quote=False)
-        else:
-            first, *others = read_lock_file(beside, text)
+        first, *others = read_pyproject(beside, text, include, quote=False)
     except ManifestError:  # its message may repeat parts of a file that is something else
         not_understood.append(f"{file.place}: {quoted(name)} is not valid {'YAML' if file.kind == 'conda' else 'TOML'}")
         return

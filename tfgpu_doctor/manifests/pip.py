@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, quoted
-from tfgpu_doctor.manifests.conda_locks import explicit_requirement
 from tfgpu_doctor.manifests.requirement import exported_requirement, pip_requirement
 from tfgpu_doctor.manifests.templates import complaint
 
@@ -140,14 +139,8 @@ class Lines:
 
 
 def _one(line: str, place: Place) -> Requirement | None:
-    """A requirement of pip, or as conda exports it: with a build, or as an address."""
-    if _EXPORTED.fullmatch(line):
-        return exported_requirement(line, place)
-    if line == "@EXPLICIT":
-        return None
-    if "://" in line and (explicit := explicit_requirement(line, place)):
-        return explicit
-    return pip_requirement(line, place)
+    """A requirement of pip, or as conda exports it: with a build."""
+    return exported_requirement(line, place) if _EXPORTED.fullmatch(line) else pip_requirement(line, place)
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""pyproject.toml and pixi.toml: the dependencies of a project, of its extras and of its groups."""
+"""pyproject.toml: the dependencies of a project, of its extras and of its groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.manifests import Environment, Requirement
 from tfgpu_doctor.manifests.pip import Include
-from tfgpu_doctor.manifests.poetry_pixi import read_pixi, read_poetry
+from tfgpu_doctor.manifests.poetry import read_poetry
 from tfgpu_doctor.manifests.toml_project import Project, Reader, load, table
 
 
@@ -17,10 +17,9 @@ def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True
     """The project itself, then each extra and each group together with it. Raises ManifestError: no valid TOML."""
     data = load(path, text)
     reader = Reader(path, text, include, quote=quote)
-    standard, poetry, pixi = _standard(reader, data), read_poetry(reader, data), read_pixi(reader, data)
-    python = [*standard.python, *poetry.python, *pixi.python]
-    base = [*standard.base, *poetry.base, *pixi.base]
-    parts = {**standard.parts, **poetry.parts, **pixi.parts}
+    standard, poetry = _standard(reader, data), read_poetry(reader, data)
+    python, base = [*standard.python, *poetry.python], [*standard.base, *poetry.base]
+    parts = {**standard.parts, **poetry.parts}
     first = reader.environment(path, python, base)
     return (
         first,

@@ -9,18 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tfgpu_doctor.manifests import (
+    INSTEAD,
     KINDS,
     MOST_REQUIREMENTS,
     Environment,
     IncludeError,
     Kind,
     ManifestError,
-    Place,
     Requirement,
     quoted,
     templates,
 )
-from tfgpu_doctor.manifests.lock_files import LOCKS_OF_PYPROJECT, read_lock_file
 from tfgpu_doctor.manifests.pip import Include
 
 if TYPE_CHECKING:
@@ -32,26 +31,20 @@ LARGEST = 5_000_000  # characters
 MOST_ENVIRONMENTS = 200  # of one file
 PER_NAME = 50  # requirements of one name, and lines that are not understood
 _NAMES: tuple[tuple[str, Kind], ...] = (
-    (r"(.*/)?(pyproject|pixi)\.toml", "pyproject"),
+    (r"(.*/)?pyproject\.toml", "pyproject"),
     (r"(.*/)?((dockerfile|containerfile)([.-][^/]*)?|[^/]*\.(dockerfile|containerfile))", "dockerfile"),
-    (r"(.*/)?(uv|poetry|pdm|pixi|pipfile)\.lock|(.*/)?pylock(\.[\w-]+)?\.toml|(.*/)?[\w.-]*conda-lock\.ya?ml", "lock"),
-    (r"(.*/)?pipfile", "pipfile"),
-    (r"(.*/)?setup\.(py|cfg)", "setup"),
     (r"(.*/)?(\.python-version|runtime\.txt|\.tool-versions)", "python"),
-    (r"(.*/)?\.?devcontainer\.json", "devcontainer"),
     (r"(.*/)?(singularity|apptainer)(\.[^/]*)?|.*\.def", "singularity"),
     (r".*\.ipynb", "notebook"),
-    (r"(.*/)?([^/]*(requirements|constraints)[^/]*\.(txt|in|lock)|requirements|conda-[\w-]+\.lock)", "requirements"),
+    (r"(.*/)?([^/]*(requirements|constraints)[^/]*\.(txt|in|lock)|requirements)", "requirements"),
     (r"(.*/)?(requirements|reqs|constraints)/[^/]*\.(txt|in)", "requirements"),
 )
 _FILLED_IN = re.compile(r"\.(j2|jinja2?|tmpl|tpl|template|tera|erb)$")  # behind the name of the file that is made
-_LOCKED: dict[str, tuple[str, ...]] = {  # what has its lock beside it
-    "pyproject.toml": (*LOCKS_OF_PYPROJECT, "pixi.lock"),
-    "pixi.toml": ("pixi.lock",),
-    "Pipfile": ("Pipfile.lock",),
-    "environment.yml": ("conda-lock.yml",),
-    "environment.yaml": ("conda-lock.yml",),
-}
+_NOT_READ = re.compile(  # lock files, and manifests whose packages one of the files above names as well
+    r"(?:.*/)?(?:(?:uv|poetry|pdm|pixi|pipfile|conda-[\w-]+)\.lock|pylock(?:\.[\w-]+)?\.toml|[\w.-]*conda-lock\.ya?ml"
+    r"|pipfile|pixi\.toml|setup\.(?:py|cfg)|\.?devcontainer\.json)"
+)
+_OF_HELM = re.compile(r"\{\{[^{}]*\.(?:Values|Chart|Release)\b")
 # a list of packages by its content: every line is a requirement, and one of them has a version
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][\w.-]*(?:\[[\w,.\s-]*\])?\s*(?P<version>[=<>!~]=?=?\s*\d[\w.*+!,=<>~ ]*)?(?:\s*;.*)?"
@@ -70,7 +63,7 @@ def read(
     stage: str | None = None,
     contexts: tuple[str, ...] = (),
 ) -> tuple[Environment, ...]:
-    """The environments that a file describes, and those of the lock file beside it.
+    """Return the environments that a file describes.
 
     Args:
         path: for messages, and for its name, which tells the kind.
@@ -159,11 +152,15 @@ class _Reader:
         return text
 
     def read(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
-        """The environments of the file, and of the lock that lies beside it."""
+        """Return the environments of the file."""
+        if (kind is None and is_not_read(self.path)) or (kind in (None, "requirements") and "@EXPLICIT" in text[:2000]):
+            raise ManifestError(f"{self.path}: {INSTEAD}")
         kind = kind or kind_of(self.path)
+        if kind in (None, "kubernetes") and _OF_HELM.search(text):
+            raise ManifestError(f"{self.path}: a template of Helm, {INSTEAD}, or what `helm template` prints")
         template = templates.is_template(text)
         if template:
-            original, text = text, templates.hide(self._filled(text, kind))
+            original, text = text, templates.hide(text)
         try:
             found = self._of_kind(text, kind)
         except ManifestError:
@@ -173,27 +170,7 @@ class _Reader:
         if template:
             found = templates.restored(found)
         read = tuple(dict.fromkeys(self._read))
-        return (*(replace(one, read=(*one.read, *read)) for one in found), *self._locks())
-
-    def _filled(self, text: str, kind: Kind | None) -> str:
-        if kind not in (None, "kubernetes") or ".Values" not in text:
-            return text
-        filled, _ = templates.fill_chart(text, self.include)
-        return filled
-
-    def _locks(self) -> tuple[Environment, ...]:
-        folder, _, name = self.path.rpartition("/")
-        found: list[Environment] = []
-        for lock in _LOCKED.get(name, ()):
-            try:
-                text = self.include(lock)
-                found += read_lock_file(posixpath.join(folder, lock), text)
-            except IncludeError:
-                continue
-            except ManifestError:  # its message may repeat parts of a file that is something else
-                note = f"{self.path}: {lock} beside it is not valid"
-                found.append(Environment("lock", lock, Place(lock, 1), not_understood=(note,)))
-        return tuple(found)
+        return tuple(replace(one, read=(*one.read, *read)) for one in found)
 
     def _of_kind(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
         path, include, quote = self.path, self.include, self.quote
@@ -209,29 +186,14 @@ class _Reader:
             from tfgpu_doctor.manifests.dockerfile import read_dockerfile
 
             return read_dockerfile(path, text, include, stage=self.stage, contexts=self.contexts)
-        if kind == "lock":
-            return read_lock_file(path, text)
         return self._rarer(text, kind)
 
     def _rarer(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
-        path, include, quote = self.path, self.include, self.quote
-        if kind == "pipfile":
-            from tfgpu_doctor.manifests.pipfile import read_pipfile
-
-            return read_pipfile(path, text, include, quote=quote)
-        if kind == "setup":
-            from tfgpu_doctor.manifests import setup_files
-
-            read_setup = setup_files.read_setup_py if path.lower().endswith(".py") else setup_files.read_setup_cfg
-            return read_setup(path, text, include, quote=quote)
+        path, include = self.path, self.include
         if kind == "python":
             from tfgpu_doctor.manifests.python_files import read_python_file
 
             return read_python_file(path, text)
-        if kind == "devcontainer":
-            from tfgpu_doctor.manifests.devcontainer import read_devcontainer
-
-            return read_devcontainer(path, text, include)
         if kind == "singularity":
             from tfgpu_doctor.manifests.singularity import read_definition
 
@@ -240,13 +202,18 @@ class _Reader:
             from tfgpu_doctor.manifests.notebook import read_notebook
 
             return read_notebook(path, text, include)
-        return _yaml(path, text, kind, include, quote)
+        return _yaml(path, text, kind, include, self.quote)
 
 
 def kind_of(path: str) -> Kind | None:
     """What a file is by its name; None for YAML, whose keys tell, and for a name that does not tell."""
     name = _FILLED_IN.sub("", path.replace("\\", "/").lower())
     return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, name)), None)
+
+
+def is_not_read(path: str) -> bool:
+    """True for lock files and other files that name packages, and that are not read."""
+    return _NOT_READ.fullmatch(path.replace("\\", "/").lower()) is not None
 
 
 def is_yaml(path: str) -> bool:
@@ -262,10 +229,8 @@ def is_list_of_packages(path: str, text: str) -> bool:
     for number, line in enumerate(text.splitlines()):
         bare = line.partition("#")[0].strip().removesuffix("\\").strip()
         found = _REQUIREMENT.fullmatch(bare[:1000])
-        if number > MOST_REQUIREMENTS or (
-            bare and found is None and not _OPTION.fullmatch(bare) and bare != "@EXPLICIT"
-        ):
-            return "@EXPLICIT" in text[:2000]
+        if number > MOST_REQUIREMENTS or (bare and found is None and not _OPTION.fullmatch(bare)):
+            return False
         versions += found is not None and (found["version"] is not None or bool(_ABOUT_PACKAGES.search(path)))
     return versions > 0
 

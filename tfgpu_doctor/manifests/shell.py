@@ -16,7 +16,7 @@ from tfgpu_doctor.manifests.versions import poetry_specifier
 from tfgpu_doctor.manifests.words import Word, commands
 
 Installer: TypeAlias = Literal["pip", "conda", "apt", "poetry"]
-FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project", "lock"]
+FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project"]
 
 _VERBS = ("install", "wheel", "download")  # wheels are for a later stage, which installs them
 _PIP = re.compile(r"(?:\S*/)?pip[\d.]*")
@@ -107,7 +107,11 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     found.folders = [*found.folders, *folders(texts)][:MOST]
     for installer, arguments in _installations(texts, words):
         if installer == "poetry" and not _names(arguments):
-            found.files.append(File("lock", ".", Place(path, words[0].line), _parts(words)))
+            place = Place(path, words[0].line)
+            if "pipenv" in texts:
+                found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
+            else:  # the lock beside it is not read: it holds versions that the project allows
+                found.files.append(File("project", ".", place, _parts(words)))
             continue
         _read(installer, arguments, path, found)
 

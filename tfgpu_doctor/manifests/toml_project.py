@@ -1,4 +1,4 @@
-"""What the readers of pyproject.toml's and pixi.toml's tables share."""
+"""What the readers of pyproject.toml's tables share."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.resolution import Answer
 
-# a requirement with an address or a path, in the syntax of pip, of TOML, or of a lock file
+# a requirement with an address or a path, in the syntax of pip or of TOML
 _FROM_ELSEWHERE = re.compile(r"@|://|\b(?:path|url|file|git|hg|svn|workspace|directory|editable)[\"']?\s*[=:]")
 NOT_RESOLVED = "not resolved"  # of the reason why there is no answer
 

@@ -17,12 +17,11 @@ from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 
 MOST_COMPARED = 60  # environments, each with each
 # a folder that holds a file about the one above it
-_BELOW = re.compile(r"(?:^|/)[^/]*(?:docker|conda|env|devcontainer|requirements|reqs|build)[^/]*$")
+_BELOW = re.compile(r"(?:^|/)[^/]*(?:docker|conda|env|requirements|reqs|build)[^/]*$")
 _VARIANT = re.compile(
     r"(?<![a-z])(gpu|cpu|rocm|tpu|mac(?:os)?|win(?:dows)?|arm|jetson|dev|test|ci|docs?|old|legacy)(?![a-z])"
 )
-_FAMILIES = {"pyproject": "project", "setup": "project", "lock": "lock", "pipfile": "project"}
-_CONTAINERS = ("dockerfile", "compose", "kubernetes", "devcontainer")
+_CONTAINERS = ("dockerfile", "compose", "kubernetes")
 
 
 def compared(views: list[PlannedEnvironment]) -> list[PlannedEnvironment]:
@@ -45,8 +44,7 @@ def _between(view: PlannedEnvironment, other: PlannedEnvironment) -> Iterator[Di
 
 def _of_one_project(view: PlannedEnvironment, other: PlannedEnvironment) -> bool:
     one, another = view.environment, other.environment
-    kinds = [_FAMILIES.get(each.kind, each.kind) for each in (one, another)]
-    kinds = ["container" if each in _CONTAINERS else each for each in kinds]
+    kinds = ["container" if each.kind in _CONTAINERS else each.kind for each in (one, another)]
     if kinds[0] == kinds[1] or one.place.path == another.place.path:
         return False
     variants = [set(_VARIANT.findall(each.label.lower())) for each in (one, another)]
@@ -77,9 +75,7 @@ def _disjoint(one: str, another: str) -> bool:
 
 
 def _inside(view: PlannedEnvironment) -> Iterator[Difference]:
-    """A lock behind its manifest; a Python that another file of the project rules out; packages of another Python."""
-    for asked, has in view.environment.outdated:
-        yield Difference("lock", asked.text, asked.place, has.text, has.place)
+    """A Python that another file of the project rules out; packages of another Python."""
     yield from _pythons(view.environment.python)
     maker, base = read_base(view.environment.packages_of, view.matrix), view.base
     if maker is None or base is None or view.environment.python or view.environment.copies_python:

@@ -10,7 +10,6 @@ from functools import lru_cache
 from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.manifests import Image, Requirement, Setting
-from tfgpu_doctor.manifests.reading import kind_of
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
@@ -67,8 +66,6 @@ def write(one: Requirement, better: str, note: str = "") -> Fix:
     """Replace a requirement by another one, given as pip has it."""
     if one.brought_by:
         return write_beside(replace(one, text=one.brought_by), better)
-    if kind_of(one.place.path) == "lock":
-        return Fix(f"Ask for {better!r} in the manifest, and lock again: {one.place} has {one.text!r}")
     new = _as_written(one, better)
     text = f"In {one.place}, write {new!r} instead of {one.text!r}{note}"
     return Fix(text, edits=(Edit(one.place.path, one.place.line, one.text, new),))

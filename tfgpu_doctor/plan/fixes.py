@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
-from tfgpu_doctor.plan.windows_shell import for_both_shells, translated
+from tfgpu_doctor.plan.windows_shell import for_both_shells, quoted, translated
 from tfgpu_doctor.plan.without_cuda import on_cpu
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.fact import ONE_OF
@@ -31,8 +30,8 @@ SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\
 CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _WITH_DOCKER_DESKTOP = ("windows", "macos")
+_OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
-_SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
 def _as_compared(folder: str) -> str:
@@ -65,9 +64,7 @@ class Fixes:
 
     def quote(self, word: str) -> str:
         """Quote one word for the user's shell."""
-        if self.os == "windows":
-            return word if _SAFE.fullmatch(word) else '"' + word.replace('"', "") + '"'
-        return shlex.quote(word)
+        return quoted(word, self.os)
 
     @property
     def python(self) -> str:
@@ -77,9 +74,17 @@ class Fixes:
 
     def that_work_here(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
         """The fixes with commands for this shell; one whose commands mean nothing here is left out beside others."""
+        if self._computes_elsewhere:
+            fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
         return admitted(useful or tuple(here for _, here in found), self.facts, self.matrix)
+
+    @property
+    def _computes_elsewhere(self) -> bool:
+        """True if the text shows that PyTorch or JAX computes: settings of TensorFlow change nothing there."""
+        messages = value_or(self.facts.messages, ())
+        return any(one.kind == "another-program" and one.values.get("program") for one in messages)
 
     def where_it_belongs(self, fix: Fix) -> Fix:
         """The fix for this shell, with variables that last; it says so when it is for the host and this a container."""

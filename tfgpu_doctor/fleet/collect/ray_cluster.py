@@ -75,5 +75,6 @@ def _why(ended: Completed) -> str:
 
 
 def _read(file: str) -> list[NodeResult]:
-    lines = reading.read_whole(file, ENOUGH).splitlines()
+    """Read the answers; a last line that was cut off with its writer is none."""
+    *lines, _ = reading.read_whole(file, ENOUGH).split(b"\n")
     return [msgspec.json.decode(one, type=NodeResult) for one in lines]

@@ -267,7 +267,7 @@ TOOLS = (
     Tool(
         "check",
         "Check files before they are built",
-        "Check requirements, pyproject.toml, conda environments, lock files, Dockerfiles, compose files, "
+        "Check requirements, pyproject.toml, conda environments, Dockerfiles, compose files, "
         "Kubernetes manifests, workflows and notebooks against the compatibility matrix: will TensorFlow "
         "install and use the GPU? Call it before such a file is written, changed or built. Returns findings "
         "and a patch.",

@@ -1,4 +1,4 @@
-"""The tables of Poetry and of pixi."""
+"""The tables of Poetry in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.manifests import Place, Requirement
-from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.manifests.toml_project import Project, Reader, table, texts
 from tfgpu_doctor.manifests.versions import poetry_specifier
 
@@ -35,46 +34,6 @@ def read_poetry(reader: Reader, data: dict[str, Any]) -> Project:
     if old := table(poetry, "dev-dependencies"):
         found.parts["group dev"] = list(_entries(reader, "tool.poetry.dev-dependencies", old))
     return found
-
-
-def read_pixi(reader: Reader, data: dict[str, Any]) -> Project:
-    """[tool.pixi], or a pixi.toml: its own dependencies, those for a platform, and those of each feature."""
-    found = Project()
-    inside = table(data, "tool", "pixi")
-    root, key = (inside, "tool.pixi.") if inside else (data, "")
-    found.python, found.base = _pixi(reader, root, key)
-    for name, feature in table(root, "feature").items():
-        python, own = _pixi(reader, table(feature), f"{key}feature.{name}.")
-        found.parts[f"feature {name}"] = [*python, *own]
-    return found
-
-
-def _pixi(reader: Reader, root: dict[str, Any], key: str) -> tuple[list[Requirement], list[Requirement]]:
-    requirements: list[Requirement] = []
-    below = [(key, root)]
-    below += [(f"{key}target.{name}.", table(one)) for name, one in table(root, "target").items()]
-    for prefix, tables in below:
-        for name, value in table(tables, "dependencies").items():
-            place = reader.place(f"{prefix}dependencies.{name}")
-            requirements += reader.attempt(place, name, lambda: _conda(name, value, place))  # noqa: B023 - called at once
-        entries = table(tables, "pypi-dependencies")
-        requirements += _entries(reader, f"{prefix}pypi-dependencies", entries)
-    pythons = [one for one in requirements if one.name == "python"]
-    return pythons, [one for one in requirements if one.name != "python"]
-
-
-def _conda(name: str, value: Any, place: Place) -> Requirement | None:
-    details = value if isinstance(value, dict) else {"version": value}
-    version, build = details.get("version", "*"), details.get("build")
-    if not isinstance(version, str):
-        return None
-    operator = "" if version[:1] in "=<>!~*" else "=="
-    spec = "" if version.strip() == "*" else f"{operator}{version}"
-    one = conda_requirement(f"{name}{spec}", place)
-    return Requirement(
-        one.name, one.specifier, place, f'{name} = "{version}"', installer="conda",
-        build=build if isinstance(build, str) else one.build,
-    )  # fmt: skip
 
 
 def _entries(reader: Reader, key: str, entries: dict[str, Any]) -> Iterator[Requirement]:
