@@ -37,7 +37,7 @@ pre { margin: .25rem 0; }
 def fragment(shown: Page) -> str:
     """What a page shows, as one element with its style."""
     style = f"<style>{_style()}</style>"
-    return element("div", style, paragraph(shown.about, "muted"), body(shown), class_=CLASS)
+    return element("div", style, paragraph(shown.origin, "muted"), body(shown), class_=CLASS)
 
 
 def note(sentences: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from tfgpu_doctor.render.shapes import Code, Items, Page, Part, Table, has_conte
 def render(shown: Page) -> str:
     """A whole page; what is folded at its end stands below the section of what was found."""
     title = shown.word if shown.word.startswith(shown.title) else f"{shown.title}: {shown.word}"
-    head = element("header", paragraph(shown.about, "muted"), element("h1", text(title)))
+    head = element("header", paragraph(shown.origin, "muted"), element("h1", text(title)))
     return page(title, head + element("main", section("What was found", "found", body(shown))))
 
 

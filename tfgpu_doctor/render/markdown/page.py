@@ -22,7 +22,7 @@ def render(page: Page) -> str:
 def _shown(page: Page, room: int) -> Iterator[str]:
     word = f"**{MARKS[page.mark].markdown} {escape(page.word)}**"
     sentence = f": {escape(page.sentence)}" if page.sentence else ""
-    head = f"{word}{sentence}\n\n<sub>{escape(page.about)}</sub>"
+    head = f"{word}{sentence}\n\n<sub>{escape(page.origin)}</sub>"
     yield head
     room -= len(head)
     left_out = []

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.records.checked import Checked
-from tfgpu_doctor.records.report import FailOn
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from tfgpu_doctor.records.checked import Change, Checked
+from tfgpu_doctor.records.report import Edit, FailOn, Finding, Fix
 from tfgpu_doctor.render.check_words import meaning
 from tfgpu_doctor.render.ci.plain import place_of
-from tfgpu_doctor.render.outline import block
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import block, least
 from tfgpu_doctor.render.outlines.report import (
     annotated,
     finding_case,
@@ -16,21 +21,63 @@ from tfgpu_doctor.render.outlines.report import (
     verdict_case,
     verdict_line,
 )
-from tfgpu_doctor.render.shapes import Case, Checks, Code, Items, Page, Suite, Table
+from tfgpu_doctor.render.shapes import Case, Checks, Code, Items, Page, Part, Suite, Table
 
 _COMMAND = "tfgpu check"
 
 
-def page(checked: Checked) -> Page:
-    """The files, the findings, what is open, and the changes that --fix makes or made."""
+def page(checked: Checked, detail: Detail = "shared") -> Page:
+    """The files, the findings, what is open, and the changes that --fix makes or made; or the verdict and the first."""
     report, titles = checked.report, titles_of(checked.report.findings)
+    whole = head(report, _COMMAND, meaning(report), ())
+    if detail == "least":
+        return whole._replace(parts=tuple(least(report)), is_brief=True)
     files = Table("Files", ("File", "Contains"), tuple((one.label, one.content) for one in checked.files))
+    once = detail == "normal"
+    found = (block(_said_once(one, checked.changes) if once else one, titles) for one in report.findings)
+    ids = detail == "full"
+    reasons = (f"{item.reason} ({item.id})" if ids else item.reason for item in report.undetermined)
     left = (f"Not changed by --fix: {one}" for one in checked.not_changed)
-    reasons = tuple(dict.fromkeys((*(item.reason for item in report.undetermined), *left)))
+    resolved = (
+        f"{answer.label}, resolved by {answer.program} for Python {answer.python}: "
+        + ", ".join(f"{name} {version}" for name, version in answer.versions.items())
+        for answer in (report.resolved if detail == "full" else ())
+    )
     title = "Changed" if checked.fixed else "tfgpu check --fix would change"
-    found = (block(finding, titles) for finding in report.findings)
-    changes = Code(title, tuple(checked.difference), "diff")
-    return head(report, _COMMAND, meaning(report), (files, *found, Items(reasons), changes))
+    parts: tuple[Part, ...] = (
+        files,
+        *found,
+        Items(tuple(dict.fromkeys((*reasons, *left))), mark="unknown"),
+        Items(tuple(resolved), mark="note"),
+        Code(title, tuple(checked.difference), "diff"),
+    )
+    return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=parts)
+
+
+def _said_once(finding: Finding, changes: Sequence[Change]) -> Finding:
+    """The finding with a reference to the difference below in place of each fix that says nothing else."""
+    fixes = (
+        structs.replace(fix, text=f"Change {_places(fix.edits)} as shown below") if _is_below(fix, changes) else fix
+        for fix in finding.fixes
+    )
+    return structs.replace(finding, fixes=tuple(fixes))
+
+
+def _is_below(fix: Fix, changes: Sequence[Change]) -> bool:
+    after = {one.path: one.after for one in changes}
+    alone = "; ".join(f"in {one.path}:{one.line}, write {one.new!r} instead of {one.old!r}" for one in fix.edits)
+    # for another finding, --fix may have written something else there
+    return (
+        bool(fix.edits) and fix.text[1:] == alone[1:] and all(one.new in after.get(one.path, "") for one in fix.edits)
+    )
+
+
+def _places(edits: Sequence[Edit]) -> str:
+    """ "requirements.txt:2, 3"."""
+    lines: dict[str, list[str]] = {}
+    for one in edits:
+        lines.setdefault(one.path, []).append(str(one.line))
+    return " and ".join(f"{path}:{', '.join(numbers)}" for path, numbers in lines.items())
 
 
 def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:

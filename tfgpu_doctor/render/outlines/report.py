@@ -22,14 +22,17 @@ from tfgpu_doctor.records.report import (
     exit_code,
     fails,
 )
+from tfgpu_doctor.records.units import count
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.ci.plain import lines_of
-from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, details, open_checks
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, blocks, brief, details, least, open_checks, skipped
 from tfgpu_doctor.render.outlines.gauges import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     Annotation,
     Case,
     Checks,
+    Items,
     Level,
     Metric,
     Outcome,
@@ -51,33 +54,44 @@ def command_of(report: Report) -> str:
     return "tfgpu explain" if report.source == "text" else "tfgpu doctor"
 
 
-def page(report: Report) -> Page:
-    """The stack, what was found, and what whoever helps asks for next."""
-    brief = found(report)
-    return brief._replace(parts=(*brief.parts, *details(report.facts)))
-
-
-def found(report: Report) -> Page:
-    """The same without what it was made from."""
-    layers = layers_of(report)
+def page(report: Report, detail: Detail = "shared") -> Page:
+    """The stack, what was found, and what whoever helps asks for next; or a screen of it, or the first problem."""
+    whole = head(report, command_of(report), verdict_sentence(report), ())
+    if value_or(report.facts.host.os, "") == "windows":
+        whole = whole._replace(language="bat")
+    if detail == "least":
+        return whole._replace(parts=tuple(least(report)), is_brief=True)
+    layers, found = layers_of(report), tuple(blocks(report))
     stack = Table(
         "The stack",
         ("Layer", "Found"),
         tuple((layer.name, layer.text) for layer in layers),
         tuple(layer.mark for layer in layers),
     )
-    parts: tuple[Part, ...] = (stack, *blocks(report), *open_checks(report))
-    windows = value_or(report.facts.host.os, "") == "windows"
-    return head(report, command_of(report), verdict_sentence(report), parts)._replace(
-        language="bat" if windows else "sh"
+    if detail == "normal":
+        return _first_screen(whole, report, stack, found)
+    facts = details(report.facts) if detail == "shared" else ()
+    return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
+
+
+def _first_screen(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
+    shown = tuple(map(brief, found))
+    reasons = skipped(report) if report.verdict == "unknown" else ()
+    open_ones = Items(
+        tuple(f"skipped, {reason}: {count(number, 'check')}" for reason, number in reasons), "", "unknown"
     )
+    hint = ""
+    if [block.lines for block in shown] != [block.lines for block in found]:
+        about = next((f"; tfgpu explain {block.ids[0]}" for block in shown if len(block.ids) == 1), "")
+        hint = f"All evidence and fixes: {whole.title} -v{about}"
+    return whole._replace(parts=(stack, *shown, open_ones), hint=hint)
 
 
 def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) -> Page:
     """A page with the verdict of a report."""
-    about = f"{command} {report.tool.version}, matrix of {report.matrix.revision}, {report.created}"
-    sentence = meaning + problem_counts(report)
-    return Page(command, about, VERDICT_MARKS[report.verdict], report.verdict, sentence, parts)
+    about = f"{command} {report.tool.version}, matrix of {report.matrix.revision}"
+    sentence, mark = meaning + problem_counts(report), VERDICT_MARKS[report.verdict]
+    return Page(command, (about,), mark, report.verdict, sentence, parts, created=report.created)
 
 
 # ---------------------------------------------------------------------------------------------------------------- CI

@@ -6,36 +6,51 @@ from tfgpu_doctor.compare.comparison import exit_code, is_failing, is_open
 from tfgpu_doctor.compare.records import Comparison, FindingChange
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn
 from tfgpu_doctor.render import compare_words as words
-from tfgpu_doctor.render.outline import Block, Line
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, Line
 from tfgpu_doctor.render.outlines.report import LEVELS
 from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Items, Outcome, Page, Part, Suite, Table
 
 _COMMAND = "tfgpu compare"
 
 
-def page(comparison: Comparison, everything: bool = False) -> Page:
+def page(comparison: Comparison, everything: bool = False, detail: Detail = "shared") -> Page:
     """What changed layer by layer, the findings that are new or gone with their causes, and those in both."""
+    everything = everything or detail == "full"
     shown = words.what_differs(comparison, everything)
     mark, summary = words.summary(comparison, shown)
-    sides = "; ".join(f"{side.name}: {side.created}, {side.verdict}" for side in (comparison.good, comparison.bad))
-    about = f"{_COMMAND} {comparison.tool.version}, matrix of {comparison.matrix.revision}; {sides}"
-    layers = list(words.layers(shown, everything))
-    rows = [(layer.name, change) for layer in layers for change in layer.changes]
-    left_out = sum(layer.left_out for layer in layers)
+    about = f"{_COMMAND} {comparison.tool.version}, matrix of {comparison.matrix.revision}"
+    whole = Page(_COMMAND, (about,), mark, _COMMAND, summary, (), is_brief=detail == "least")
+    if detail == "least":
+        return whole
+    both = (("good", comparison.good), ("bad", comparison.bad))
+    sides = Table(
+        "Reports",
+        ("Side", "Report"),
+        tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both),
+        tuple(VERDICT_MARKS[side.verdict] for _, side in both),
+    )
+    rows: list[tuple[str, str, str]] = []
+    for layer in words.layers(shown, everything):
+        rows += [(words.mark_of(change, comparison), layer.name, change.text) for change in layer.changes]
+        rows += [("", layer.name, f"and {layer.left_out} more, which --all lists")] if layer.left_out else []
+    differ = words.machines(comparison)
     parts: tuple[Part, ...] = (
-        Items(tuple(filter(None, (words.machines(comparison), *comparison.notes)))),
+        sides,
+        Items((differ,) if differ else (), mark="warning"),
+        Items(comparison.notes, mark="note"),
         Table(
             "What changed",
             ("Layer", "Change"),
-            tuple((name, change.text) for name, change in rows),
-            tuple(words.mark_of(change, comparison) or "absent" for _, change in rows),
+            tuple(row[1:] for row in rows),
+            tuple(row[0] for row in rows),
+            is_named=True,
         ),
-        Items((f"{left_out} more changes, which --all lists",) if left_out else ()),
-        Items(tuple(words.not_examined(comparison, shown))),
+        Items(tuple(words.not_examined(comparison, shown)), mark="unknown"),
         *(words.block_of(comparison, one) for one in words.findings_shown(comparison) if one.status != "remains"),
         *map(_remaining, words.still_there(comparison)),
     )
-    return Page(_COMMAND, about, mark, _COMMAND, summary, parts)
+    return whole._replace(parts=parts)
 
 
 def _remaining(finding: FindingChange) -> Block:

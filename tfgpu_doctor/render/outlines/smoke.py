@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
+from tfgpu_doctor.plan.windows_shell import quoted
+from tfgpu_doctor.records.facts import Known, value_or
+from tfgpu_doctor.records.units import count
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.outlines import report as doctor
 from tfgpu_doctor.render.outlines.gauges import created, gauge, info, rate, states
-from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Metric, Page, Sample, Suite, Table
-from tfgpu_doctor.render.smoke_words import MARKS, WORDS, findings_behind, machine, outcome, title, verdict
+from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Metric, Page, Part, Sample, Suite, Table
+from tfgpu_doctor.render.smoke_words import MARKS, WORDS, failing, findings_behind, machine, outcome, title, verdict
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, Status, Verdict
 
 _COMMAND = "tfgpu smoke"
 
 
-def page(smoke: Smoke) -> Page:
-    """A table of the checks, and the doctor's report."""
-    about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}, {smoke.created}"
-    table = Table(
-        "Checks",
-        ("Check", "Found"),
-        tuple((title(check), outcome(check)) for check in smoke.checks),
-        tuple(MARKS[check.status] for check in smoke.checks),
-    )
+def page(smoke: Smoke, detail: Detail = "shared") -> Page:
+    """A table of the checks, and what the doctor found."""
+    shown = [check for check in smoke.checks if detail != "least" or check.status in ("failed", "unknown")]
+    skipped = _skipped(shown) if detail in ("least", "normal") else {}
+    alone = [check for check in shown if check.status != "not run" or check.why not in skipped]
+    rows = [(MARKS[check.status], title(check), outcome(check)) for check in alone]
+    rows += [("absent", count(number, "check"), f"not run: {why}") for why, number in skipped.items()]
+    table = Table("Checks", ("Check", "Found"), tuple(row[1:] for row in rows), tuple(row[0] for row in rows))
     word, _, counts = verdict(smoke).partition(": ")
-    parts = (table, doctor.page(smoke.report))
-    return Page(_COMMAND, about, MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, parts)
+    below: tuple[Part, ...] = ()
+    if detail == "full":
+        below = tuple(block(finding, doctor.titles_of(smoke.report.findings)) for finding in failing(smoke))
+    elif detail == "shared":
+        below = (doctor.page(smoke.report),)
+    about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}"
+    whole = Page(_COMMAND, (about,), MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, (table, *below))
+    return whole._replace(created=smoke.created, hint=_next(smoke))
+
+
+def _skipped(checks: list[SmokeCheck]) -> dict[str, int]:
+    """Why checks were not run, and how many, where it is more than one."""
+    reasons = Counter(check.why for check in checks if check.status == "not run" and check.why)
+    return {why: number for why, number in reasons.items() if number > 1}
+
+
+def _next(smoke: Smoke) -> str:
+    """What to type where the doctor found something."""
+    if not any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
+        return ""
+    python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
+    return "Next: tfgpu doctor" + (f" --python {quoted(python.value, system)}" if isinstance(python, Known) else "")
 
 
 def checks(smoke: Smoke) -> Checks:
