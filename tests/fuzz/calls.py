@@ -59,7 +59,7 @@ from tfgpu_doctor.records.report import Report, exit_code, load_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
 from tfgpu_doctor.render.console import clean, console_for
 from tfgpu_doctor.render.formats import renderer
-from tfgpu_doctor.render.markdown.parts import LONGEST, escape
+from tfgpu_doctor.render.markdown import LONGEST, escape
 
 SCHEMA = Path(tfgpu_doctor.__file__).parent / "records" / "schemas" / "report-1.json"
 SECONDS = 20.0  # of processor time for 30 kB at most; usual is a tenth of one

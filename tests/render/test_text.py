@@ -42,7 +42,7 @@ from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.fleet_words import folded
 from tfgpu_doctor.render.outlines import finding as finding_outline
-from tfgpu_doctor.render.stack import layers_of, stack
+from tfgpu_doctor.render.outlines.report import layers_of, stack
 from tfgpu_doctor.render.text import hanging
 from tfgpu_doctor.render.text import render as as_text
 

@@ -54,7 +54,7 @@ class Format(NamedTuple):
 _ROWS = (
     Format("text", "page", "text", changes=True),
     Format("json", ending=".json"),  # of every result: its own to_json
-    Format("markdown", "page", "markdown.page", shared=True, ending=".md", changes=True),
+    Format("markdown", "page", "markdown", shared=True, ending=".md", changes=True),
     Format("junit", "checks", "ci.junit", shared=True, ending=".xml"),
     Format("github", "checks", "ci.github", shared=True, is_commands=True, summary="markdown"),
     Format("sarif", own={"check": "ci.check_sarif"}, shared=True, ending=".sarif"),

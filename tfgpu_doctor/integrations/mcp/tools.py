@@ -127,7 +127,7 @@ def _explain(one: given.Explain, settings: Settings) -> Shown:
 
 
 def _report(report: Report, settings: Settings, facts: bool) -> Shown:
-    from tfgpu_doctor.render.markdown.page import render
+    from tfgpu_doctor.render.markdown import render
     from tfgpu_doctor.render.outlines.report import page
 
     report = _private(report, settings)

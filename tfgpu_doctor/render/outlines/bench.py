@@ -12,7 +12,7 @@ from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outline import Block, Detail, Line
-from tfgpu_doctor.render.outlines.gauges import created, gauge, info, rate
+from tfgpu_doctor.render.prometheus import created, gauge, info, rate
 from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Items, Metric, Page, Part, Sample, Suite, Table
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone

@@ -12,7 +12,7 @@ from tfgpu_doctor.records.report import EXIT_UNKNOWN
 from tfgpu_doctor.render import bench_compare_words as words
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outline import Block, Detail, Line
-from tfgpu_doctor.render.outlines.gauges import created, gauge, info
+from tfgpu_doctor.render.prometheus import created, gauge, info
 from tfgpu_doctor.render.shapes import (
     Annotation,
     Case,

@@ -13,7 +13,7 @@ from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import fleet_words as words
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outline import Block, Detail
-from tfgpu_doctor.render.outlines.gauges import created, gauge, info, states
+from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     Annotation,
     Case,

@@ -86,7 +86,7 @@ class Answered(NamedTuple):
 
     def _repr_html_(self) -> str:
         """What Jupyter shows."""
-        from tfgpu_doctor.render.html.fragment import fragment
+        from tfgpu_doctor.render.html.page import fragment
 
         return fragment(page(self))
 
