@@ -42,7 +42,6 @@ COMMANDS = {
     "cnn cifar": "cnn --model cifar --deadline 5",
     "gan": "gan",
     "inference": "inference --deadline 30",
-    "memory": "memory --deadline 30",
     "transfer": "transfer --deadline 5",
     "input": "input --deadline 4",
 }

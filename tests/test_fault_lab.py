@@ -285,7 +285,6 @@ def test_packages(name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, call
     assert found[0] in expected, [finding["id"] for finding in report["findings"]]
 
 
-
 @pytest.mark.tensorflow
 def test_a_local_tensorflow_py(tensorflow_python: str, driver_lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "tensorflow.py").write_text("print('not the one')\nraise AttributeError('no such thing')\n")

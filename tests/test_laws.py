@@ -165,7 +165,7 @@ OPENS_FOR_A_REASON = {
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
     "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
-    "bench/workloads/memory.py": "/proc of the worker that runs it",
+    "bench/workloads/replicas.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "inference/resemblance.py": "weights of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",

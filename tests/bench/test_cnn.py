@@ -12,11 +12,12 @@ from tests.bench.samples import run as sample_run
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.bench.cluster.membership import Cluster, parse
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
+from tfgpu_doctor.bench.plans.batch_search import largest_batch
 from tfgpu_doctor.bench.plans.cnn import Cnn, why_poor
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import Session, TooSlowError
+from tfgpu_doctor.bench.session import CannotRunError, Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, training_flop
@@ -294,3 +295,91 @@ def test_all_machines_share_out_the_images() -> None:
     workers = Workers(gpus=2)
     bench(workers, gpus=2, explicit=True, batch=None, global_batch=64, cluster=cluster())
     assert [request["parameters"]["batch"] for request in workers.prepared] == [16, 64, 32]
+
+
+# ------------------------------------------------------------------------------------------------ the largest batch
+
+
+@pytest.mark.parametrize(
+    ("capacity", "start", "most", "found"),
+    [
+        (1000, 32, 2**20, (960, 1024)),
+        (10, 32, 2**20, (10, 11)),
+        (2, 32, 2**20, (2, 3)),
+        (1, 32, 2**20, (None, 2)),
+        (2**30, 32, 1000, (1000, None)),
+        (2**30, 32, 20, (20, None)),
+        (2**30, 32, 1, (None, None)),
+    ],
+)
+def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
+    capacity: int, start: int, most: int, found: tuple[int | None, int | None]
+) -> None:
+    tried: list[int] = []
+
+    def fits(batch: int) -> bool:
+        tried.append(batch)
+        return batch <= capacity
+
+    assert largest_batch(start, 2, most, fits) == found
+    assert len(tried) == len({*tried}) < 20 and all(2 <= batch <= most for batch in tried)
+
+
+class Small(Workers):
+    """Devices that hold so many images; `how` is what is said of more."""
+
+    def __init__(self, capacity: int, how: str, gpus: int = 0) -> None:
+        super().__init__(gpus)
+        self.capacity, self.how = capacity, how
+        self.started: list[FakeWorker] = []
+
+    def __call__(self) -> FakeWorker:
+        worker, outer = super().__call__(), self
+        self.started.append(worker)
+        sample = worker._sample
+
+        def limited(request: dict[str, Any]) -> dict[str, Any]:
+            if outer.prepared[-1]["parameters"]["batch"] > outer.capacity:
+                raise WorkerError(outer.how)
+            return sample(request)
+
+        worker._sample = limited  # type: ignore[method-assign]
+        return worker
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("ResourceExhaustedError: OOM when allocating tensor", "ResourceExhaustedError"),
+        ("InternalError: Failed to allocate 1.2GiB", "InternalError"),
+        ("_ArrayMemoryError: Unable to allocate 12.2 MiB", "_ArrayMemoryError"),
+        ("the worker was killed by SIGKILL", "the worker was killed by SIGKILL"),
+        ("the worker ended with exit code 134: F0000 xla\nmore", "the worker ended with exit code 134"),
+    ],
+)
+def test_the_largest_batch_is_found_and_measured_on_every_device_in_turn(how: str, why: str) -> None:
+    workers = Small(1000, how, gpus=2)
+    found = bench(workers, gpus=2, auto=True, batch=None)
+    assert [run.label for run in found.runs] == ["1 GPU", "2 GPUs, replicas"], "the CPU may hold less"
+    assert found.parameters["batch"] == 960 and all(run.throughput and not run.failure for run in found.runs)
+    assert found.title.endswith("960 per device")
+    assert f"960 images per device fit into memory; 1024 do not ({why})." in found.notes
+    tried = [request for request in workers.prepared if len(request["devices"]) == 2]
+    assert [request["parameters"]["batch"] for request in tried] == [256, 512, 1024, 768, 896, 960, 960]
+    assert all(worker.closed for worker in workers.started)
+
+
+def test_on_the_cpu_a_limit_is_set_and_the_deadline_ends_the_search() -> None:
+    workers = Small(2**30, "")
+    small = spoil(healthy(), {"host.memory_limit": known(4 * 2**30)})
+    found = bench(workers, auto=True, batch=None, environment=small)
+    limits = [request["parameters"].get("memory_limit") for request in workers.prepared]
+    assert set(limits[:-1]) == {2 * 2**30} and limits[-1] is None
+    assert any(note.endswith("fit into memory; more take too long for --deadline 0.2.") for note in found.notes)
+
+
+def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
+    with pytest.raises(TooLargeError, match=r"not even 2 images per device fit .*\(ResourceExhaustedError\)"):
+        bench(Small(1, "ResourceExhaustedError: OOM", gpus=1), auto=True, batch=None)
+    with pytest.raises(CannotRunError, match="failed: InvalidArgumentError: no such kernel"):
+        bench(Small(1, "InvalidArgumentError: no such kernel", gpus=1), auto=True, batch=None)

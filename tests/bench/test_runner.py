@@ -21,7 +21,7 @@ from tfgpu_doctor.bench.runner.runner import measure
 from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.speeds import with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, memory, transfer
+from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, transfer
 from tfgpu_doctor.render.bench_words import taken as taken_of
 
 CPU = Case("CPU", ("/CPU:0",), ())
@@ -344,7 +344,7 @@ def test_what_is_wrong_is_named(found: dict[str, Any], message: str) -> None:
     assert one.failure is not None and one.failure.startswith(message)
 
 
-JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, memory.judge, transfer.judge)
+JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge)
 VERIFIED: dict[str, Any] = {
     "losses": [2.0, 1.0],
     "replicas": 1,

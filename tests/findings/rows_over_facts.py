@@ -38,7 +38,7 @@ from tfgpu_doctor.records.facts import (
 NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
 # where nothing was verified on a GPU, an error stays one
-NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": WHY}
+NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
 R535 = {"driver.version": known("535.183.06"), "driver.cuda_supported": known("12.2")}  # of most H100 and H200
 L4 = known((gpu(name="NVIDIA L4", compute_capability="8.9"),))
 PCI = (PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
@@ -505,7 +505,14 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "1.15.5, whose GPU build is tensorflow-gpu",
             {"tensorflow.version": known("1.15.5"), "tensorflow.build": known(Build(is_cuda_build=False))},
         ),
-        ("tensorflow-cpu", {"tensorflow.distribution": known("tensorflow-cpu"), "tensorflow.build": WHY}),
+        (
+            "tensorflow-cpu",
+            {
+                "tensorflow.distribution": known("tensorflow-cpu"),
+                "tensorflow.build": WHY,
+                "python.packages": packages(tensorflow_cpu="2.21.0"),
+            },
+        ),
         ("macOS", {**release("2.16.2", "macos_arm64"), "tensorflow.build": WHY}),
         ("aarch64", {**release("2.18.0", "linux_aarch64"), "tensorflow.build": WHY}),
     ],

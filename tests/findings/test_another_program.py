@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.findings.test_signs_over_messages import findings
@@ -39,3 +41,29 @@ def test_a_failure_of_pytorch_is_told_to_be_its_own(gpu: str, finding: str) -> N
     (found,) = findings(f"{gpu}, Pytorch 1.7 {NO_KERNEL}")
     assert (found.id, found.possible) == (finding, False)
     assert "PyTorch" in found.title and "tensorflow" not in repr(found.fixes).lower()
+
+
+JAX = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 GiB."
+TORCH = "RuntimeError: CUDA error: out of memory"
+BUSY = "The other notebook is still running and uses the GPU memory"
+
+
+@pytest.mark.parametrize(
+    ("pasted", "setting"),
+    [
+        (JAX, "export XLA_PYTHON_CLIENT_PREALLOCATE=false"),
+        (f"KERAS_BACKEND=jax python train.py\n{JAX}", "export XLA_PYTHON_CLIENT_PREALLOCATE=false"),
+        (f"{BUSY}\n{JAX}", "export XLA_PYTHON_CLIENT_PREALLOCATE=false"),
+        (f"PyTorch 2.3\n{TORCH}", "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+        (f"PyTorch 2.3\n{BUSY}\n{TORCH}", "nvidia-smi --query"),
+        (f"tensorflow 2.15\n{TORCH}", "export TF_GPU_ALLOCATOR=cuda_malloc_async"),
+    ],
+)
+def test_memory_is_set_in_the_words_of_the_program_that_computes(pasted: str, setting: str) -> None:
+    first = findings(pasted)[0]
+    commands = [command for fix in first.fixes for command in fix.commands]
+    assert first.id.startswith("memory.") and any(command.startswith(setting) for command in commands)
+    of_tensorflow = [
+        words for fix in first.fixes for words in (fix.text, *fix.commands) if re.search(r"TF_|tf\.", words)
+    ]
+    assert bool(of_tensorflow) is ("tensorflow" in pasted)

@@ -34,14 +34,11 @@ def kept(findings: tuple[Finding, ...]) -> dict[str, str]:
     return {one.id: one.severity.value for one in findings if one.root_cause and not one.possible}
 
 
-@pytest.mark.parametrize("form", ["60", "100", "markdown"])
-def test_findings_survive_the_paste(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for finding, rows in FIRES.items():
+def test_findings_survive_the_paste_of_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for rows in FIRES.values():
         report = make_report(spoil(healthy(), rows[0][1]), MATRIX, source="live", timings={})
-        found = kept(report.findings)
-        assert found, finding
-        pasted = in_form(form, report, monkeypatch)
-        assert kept(diagnose(facts_of(f"$ tfgpu doctor\n{pasted}\n$ exit"), MATRIX).findings) == found, pasted
+        pasted = in_form("60", report, monkeypatch)
+        assert kept(diagnose(facts_of(f"$ tfgpu doctor\n{pasted}\n$ exit"), MATRIX).findings) == kept(report.findings)
 
 
 def in_form(form: str, report: Report, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -82,7 +79,9 @@ def test_a_pasted_report_gives_the_fixes_of_the_doctor(form: str, monkeypatch: p
     for finding, name, changes in ((finding, *row) for finding, rows in FIRES.items() for row in rows):
         report = make_report(spoil(healthy(), changes), MATRIX, source="live", timings={})
         pasted = f"$ tfgpu doctor\n{in_form(form, report, monkeypatch)}\n$ exit"
-        explained = {one.id: one for one in diagnose(facts_of(pasted), MATRIX).findings}
+        found = diagnose(facts_of(pasted), MATRIX).findings
+        assert kept(found) == kept(report.findings) != {}, pasted
+        explained = {one.id: one for one in found}
         for one in report.findings:
             if one.root_cause and one.fixes:
                 fixes = explained[one.id].fixes

@@ -23,7 +23,7 @@ from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.collect import slurm
 from tfgpu_doctor.fleet.collect.node import _bounded, answer
 from tfgpu_doctor.fleet.collect.ray_child import _counts, _explained, _names
-from tfgpu_doctor.fleet.collect.ray_cluster import _LOG
+from tfgpu_doctor.fleet.collect.ray_cluster import _LOG, _read
 from tfgpu_doctor.fleet.collect.task import LARGEST, last_error, line, node_result, task, why_it_failed
 from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.records import NodeResult
@@ -191,6 +191,12 @@ def test_what_ray_runs_on_a_node(
 def test_what_ray_runs_has_an_end_without_ray() -> None:
     assert _bounded(119.5, {"PATH": "/usr/bin:/bin"})[1:] == ["-k", "10", "130"]
     assert _bounded(120, {"PATH": "/nowhere"}) == []
+
+
+def test_an_answer_of_ray_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    whole = line(node_result("a", LINES, None))
+    (tmp_path / "nodes.jsonl").write_text(f"{whole}{whole[:-20]}")
+    assert [one.node for one in _read(str(tmp_path / "nodes.jsonl"))] == ["a"]
 
 
 def test_a_line_of_rays_log() -> None:
@@ -410,14 +416,6 @@ def test_every_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) ->
     assert running.returncode == 128 + number, errors
     assert calls(tmp_path) == ["scancel 42"]
     assert not list(tmp_path.glob("tfgpu-*"))
-
-
-def test_nodes_that_did_not_start_have_names() -> None:
-    assert slurm._hosts("gpu-[08-09,11],r[1-2]n[0-1],login", 99) == [
-        *("gpu-08", "gpu-09", "gpu-11", "r1n0", "r1n1", "r2n0", "r2n1", "login")
-    ]
-    assert slurm._hosts("a[0-9999999][0-9999999],b[1-9]", 3) == ["a00", "a01", "a02"]
-    assert slurm._hosts("--me $(id) a[", 3) == ["--me", "id", "a"]
 
 
 def test_the_line_for_slurm() -> None:

@@ -256,6 +256,8 @@ def test_a_node_that_gave_no_answer_is_told(line: str, nodes: list[str], reason:
 
 
 def test_sets_of_nodes_are_unfolded() -> None:
+    assert unfolded("a[0-9999999][0-9999999],b[1-9]", 3) == ["a00", "a01", "a02"]
+    assert unfolded("--me $(id) a[", 3) == ["--me", "id", "a"]
     assert unfolded("gpu-[1-2,4]-ib,login") == ["gpu-1-ib", "gpu-2-ib", "gpu-4-ib", "login"]
     assert len(unfolded("gpu-[1-999999999],gpu-[1-999999999]")) == 20_000
 

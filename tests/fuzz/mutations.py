@@ -6,86 +6,15 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.corpus import LATER, reports
+from tests.fuzz import samples
 
-TESTS = Path(__file__).parents[1]
-HOSTILE = (
-    "[red]",
-    "[/]",
-    "[link=https://example.org]click[/link]",
-    "\x1b[31m",
-    "\x1b]8;;https://example.org\x07",
-    "\x1b]0;title",
-    "\x9b31m",
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<!-- ",
-    "</details>",
-    "@somebody #12 ![x](y) [a](b) | `` ``` ~~~ $x$ :tada:",
-    "\0",
-    "\u202e\u2066\u200f",
-    "\u200b\ufeff\u2060",
-    "\ud7ff\U0010ffff\ufffe",
-    "\u2028\u2029\x0b\x0c\x85",
-    "99999999999999999999999999999999",
-    "-1",
-    "CUDA 99999999999.9",
-    "CUDA Version: 99999999999.9",
-    "TensorFlow 2.99999999999999999999.1",
-    "tensorflow==1!2.0+local.post..rc",
-    "tensorflow 2.x.y.z-foo",
-    "Driver Version: 0.0.0.0.0",
-    "9223372036854775808",
-    "1e999",
-    "NaN",
-    "%s %n {0} {x!r} ${jndi:ldap://x}",
-    "../../../../etc/passwd",
-    "(" * 500,
-    "[" * 500 + "]" * 500,
-    "{" * 500,
-    '{"log":"' + "\\u001b[31m" * 20 + '\\n"}',
-    '{"log":' * 300,
-    "\\ud800",
-    '"\\ud800\\u0000\\n",',
-    "==" * 300,
-    "a." * 800,
-    "/" * 1500,
-    "1." * 800,
-    "٣.١٤ ৩.৫ ²³",  # digits to str.isdigit, or to \d, or to neither int()
-    "²",
-    "①.②",
-    "|" * 400,
-    "\r" * 300,
-    "> " * 300,
-    "\t" * 300,
-)
+HOSTILE: tuple[str, ...] = tuple(samples.of("hostile"))
 ENCODINGS = (
-    "utf-16",
-    "utf-16-le",
-    "utf-16-be",
-    "utf-32",
-    "latin-1",
-    "cp1252",
-    "gbk",
-    "shift_jis",
-    "utf-7",
-    "utf-8-sig",
+    *("utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252", "gbk", "shift_jis", "utf-7", "utf-8-sig"),
 )
-
-
-@cache
-def corpus() -> tuple[bytes, ...]:
-    """All pasted texts of the tests: cases, captures, and our own output."""
-    texts = [case["text"].encode() for case in reports() if case.get("batch") not in LATER]
-    for folder in ("captures", "render/golden"):
-        files = sorted(path for path in (TESTS / folder).rglob("*") if path.suffix in (".txt", ".csv", ".md"))
-        texts += [path.read_bytes() for path in files if path.name != "README.md"]
-    return tuple(texts)
 
 
 def _truncate(data: bytes, chance: Random) -> bytes:
@@ -123,7 +52,7 @@ def _repeat(data: bytes, chance: Random) -> bytes:
 
 
 def _interleave(data: bytes, chance: Random) -> bytes:
-    mine, other = data.split(b"\n"), chance.choice(corpus())[:20_000].split(b"\n")
+    mine, other = data.split(b"\n"), chance.choice(samples.texts())[:20_000].split(b"\n")
     mixed = []
     while mine or other:
         source = mine if mine and (not other or chance.random() < 0.5) else other
@@ -256,22 +185,13 @@ SHORT: tuple[Mutation, ...] = (
 )
 LONG: tuple[Mutation, ...] = (*SHORT, _interleave, _encode, _narrow)
 MANIFEST: tuple[Mutation, ...] = (*SHORT, _narrow)
-BINARY: tuple[Mutation, ...] = (
-    _flip,
-    _flip,
-    _truncate,
-    _noise,
-    _flip_in_the_head,
-    _flip_in_the_head,
-    _flip_in_the_head,
-)
+BINARY: tuple[Mutation, ...] = (_flip, _flip, _truncate, _noise, *(_flip_in_the_head,) * 3)
 TREE: tuple[Mutation, ...] = (_values,) * 12 + (_flip, _truncate, _encode, _json_as_text)
-LARGEST = 30_000  # bytes of a text that is mutated, so that each takes a moment only
 
 
 def mutate(data: bytes, steps: Sequence[tuple[int, int]], mutations: Sequence[Mutation] = LONG) -> bytes:
     """Apply mutations: each step is the number of one, and the seed of its chance."""
-    longest = LARGEST if mutations in (LONG, SHORT, MANIFEST) else 1 << 20
+    longest = samples.LARGEST if mutations in (LONG, SHORT, MANIFEST) else 1 << 20
     for number, seed in steps:
         data = mutations[number % len(mutations)](data, Random(seed))[:longest]
     return data

@@ -122,7 +122,6 @@ class Lab:
             folders.insert(0, str(here))
         return os.pathsep.join(folders)
 
-
     def _without_nvidia_smi(self, folder: Path) -> str:
         """The folder; where a real driver has put nvidia-smi into it, one of links to all else that is in it."""
         if not (folder / "nvidia-smi").exists():

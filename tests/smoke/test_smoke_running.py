@@ -8,6 +8,7 @@ import pytest
 
 from tests.bench.fake_worker import WRONG
 from tests.healthy import gpu, known, spoil
+from tests.render.showing import printed
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.smoke.plan import FIRST
@@ -291,3 +292,15 @@ def test_the_slowest_of_the_rounds_is_shown() -> None:
     smoke = here.smoke(rounds=3)
     shown = check(smoke, "matpow", "GPU 0").throughput
     assert shown is not None and shown.value == pytest.approx(2 * 9 * 2 * 4096**3 / 0.1)
+
+
+@pytest.mark.parametrize(
+    ("system", "python", "shown"),
+    [
+        ("linux", "/my env/it's", """'/my env/it'"'"'s'"""),
+        ("windows", r"C:\my env\python.exe", r'"C:\my env\python.exe"'),
+    ],
+)
+def test_what_to_type_next_is_quoted(system: str, python: str, shown: str) -> None:
+    facts = machine(0, **{"python.executable": known(python), "host.os": known(system)})
+    assert f"Next: tfgpu doctor --python {shown}\n" in printed("smoke", Machine(0, facts=facts).smoke(), 200)

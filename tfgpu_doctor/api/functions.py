@@ -197,7 +197,7 @@ def bench(
     reason in `failure`, and has no speed.
 
     Args:
-        workload: "matpow", "cnn", "gan", "inference", "input", "transfer", "memory".
+        workload: "matpow", "cnn", "gan", "inference", "input", "transfer".
         gpus: number of GPUs to use together, or "all".
         devices: use exactly these devices, such as ["cpu", "gpu:0"].
         virtual_gpus: split the first GPU (or the CPU) into so many logical devices; tests function, not speed.

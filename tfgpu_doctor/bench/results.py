@@ -71,7 +71,7 @@ class Verified(Record, frozen=True):
 
 
 class Figure(Record, frozen=True):
-    """A figure beside the samples: what `fit` needs, a latency's 99th percentile, the largest batch that fits."""
+    """A figure beside the samples: what `fit` needs, a latency's 99th percentile."""
 
     name: str
     value: Number

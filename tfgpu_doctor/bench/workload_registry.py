@@ -30,6 +30,5 @@ WORKLOADS = {
         "Calls of a SavedModel: latency percentiles and throughput.", larger="a larger batch (--batch-size)"
     ),
     "input": Workload("Input pipeline (tf.data) throughput compared with what training consumes."),
-    "memory": Workload("Largest training batch that fits, and throughput up to it."),
     "gan": Workload("Training steps of a small GAN: generator and discriminator.", larger="a larger --batch-size"),
 }

@@ -160,10 +160,12 @@ def check_executable(executable: str | None) -> None:
 
 def check_python(executable: str, version: Fact[str]) -> None:
     """Refuse a program that did not run as an interpreter does. Raises click.UsageError: it is no Python."""
+    from tfgpu_doctor.plan.windows_shell import quoted
     from tfgpu_doctor.records.facts import Unknown
 
     if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
-        own = f"; the environment in this folder: --python {os.path.join('.', executable)}"
+        beside = quoted(os.path.join(".", executable), "windows" if sys.platform == "win32" else None)
+        own = f"; the environment in this folder: --python {beside}"
         hint = own if interpreter_of(os.path.join(".", executable)) else ""
         raise click.UsageError(f"--python: {executable} is no Python interpreter{hint}")
 

@@ -57,6 +57,10 @@ class Listed(_Type):
             self.fail(f"{value!r} has an empty part; values are separated by commas", param, ctx)
         return tuple(self.item.convert(part, param, ctx) for part in parts)
 
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Take the whole of a variable, which has the form of one option."""
+        return [rv]
+
     def flat(self, values: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
         """The values of all repetitions."""
         every = [one for several in values for one in several]
@@ -80,15 +84,18 @@ class Size(_Type):
 
     name = "size"
 
-    def __init__(self, least: int, most: int, *, multiple: int = 1) -> None:
-        """Take the smallest and the largest, and what it must be a multiple of."""
-        self.least, self.most, self.multiple = least, most, multiple
+    def __init__(self, least: int, most: int, *, multiple: int = 1, auto: bool = False) -> None:
+        """Take the smallest and the largest, what it must be a multiple of, and whether the word auto is one."""
+        self.least, self.most, self.multiple, self.auto = least, most, multiple, auto
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it. Raises click.BadParameter: it is no size, or out of range."""
+        if self.auto and str(value).lower() == "auto":
+            return "auto"
         size = value if isinstance(value, int) else read_size(value)
         if size is None:
-            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB", param, ctx)
+            other = ", and not auto" if self.auto else ""
+            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB{other}", param, ctx)
         if not self.least <= size <= self.most or size % self.multiple:
             also = f" that is a multiple of {self.multiple}" if self.multiple > 1 else ""
             self.fail(f"{value} is not a number from {self.least} to {self.most}{also}", param, ctx)
@@ -124,8 +131,8 @@ class Name(_Type):
         self.name, self.known = name, known
 
     def shell_complete(self, _context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem[str]]:
-        """The known words that begin like this."""
-        found = [one for one in self.known() if one.lower().startswith(incomplete.lower())]
+        """The known words that begin like this; the script for bash cannot complete one with a space."""
+        found = [one for one in self.known() if one.lower().startswith(incomplete.lower()) and " " not in one]
         return [CompletionItem(one) for one in dict.fromkeys(found)]
 
 

@@ -20,7 +20,7 @@ from tfgpu_doctor.plan.base_images import base_named, driver_of
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import CallResult, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, major, minor, numbers
+from tfgpu_doctor.records.versions import at_least, major, minor, numbers, same_minor
 
 TOO_OLD = finding(
     "driver.too-old",
@@ -72,6 +72,14 @@ def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | Non
     return oldest_driver(release, known, windows=_is_of_windows(context))
 
 
+def _by_wheel(
+    context: Context, release: Release | None, cards: tuple[Card, ...] | None, cuda: str | None, alone: object
+) -> str | None:
+    """The driver for a known wheel, where what fails is its CUDA, or its PTX that stands alone; None for an image."""
+    own = release and release.cuda and cuda and same_minor(release.cuda, cuda) and not context.remedies.image
+    return _needed_on(context, release, cards) if release and (own or alone) else None
+
+
 def _is_older(driver: str | None, oldest: str | None) -> bool:
     """Whether a driver is certainly older; a branch stands for its newest, and what cannot be read is not older."""
     if driver is None or oldest is None or at_least(driver, oldest) is not False:
@@ -97,12 +105,12 @@ def _problem(
     )
 
 
-def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], cuda: str | None) -> Problem:
+def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], needed: str | None) -> Problem:
     return Problem(
         cause="CUDA's forward-compatibility libcuda works on data-center GPUs only; this GPU needs a newer driver",
         evidence=evidence,
         fixes=(
-            context.remedies.install_driver(_drivers(context, cuda)[1]),
+            context.remedies.install_driver(needed),
             Alternative(
                 text="Remove the forward-compatibility package (cuda-compat) and its folder from the loader "
                 "path, or use an image with an older CUDA"
@@ -135,7 +143,7 @@ def below_minimum(
         return None
     init = answers.returned("cuInit", cuda_init, "driver.cuda_init", context)
     found = line(f"driver {driver_version}", context.source("driver.version"))
-    return _compatibility_refused(context, (init, found), cuda)
+    return _compatibility_refused(context, (init, found), _needed_on(context, gpu_release, cards))
 
 
 @TOO_OLD.sign
@@ -208,28 +216,27 @@ def insufficient_driver_message(
 ) -> Problem | None:
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""
     by_ptx = messages.has("ptx-too-new-for-driver")
-    cuda_in_use, oldest, needed, why = _requirement(context, cuda_in_use, compiles=by_ptx)
+    refused = answers.has_code(cuda_init, answers.COMPATIBILITY_REFUSED)
+    cuda_in_use, oldest, needed, why = _requirement(context, cuda_in_use, compiles=by_ptx or refused)
     certain = [
         *messages.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility"),
         *answers.hook_failures(messages, "unsatisfied"),
     ]
-    refused = answers.has_code(cuda_init, answers.COMPATIBILITY_REFUSED)
     failed = messages.all("cuinit-failed", "no-cuda-device")
-    if failed and not refused and _is_older(driver_version, oldest):
+    if refused or (failed and _is_older(driver_version, oldest)):
         certain += [*failed, *messages.all("kernel-version")]
-    if not certain and not refused:
+    elif not certain:
         return None
     alone = _alone(gpu_release, cards) if by_ptx else None
-    if gpu_release and alone:
-        needed, why = _needed_on(context, gpu_release, cards), f"PTX {alone[1].isa}"
+    why = f"PTX {alone[1].isa}" if alone else why
+    needed = _by_wheel(context, gpu_release, cards, None if by_ptx else cuda_in_use, alone) or needed
     evidence = message_evidence(
         *certain,
         *messages.all("possibly-old-driver"),  # not conclusive on its own
-        *(failed if refused else ()),
         need=f"{needed} or newer for {why}" if needed else None,
     )
     if refused:
-        return _compatibility_refused(context, evidence, cuda_in_use)
+        return _compatibility_refused(context, evidence, needed)
     if gpu_release and alone:
         fixes = _instead_of_ptx(context, needed, driver_version)
         return Problem(cause=_only_ptx(gpu_release, alone, needed), evidence=evidence, fixes=fixes)

@@ -23,7 +23,7 @@ from tfgpu_doctor.findings.environment_values import (
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Phase, Setting, XlaFile
+from tfgpu_doctor.records.facts import Phase, Setting, XlaFile, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least
 
@@ -311,7 +311,8 @@ def flag_refused(context: Context, messages: MessageLog) -> Problem | None:
     if not lines:
         return None
     fatal = any("Unknown flag" in line.text for line in lines)
-    names = ("XLA_FLAGS", "TF_XLA_FLAGS")
+    both = ("XLA_FLAGS", "TF_XLA_FLAGS")
+    names = [name for name in both if name in value_or(context.facts.variables, {})] or both
     return Problem(
         title="XLA does not know a flag in XLA_FLAGS or TF_XLA_FLAGS" if fatal else None,
         severity=Severity.ERROR if fatal else Severity.WARNING,

@@ -11,7 +11,7 @@ from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named, was_cut_short
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import LibraryFile, Phase
+from tfgpu_doctor.records.facts import LibraryFile, Phase, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
@@ -31,9 +31,10 @@ def _without_avx(flags: tuple[str, ...] | None, model: str | None) -> bool:
 
 
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
+    text = "Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5"
     return (
         _HOST_CPU,
-        Fix(text="Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", commands=CONDA_TENSORFLOW),
+        *(() if context.remedies.image else (Fix(text=text, commands=CONDA_TENSORFLOW),)),
         Fix(
             text="See which instructions the CPU has, and where the process ends",
             commands=(
@@ -106,7 +107,8 @@ def illegal_instruction_message(
     missing = next(iter(messages.values("cpu-instructions-missing", "instructions")), "AVX")
     cause = _cause(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
     fixes = _avoid_instruction(context)
-    if arm64 or any("hardware instruction" in message.text for message in seen):
+    may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
+    if arm64 or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
         newest = context.matrix.stable(platform="macos_arm64")[0]
         install = context.remedies.new_environment(newest)
         native = ("python3 -c 'import platform; print(platform.machine())'", *install)
@@ -265,18 +267,11 @@ _CAUSES = (
 
 def _clean_environment(context: Context) -> tuple[Fix, ...]:
     python = "~/tf-clean/bin/python"
-    if not context.remedies.tensorflow:
+    install = context.remedies.pip_install(*context.remedies.tensorflow, python=python)
+    if not install:
         return context.remedies.reinstall_best("it has wheels for that Python")
-    return (
-        Fix(
-            text="Install it in a new environment, and diagnose that one",
-            commands=(
-                f"{context.remedies.python} -m venv ~/tf-clean",
-                *context.remedies.pip_install(*context.remedies.tensorflow, python=python),
-                f"tfgpu doctor --python {python}",
-            ),
-        ),
-    )
+    commands = (f"{context.remedies.python} -m venv ~/tf-clean", *install, f"tfgpu doctor --python {python}")
+    return (Fix(text="Install it in a new environment, and diagnose that one", commands=commands),)
 
 
 IMPORT_FAILED = finding(

@@ -13,7 +13,8 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.installed_requirements import SELDOM_USED, from_wheel, requirements
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import CudnnFile, DamagedPackage, Package, Phase, XlaFile
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import CudnnFile, DamagedPackage, Package, Phase, XlaFile, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import major
 
@@ -61,7 +62,7 @@ def files_differ_from_record(
         title=f"{_what(wanted)} of {_named(wanted)}",
         cause=_cause(sorted(intruders), [line.saw for line in instead]),
         evidence=(*(_evidence_of(one) for one in wanted), *instead),
-        fixes=(Fix(text="Install the same releases again", commands=tuple(_repair(context, wanted, intruders))),),
+        fixes=_repair(context, wanted, intruders),
         severity=None if fails else Severity.WARNING,
     )
 
@@ -149,11 +150,11 @@ def _evidence_of(one: DamagedPackage) -> Evidence:
     return evidence(text, one.record, f"the files of {one.name} {one.version}", "RECORD")
 
 
-def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> Iterator[str]:
-    if intruders:
-        yield context.remedies.pip_uninstall(*sorted(intruders))
+def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> tuple[Fix, ...]:
+    remedies = context.remedies
     names = (f"{one.name}=={one.version}" for one in damaged)
-    yield from context.remedies.pip_install("--force-reinstall", "--no-deps", *names)
+    first = (remedies.pip_uninstall(*sorted(intruders)),) if intruders else ()
+    return remedies.installing("Install the same releases again", "--force-reinstall", "--no-deps", *names, first=first)
 
 
 @DAMAGED.sign(conclusive=False)
@@ -170,11 +171,20 @@ def requirement_not_installed(
     return _absent_problem(context, tensorflow, absent) if absent else None
 
 
+def _install_missing(context: Context, names: list[str]) -> tuple[Fix, ...]:
+    """Install these with the TensorFlow that is there, so that pip keeps its release."""
+    listed = (one for one in value_or(context.facts.python.packages, ()) if one.name in TENSORFLOW)
+    kept = next((f"{one.name}=={one.version}" for one in listed), None)
+    if kept is None and (version := value_or(context.facts.tensorflow.version, None)):
+        kept = f"{value_or(context.facts.tensorflow.distribution, 'tensorflow')}=={version}"
+    wanted, more = ((kept, *names), "; the release of TensorFlow stays the same") if kept else (names, "")
+    return context.remedies.installing(f"Install what is missing{more}", *wanted)
+
+
 def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Package, Requirement]]) -> Problem:
     needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
     named = list(dict.fromkeys(one.name for _, one in needed or absent))
     release = f"{tensorflow.name} {tensorflow.version}"
-    again = context.remedies.pip_install(f"{tensorflow.name}=={tensorflow.version}", *named)
     source = context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
@@ -183,26 +193,22 @@ def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Pa
             evidence(f"no {one.name}", source, str(one), f"metadata of {asking.name} {asking.version}")
             for asking, one in absent
         ),
-        fixes=(Fix(text="Install what is missing; the release stays the same", commands=again),),
+        fixes=_install_missing(context, named),
         severity=None if needed else Severity.WARNING,
     )
 
 
 @DAMAGED.sign(unless=("tf.abi-*", "tf.wrong-env", "tf.shadowed", "tf.python-unsupported", "tf.not-installed"))
-def module_reported_missing(
-    context: Context, messages: MessageLog, tensorflow_version: str | None = None
-) -> Problem | None:
+def module_reported_missing(context: Context, messages: MessageLog) -> Problem | None:
     """An import of TensorFlow ends at one of its own requirements."""
     seen = messages.all("requirement-missing")
     if not seen:
         return None
     module = seen[0].values["module"]
     name = _DISTRIBUTIONS.get(module, module.replace("_", "-"))
-    wanted = (f"tensorflow=={tensorflow_version}", name) if tensorflow_version else (name,)
-    more = "; the release of TensorFlow stays the same" if tensorflow_version else ""
     return Problem(
         title=f"{name}, which TensorFlow requires, is not installed",
         cause=_IMPORTED,
         evidence=message_evidence(*seen),
-        fixes=(Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(*wanted)),),
+        fixes=_install_missing(context, [name]),
     )

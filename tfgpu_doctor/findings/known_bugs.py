@@ -87,11 +87,8 @@ def extra_not_on_index(context: Context, messages: MessageLog, release: Release 
         title=f"The extra and-cuda of TensorFlow {release.version if release else '2.15.0'} cannot be installed",
         cause="it requires versions of TensorRT that the public index does not have; 2.15.1 does not require TensorRT",
         evidence=message_evidence(*seen),
-        fixes=(
-            Fix(
-                text="Install the next release, whose extra does not require TensorRT",
-                commands=context.remedies.pip_install("tensorflow[and-cuda]==2.15.1"),
-            ),
+        fixes=context.remedies.installing(
+            "Install the next release, whose extra does not require TensorRT", "tensorflow[and-cuda]==2.15.1"
         ),
     )
 

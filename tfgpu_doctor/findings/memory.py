@@ -86,21 +86,43 @@ OOM = finding(
     explained_by=("memory.taken",),
     docs=GPU_GUIDE,
     cause="weights, activations and workspace of this step need more memory than the GPU has, or than is free",
-    fixes=lambda _: _less_memory(
-        "tf.keras.mixed_precision.set_global_policy('mixed_float16')", "TF_GPU_ALLOCATOR=cuda_malloc_async"
-    ),
+    fixes=lambda _: _less_memory("TensorFlow"),
 )
 _OF_PYTORCH = re.compile(r"\btorch\b|PyTorch|CUDA out of memory\. Tried to allocate")
+_FRAGMENTED = "If much memory is free, but fragmented"
+# JAX, "GPU memory allocation"
+_AS_NEEDED_BY_JAX = Fix(
+    text="Let JAX allocate as needed: by default it takes 75 % of the memory when it starts",
+    commands=("export XLA_PYTHON_CLIENT_PREALLOCATE=false",),
+)
+# PyTorch, notes on CUDA semantics: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"
+_OWN_SETTINGS = {
+    "TensorFlow": (
+        Fix("Compute in half precision: tf.keras.mixed_precision.set_global_policy('mixed_float16')"),
+        Fix(text=_FRAGMENTED, commands=("export TF_GPU_ALLOCATOR=cuda_malloc_async",)),
+    ),
+    "PyTorch": (
+        Fix("Compute in half precision: torch.autocast('cuda', dtype=torch.float16)"),
+        Fix(text=_FRAGMENTED, commands=("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",)),
+    ),
+    "JAX": (_AS_NEEDED_BY_JAX,),
+}
 
 
-def _less_memory(half: str, allocator: str) -> tuple[Fix, ...]:
-    """What helps in every framework, with its own call for half precision and its own setting of the allocator."""
+def _less_memory(program: str) -> tuple[Fix, ...]:
+    """What helps in every framework, and its own settings."""
+    *first, last = _OWN_SETTINGS[program]
     return (
         Fix(text="Reduce the batch size, the images or the sequences (half the batch is the quickest test)"),
-        Fix(text=f"Compute in half precision: {half}"),
+        *first,
         Fix(text="Check whether another process uses the memory", commands=("nvidia-smi",)),
-        Fix(text="If much memory is free, but fragmented", commands=(f"export {allocator}",)),
+        last,
     )
+
+
+def _program(messages: MessageLog) -> str:
+    """The program that computes: TensorFlow, unless the text shows another one."""
+    return next(iter(messages.values("another-program", "program")), "") or "TensorFlow"
 
 
 def _not_allocated(log: MessageLog) -> list[Message]:
@@ -139,14 +161,12 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
     failed = _not_allocated(messages)
     if all(map(_is_on_host, failed)):
         return None
-    of_pytorch = all(_OF_PYTORCH.search(message.text) for message in failed)
-    # PyTorch, notes on CUDA semantics: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"
-    half, allocator = "torch.autocast('cuda', dtype=torch.float16)", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-    fixes = _less_memory(half, allocator) if of_pytorch else None
+    program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
+    other = program != "TensorFlow"
     return Problem(
-        cause="PyTorch reports it: its step needs more memory than is free" if of_pytorch else None,
+        cause=f"{program} reports it: its step needs more memory than is free" if other else None,
         evidence=message_evidence(*failed),
-        fixes=fixes,
+        fixes=_less_memory(program) if other else None,
     )
 
 
@@ -186,8 +206,10 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
         f"ps -o pid,user,etime,command -p {pids}" if pids else "sudo fuser -v /dev/nvidia*",
     )
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
-    choose = (Fix(text="Use another GPU", commands=other),) if free or not visible else ()
-    return (Fix(text="Find the processes that use it, and end those not needed", commands=find), *choose, _GROWTH)
+    choose = (Fix(text="Use another GPU", commands=other),) if (held and free) or not visible else ()
+    program = _program(MessageLog(value_or(context.facts.messages, ())))
+    share = {"TensorFlow": (_GROWTH,), "JAX": (_AS_NEEDED_BY_JAX,)}.get(program, ())
+    return (Fix(text="Find the processes that use it, and end those not needed", commands=find), *choose, *share)
 
 
 TAKEN = finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.findings.context import Context
@@ -13,7 +14,8 @@ from tfgpu_doctor.findings.pip_answers import offered, requested
 from tfgpu_doctor.manifests import Image
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.file_edits import write_image
-from tfgpu_doctor.records.facts import Message, value_or
+from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Message, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix
 from tfgpu_doctor.records.versions import at_least, minor
 
@@ -31,20 +33,21 @@ def pythons_of(row: Release) -> str:
     return f"Python {row.python[0]} to {row.python[-1]}"
 
 
-def on_musl(context: Context, *seen: Evidence) -> Problem:
+def on_musl(*seen: Evidence, fixes: tuple[Fix, ...] | None = None) -> Problem:
     """No release has a wheel there, whatever the Python."""
-    release = context.remedies.release
+    return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen, fixes=fixes)
+
+
+def for_glibc(context: Context) -> tuple[Fix, ...]:
+    """A system with glibc, and the release that is best there."""
+    host = structs.replace(context.facts.host, libc=NOT_IN_TEXT)
+    release = Fixes(structs.replace(context.facts, host=host), context.matrix).release
     python = release.python[-1] if release else "3.12"
     image = f"docker run -it --rm python:{python}-slim bash"
     ready = f"docker run --gpus all -it --rm tensorflow/tensorflow:{release.version if release else 'latest'}-gpu bash"
-    return Problem(
-        title=_MUSL_TITLE,
-        cause=_MUSL,
-        evidence=seen,
-        fixes=(
-            Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),
-            Alternative("Use TensorFlow's own image, with CUDA in it", (ready,)),
-        ),
+    return (
+        Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),
+        Alternative("Use TensorFlow's own image, with CUDA in it", (ready,)),
     )
 
 
@@ -90,11 +93,8 @@ def with_old_pip(
         cause=f"the offered versions end with {last.version}: its wheels are the last with a tag that this pip reads; "
         f"those of {row.version} need pip {needed} or newer",
         evidence=message_evidence(*refused, need=f"pip {needed} or newer"),
-        fixes=(
-            Fix(
-                "Update pip, then install the release",
-                (*update, *remedies.pip_install(*remedies.installation(row).requirements)),
-            ),
+        fixes=remedies.installing(
+            "Update pip, then install the release", *remedies.installation(row).requirements, first=update
         ),
     )
 
@@ -121,14 +121,17 @@ def _later(rows: list[Release], last: Release) -> Iterator[Release]:
 
 def with_32_bits(context: Context) -> Problem:
     """A Python of 32 bits."""
-    command = "python -c \"import struct; print(8 * struct.calcsize('P'))\""
-    text = "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there"
     return Problem(
         title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
         cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
         evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
-        fixes=(Fix(text=text, commands=(command,)),),
     )
+
+
+FOR_64_BITS = Fix(
+    text="Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
+    commands=("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
+)
 
 
 def requested_row(context: Context, refused: tuple[Message, ...], wheel_platform: str | None) -> Release | None:

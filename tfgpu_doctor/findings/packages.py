@@ -9,6 +9,8 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.no_wheel import (
+    FOR_64_BITS,
+    for_glibc,
     musl_evidence,
     of_alpine,
     on_musl,
@@ -34,17 +36,19 @@ _OLDEST_PYTHON = (3, 6)  # of the examination, probes/tensorflow_probe.py
 
 
 def _another_python(context: Context) -> tuple[Fix, ...]:
+    if value_or(context.facts.host.libc, "").startswith("musl"):
+        return for_glibc(context)
+    if value_or(context.facts.python.bits, 64) == 32:
+        return (FOR_64_BITS,)
     if fixes := context.remedies.reinstall_best("it has wheels for that Python"):
         return fixes
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
     rows = context.matrix.stable(platform=platform, package="tensorflow")
-    if not rows:
+    row = next((row for row in rows if context.remedies.can_use(row)), None)
+    if row is None or context.remedies.image:
         return ()
-    row = next((one for one in rows if context.remedies.can_use(one)), rows[0])
-    text = (
-        f"Create an environment with Python {context.remedies.installation(row).python}, and install TensorFlow there"
-    )
-    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
+    text = f"Create an environment with Python {context.remedies.installation(row).python}, and install TensorFlow "
+    return (Fix(text=f"{text}{row.version} there", commands=context.remedies.new_environment(row)),)
 
 
 PYTHON_UNSUPPORTED = finding(
@@ -74,7 +78,7 @@ def python_without_wheels(
     if context.planned and context.planned.tensorflow:
         return None  # its line and that of its Python are judged together, in no_wheel_for_required_python
     if libc and libc.startswith("musl"):
-        return on_musl(context, evidence(libc, context.source("host.libc"), "glibc"))
+        return on_musl(evidence(libc, context.source("host.libc"), "glibc"))
     # unknown for a Python that is too old to be examined
     return _outside_wheels(context, python_version, wheel_platform or "linux_x86_64", is_32_bit=python_bits == 32)
 
@@ -146,7 +150,8 @@ def no_matching_distribution(
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):
         return None  # pip got no list at all
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
-        return on_musl(context, *message_evidence(*refused, most=2), *musl_evidence(alpine))
+        seen = (*message_evidence(*refused, most=2), *musl_evidence(alpine))
+        return on_musl(*seen, fixes=for_glibc(context))
     row = requested_row(context, refused, wheel_platform)
     if old := with_old_pip(context, refused, row, python_version):
         return old
@@ -273,12 +278,13 @@ def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> 
     empty = next((p for p in packages if p.name == "tensorflow-gpu" and at_least(p.version, "2.12")), None)
     if empty is None:
         return None
-    uninstall = context.remedies.pip_uninstall("tensorflow-gpu")
-    same = context.remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
-    installed = same[0].commands if same else context.remedies.pip_install(*context.remedies.tensorflow)
+    remedies = context.remedies
+    same = remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
+    installed = same[0].commands if same else remedies.pip_install(*remedies.tensorflow)
+    replaced = Fix(text="Replace it with tensorflow", commands=(remedies.pip_uninstall("tensorflow-gpu"), *installed))
     return Problem(
         evidence=(evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow"),),
-        fixes=(Fix(text="Replace it with tensorflow", commands=(uninstall, *installed)),),
+        fixes=(replaced,) if installed else (),
     )
 
 

@@ -7,7 +7,7 @@ from tfgpu_doctor.findings.container_fixes import REMOVE_LINUX_DRIVER, UPDATE_WS
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.records.facts import CallResult, LibraryFile
+from tfgpu_doctor.records.facts import CallResult, LibraryFile, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least
 
@@ -24,6 +24,17 @@ SETUP = finding(
 )
 
 
+_TO_WSL_2 = Fix(
+    text="Convert the distribution to WSL 2, from Windows", commands=("wsl -l -v", "wsl --set-version NAME 2")
+)
+
+
+def _hand_in_gpu(context: Context) -> tuple[Fix, ...]:
+    """Update what makes /dev/dxg; the kernel of WSL 2 names itself, so that it is no WSL 1."""
+    kernel = value_or(context.facts.host.kernel, "")
+    return (UPDATE_WSL,) if "microsoft-standard" in kernel or context.probed else (UPDATE_WSL, _TO_WSL_2)
+
+
 _NO_GPU_FROM_WINDOWS = "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old"
 
 
@@ -38,7 +49,7 @@ def no_wsl_driver(
         return Problem(
             cause=_NO_GPU_FROM_WINDOWS,
             evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
-            fixes=(context.remedies.install_driver(), UPDATE_WSL),
+            fixes=_hand_in_gpu(context),
         )
     first = libcuda[0].path if libcuda else "no libcuda.so.1"
     if "/wsl/" in first:
@@ -71,12 +82,7 @@ def _windows_without_gpus(messages: MessageLog) -> Problem | None:
     )
 
 
-_TO_WSL_2 = Fix(
-    text="Convert the distribution to WSL 2, from Windows", commands=("wsl -l -v", "wsl --set-version NAME 2")
-)
-
-
-def _without_device(messages: MessageLog) -> Problem | None:
+def _without_device(context: Context, messages: MessageLog) -> Problem | None:
     """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
     first, missing = messages.all("wsl-1"), messages.all("no-dxg")
     if not first and not missing:
@@ -87,12 +93,13 @@ def _without_device(messages: MessageLog) -> Problem | None:
         if first
         else _NO_GPU_FROM_WINDOWS,
         evidence=message_evidence(*first, *missing),
-        fixes=(_TO_WSL_2, UPDATE_WSL) if first else (UPDATE_WSL, _TO_WSL_2),
+        fixes=(_TO_WSL_2, UPDATE_WSL) if first else _hand_in_gpu(context),
     )
 
 
 @SETUP.sign
 def wsl_message(
+    context: Context,
     messages: MessageLog,
     os: str,
     cuda_init: CallResult | None = None,
@@ -102,7 +109,7 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if old := _without_device(messages):
+    if old := _without_device(context, messages):
         return old
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))

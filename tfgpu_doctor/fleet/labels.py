@@ -8,6 +8,8 @@ minimal, oneline and default; Open MPI and PRRTE, `--tag-output`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 NAME = rb"[A-Za-z0-9_][\w.-]{0,252}"
@@ -44,7 +46,9 @@ _SECTION = re.compile(
 )  # a node between rules, or several that printed the same
 _IN_ONE_LINE = re.compile(rb'("(?:[^"\\]|\\.)*")|\\n|\\r')  # the line breaks that ansible -o writes as two characters
 _LEFT_OUT = re.compile(rb" \[repeated \d{1,9}x across cluster\]")
-_FOLDED = re.compile(r"([\w.-]*)\[([\d,-]{1,250})\]([\w.-]*)|([\w.-]+)")
+_NODES = re.compile(r"(?:[\w.-]|\[[0-9,-]{1,250}\])+")  # "r[1-2]n[08-10,12]"
+_PIECE = re.compile(r"([\w.-]+)|\[([0-9,-]+)\]")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _MOST_FOLDED = 20_000  # nodes
 
 
@@ -96,22 +100,27 @@ def without_count(content: bytes) -> bytes | None:
 
 
 def unfolded(names: str, most: int = _MOST_FOLDED) -> list[str]:
-    """The nodes of a set, as ClusterShell folds it; at most so many.
+    """Return the nodes of a list as ClusterShell and Slurm fold it, at most so many.
 
-    >>> unfolded("gpu-[08-10,12],login")
-    ['gpu-08', 'gpu-09', 'gpu-10', 'gpu-12', 'login']
+    >>> unfolded("gpu-[08-09,11],r[1-2]n[0-1],login")
+    ['gpu-08', 'gpu-09', 'gpu-11', 'r1n0', 'r1n1', 'r2n0', 'r2n1', 'login']
     """
-    found = []
-    for one in _FOLDED.finditer(names):
-        if one[4]:
-            found.append(one[4])
-            continue
-        for part in one[2].split(","):
-            first, _, last = part.partition("-")
-            if first.isdecimal() and (last or first).isdecimal():
-                to = min(int(last or first), int(first) + most - len(found))
-                found += [f"{one[1]}{n:0{len(first)}}{one[3]}" for n in range(int(first), to + 1)]
+    found: list[str] = []
+    for one in _NODES.findall(names):
+        nodes = [""]
+        for word, ranges in _PIECE.findall(one):
+            ends = [word] if word else list(islice(_padded(ranges), most))
+            nodes = list(islice((node + end for node in nodes for end in ends), most))
+        found += nodes
+        if len(found) >= most:
+            break
     return found[:most]
+
+
+def _padded(ranges: str) -> Iterator[str]:
+    """ "08-09,11" → 08, 09, 11."""
+    for first, last in _RANGE.findall(ranges):
+        yield from (f"{number:0{len(first)}}" for number in range(int(first), int(last or first) + 1))
 
 
 def is_rule(line: bytes) -> bool:

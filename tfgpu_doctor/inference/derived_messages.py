@@ -51,6 +51,7 @@ _BUILT_BY_USER = re.compile(
 )
 _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
+_RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRuntimeError)\b")
 _OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
@@ -272,11 +273,17 @@ def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
 
 
 def _of_another_program(text: ParsedText) -> Iterator[Message]:
-    """A failure that need not be TensorFlow's, in a text that does not name TensorFlow."""
-    failed = text.messages_of(*_OF_ANY_PROGRAM)
-    if failed and not text.find(_TENSORFLOW):
+    """A failure that need not be TensorFlow's, in a text that does not name TensorFlow, or that JAX reports."""
+    failed, full = text.messages_of(*_OF_ANY_PROGRAM), text.messages_of("out-of-memory")
+    named = text.find(_TENSORFLOW) is not None
+    if failed and not named:
         program = "PyTorch" if text.find(_PYTORCH) else ""
         yield _message(text, "another-program", failed[0].line, program=program)
+    elif full and any(_RAISED_BY_JAX.search(message.text) for message in full):
+        yield _message(text, "another-program", full[0].line, program="JAX")
+    elif full and not named and (found := text.find(_OTHER_FRAMEWORK)):
+        program = "JAX" if found[0][0].lower() == "jax" else "PyTorch"
+        yield _message(text, "another-program", full[0].line, program=program)
 
 
 def _of_installers(text: ParsedText) -> Iterator[Message]:

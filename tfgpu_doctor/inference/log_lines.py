@@ -27,7 +27,7 @@ def message_key(message: str) -> str:
     """The first words of a message, its values left out.
 
     >>> message_key("Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open")
-    'Could not load dynamic library *'
+    'Could not load dynamic library'
     >>> message_key("failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected")
     'failed call to cuInit: CUDA_ERROR'
     """

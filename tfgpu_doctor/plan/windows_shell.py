@@ -15,6 +15,7 @@ _NO_COUNTERPART = re.compile(r"\$|/proc/|/dev/|/usr/|LD_LIBRARY_PATH|\.so\b|=cud
 _IN_HOME = re.compile(r"~/([\w.-]+)(/bin/)?")
 _PYTHON = re.compile(r"python3(?:\.\d+)?")
 _SEPARATORS = {";": "&", "&&": "&&", "||": "||", "&": "&"}
+_PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
 _BOTH_STREAMS, _MARK = "2>&1", "\0"  # the same in both; shlex would take it apart
 _SAFE = re.compile(r"[\w@%+=:,./\\~*\[\]?-]+")
 # in cmd: for this console, and for every later one
@@ -77,6 +78,13 @@ _PROGRAMS: dict[str, Callable[[list[str]], list[str] | None]] = {
     "which": lambda words: ["where.exe", *words[1:]],
     "grep": _find_lines,
 }
+
+
+def quoted(word: str, system: str | None) -> str:
+    """Quote one word for the shell of a system: cmd and PowerShell, or a POSIX shell."""
+    if system != "windows":
+        return shlex.quote(word)
+    return word if _PLAIN.fullmatch(word) else '"' + word.replace('"', "") + '"'
 
 
 def translated(command: str) -> str | None:

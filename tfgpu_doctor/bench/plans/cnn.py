@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,9 +12,11 @@ from tfgpu_doctor.bench.cluster.membership import Cluster
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.plans.batch_search import OUT_OF_MEMORY, largest_batch, trial_error
 from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Group, Session, TooSlowError
+from tfgpu_doctor.bench.runner.process import WorkerError
+from tfgpu_doctor.bench.session import CannotRunError, Group, Session, TooSlowError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.records.units import approximate
@@ -27,8 +30,9 @@ LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside 
 FEWEST, USUAL = 2, 6  # steps for which there has to be time by a rough estimate, and for which more is advised
 READY = {"mnist": 1.0, "cifar": 4.3, "resnet50": 6.0}  # PlanBase.ready, by model
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
-# How it shows that memory ran out: TensorFlow's error or its log's last line, NumPy's, Linux's way of making room.
-NO_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "MemoryError", "out of memory", "killed by SIGKILL")
+LEAST, MOST = 2, 2**20  # images that a batch may have
+TRIED = 10  # steps with the largest batch that all tries together come to: each takes 2, verifies 3, and doubles
+ON_CPU = 0.5  # of the host's free memory that a training on the CPU may take while its largest batch is searched for
 POOR = 0.9  # efficiency below which a reason is worth a sentence
 WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
 XLA_NOTE = (
@@ -85,6 +89,7 @@ class Cnn(PlanBase):
     xla: bool = False
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
+    auto: bool = False  # the largest batch that fits, which is searched for
     left_out: tuple[str, ...] = ()  # what is not measured, and why
 
     @property
@@ -130,16 +135,64 @@ class Cnn(PlanBase):
             TooLargeError: the images alone are more than the memory.
         """
         cases = self.cases(session.found)
+        if self.auto and self.selection.devices is None:  # the CPU may hold less than a GPU
+            cases = tuple(case for case in cases if case.gpus) or cases
+        fit = (self._choose_batch(session, cases),) if self.auto else ()
         self.check_memory(cases, session.free(cases))
         step = cpu_seconds(self.batch_of(1) * training_flop(self.model), session)
         option = "--global-batch-size" if self.global_batch else "--batch-size"
         cases, self.left_out = with_time(
             cases, step, session, self.batch_of(1), option, is_named=self.selection.devices is not None
         )
+        self.left_out += fit
         groups = [Group(entries) for entries in self.entries_by_type(cases)]
+        if self.auto:  # one after the other: cases that share a GPU would share its memory
+            groups = [Group((entry,)) for group in groups for entry in group.entries]
         labels = [case.label for group in groups for case, _ in group.entries]
         session.begin(labels, len(labels))
         yield from groups
+
+    def _choose_batch(self, session: Session, cases: Sequence[Case]) -> str:
+        """Set the largest batch that fits: into the case with the most GPUs, and into the CPU if it is measured.
+
+        Returns a note about it.
+
+        Raises:
+            TooLargeError: not even the smallest batch fits.
+            CannotRunError: a training failed for another reason than memory, or the memory cannot be limited.
+        """
+        dtype = next((one for one in self.dtypes if one in ("float32", "tf32")), self.dtypes[0])  # with larger values
+        tried = {bool(case.gpus): case for case in sorted(cases, key=lambda case: len(case.devices))}
+        bounds = [(MOST, "more cannot be given to --batch-size")]
+        bounds += [
+            (self.most_images(case, session.free([case])), f"{HOST} holds no more images") for case in tried.values()
+        ]
+        if False in tried:
+            if sys.platform != "linux":
+                raise CannotRunError("--batch-size auto on the CPU needs Linux, which limits the memory of a process")
+            quick = session.rule.deadline / TRIED / cpu_seconds(training_flop(self.model), session)
+            bounds.append((int(quick), f"more take too long for --deadline {session.rule.deadline:g}"))
+        most, why = min(bounds)
+
+        def fits(batch: int) -> bool:
+            nonlocal why
+            for case in tried.values():
+                session.show(f"{case.label} {dtype}: trying a batch of {batch}")
+                job = replace(self, batch=batch).job(dtype, case)
+                limit = {} if case.gpus else {"memory_limit": int(ON_CPU * session.free([case])[HOST])}
+                job = replace(job, parameters={**job.parameters, **limit})
+                if error := trial_error(session.start_worker, case, job):
+                    why = error
+                    return False
+            return True
+
+        try:
+            self.batch, failed = largest_batch(self.each, LEAST, most, fits)
+        except WorkerError as error:
+            raise CannotRunError(f"the search for the largest batch failed: {error}") from error
+        if self.batch is None:
+            raise TooLargeError(f"not even {LEAST} images per device fit ({why})")
+        return f"{self.batch} images per device fit into memory; {f'{failed} do not ({why})' if failed else why}."
 
     def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
         """The cases of this machine, and before them that of all machines, where there are several.
@@ -216,7 +269,7 @@ class Cnn(PlanBase):
 
     def explain(self, why: str, each: int) -> str:
         """Why a case failed; a batch that is too large is reported as that, whichever way the process ended."""
-        if not any(sign in why for sign in NO_MEMORY):
+        if not any(sign in why for sign in OUT_OF_MEMORY):
             return why
         advice = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"
         how = why.splitlines()[0].split(": ")[0][:120]
@@ -224,18 +277,24 @@ class Cnn(PlanBase):
             return f"{how}, probably because the machine ran out of memory: try {advice}"
         return f"{each} images per device do not fit into its memory: try {advice} ({how})"
 
+    def _image_size(self) -> int:
+        """Bytes that the host needs for an image: NumPy's, the device's, a copy on the way."""
+        height, width, channels = MODELS[self.model].image
+        return 3 * 4 * height * width * channels
+
+    def most_images(self, case: Case, free: dict[str | int, int]) -> int:
+        """Images per device that the host's memory holds."""
+        return int((SHARE * free[HOST] - PROCESS) / self._image_size()) // len(case.devices)
+
     def check_memory(self, cases: Sequence[Case], free: dict[str | int, int]) -> None:
         """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.
 
         Raises TooLargeError: they do not.
         """
-        height, width, channels = MODELS[self.model].image
-        image = 4 * height * width * channels
         for case in cases:
-            images = self.batch_of(len(case.devices)) * len(case.devices)
-            need = PROCESS + 3 * images * image  # NumPy's, the device's, a copy on the way
-            if need > SHARE * free[HOST]:
-                fits = int((SHARE * free[HOST] - PROCESS) / (3 * image)) // len(case.devices)
+            fits, images = self.most_images(case, free), self.batch_of(len(case.devices)) * len(case.devices)
+            if images > fits * len(case.devices):
+                need = PROCESS + images * self._image_size()
                 option = "--global-batch-size" if self.global_batch else "--batch-size"
                 raise TooLargeError(
                     f"{images} images for {case.label} need {need / 2**30:.1f} GiB of {HOST}, of which "

@@ -23,7 +23,7 @@ from typing import Any
 from .fitting import fit
 from .judgement import Check, Judgement, finite, numbers
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
-from .replicas import copies, misplaced, on_devices, strategy_over
+from .replicas import copies, limit_memory, misplaced, on_devices, strategy_over
 from .scaling import all_reduce, block, shares
 from .training import Training, train_apart
 
@@ -102,6 +102,8 @@ class Workload:
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build network and data; nothing is computed yet."""
+        if "memory_limit" in parameters:
+            limit_memory(parameters["memory_limit"])
         self.name, self.each, self.xla = parameters["model"], parameters["batch"], parameters["xla"]
         self.dtype, self.devices = dtype, devices
         self.losses: Any = ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from .judgement import short
@@ -42,6 +43,21 @@ def room_for(what: str) -> Iterator[None]:
         if not lacking and not any(word in str(error) for word in NO_MEMORY):
             raise
         raise NoRoomError(f"not enough memory for {what}: try a smaller --batch-size") from error
+
+
+def limit_memory(more: int) -> None:
+    """Refuse this process more than `more` bytes beside what it has, so that the system never runs out of memory.
+
+    An allocation that is refused is TensorFlow's ResourceExhaustedError, or the end of this process. Linux only: other
+    systems count otherwise.
+    """
+    import resource
+
+    status = Path("/proc/self/status").read_text().split()
+    have = 1024 * int(status[status.index("VmData:") + 1])
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = have + more
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
 def strategy_over(devices: Sequence[str]) -> Any:

@@ -13,16 +13,17 @@ from tfgpu_doctor.cli.values import OneOf, Seconds, Size
 @define_command(
     "cnn",
     epilog="Examples: tfgpu bench cnn; tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; "
-    "strong scaling: tfgpu bench cnn --gpus 4 --global-batch-size 1024. Several machines: the same command on each, "
-    "under TF_CONFIG or srun (docs/several-machines.md).",
+    "tfgpu bench cnn --model resnet50 --batch-size auto; strong scaling: tfgpu bench cnn --gpus 4 --global-batch-size "
+    "1024. Several machines: the same command on each, under TF_CONFIG or srun (docs/several-machines.md).",
 )
 @model_option("mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224.")
 @option(
     "--batch-size",
     "batch",
-    metavar="N",
-    type=Size(2, 1048576),
-    help="Images per device: more devices do more work (weak scaling).  [default: mnist 256, cifar 128, resnet50 32]",
+    metavar="N|auto",
+    type=Size(2, 1048576, auto=True),
+    help="Images per device: more devices do more work (weak scaling); auto: the largest that fits into memory, within "
+    "an eighth.  [default: mnist 256, cifar 128, resnet50 32]",
 )
 @option(
     "--global-batch-size",
@@ -51,7 +52,7 @@ from tfgpu_doctor.cli.values import OneOf, Seconds, Size
 def command(
     context: click.Context,
     model: str,
-    batch: int | None,
+    batch: int | str | None,
     global_batch: int | None,
     dtypes: tuple[str, ...],
     xla: bool,
@@ -79,8 +80,11 @@ def command(
         )
     selection = measuring.selection()
     measuring.check()
-    plan = Cnn(model, batch, global_batch, xla, dtypes=dtypes, selection=selection)
+    each = None if isinstance(batch, str) else batch
+    plan = Cnn(model, each, global_batch, xla, dtypes=dtypes, selection=selection, auto=batch == "auto")
     plan.cluster = several.find(measuring)
+    if plan.auto and plan.cluster:
+        raise click.UsageError("--batch-size auto needs a single machine")
     plan.collectives = collectives.upper() if collectives else None
     machines = plan.cluster.count if plan.cluster else 1
     try:  # what is wrong however many devices are found

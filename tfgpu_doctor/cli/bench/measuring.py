@@ -277,9 +277,9 @@ def _exit_code(result: BenchResult) -> int:
 
 def cannot_measure(executable: str, error: Exception) -> int:
     """Say that TensorFlow cannot be used there, and what to do; returns the exit code."""
+    from tfgpu_doctor.plan.windows_shell import quoted
     from tfgpu_doctor.records.report import EXIT_UNKNOWN
 
     say(f"tfgpu: cannot measure with {executable}: {error}")
-    named = f'"{executable}"' if " " in executable else executable
-    say(f"Next: tfgpu doctor --python {named}")
+    say(f"Next: tfgpu doctor --python {quoted(executable, 'windows' if sys.platform == 'win32' else None)}")
     return EXIT_UNKNOWN

@@ -11,11 +11,11 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.fleet.collect.task import GRACE, LARGEST, Collected, Progress, Task, node_result, why_it_failed
+from tfgpu_doctor.fleet.labels import unfolded
 from tfgpu_doctor.fleet.records import NodeResult
 from tfgpu_doctor.probes.exit_codes import FATAL, name_of
 from tfgpu_doctor.probes.process import FLOOD, Completed, run
@@ -41,8 +41,6 @@ _LOST = re.compile(r"srun: error: (?:Node failure on (\S+)|Task launch for .* fa
 _QUEUED = re.compile(r"srun: job ([0-9]{1,12}) queued and waiting for resources")
 _WRITTEN = re.compile(r"([0-9]{1,12})\.([0-9]{1,12})\.txt")
 _RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
-_HOSTS = re.compile(r"(?:[\w.-]|\[[0-9,-]+\])+")
-_PIECE = re.compile(r"([\w.-]+)|\[([0-9,-]+)\]")
 
 
 def allocated(environ: Mapping[str, str]) -> int | None:
@@ -172,7 +170,7 @@ def collect(line: Sequence[str], task: Task, nodes: int, python: str, progress: 
         failure = heard.failure(number, task, python, cut_off)
         found.append(node_result(name, output.get(number, []), failure))
     started = set(heard.nodes.values())
-    for name in _hosts(heard.hosts, nodes):
+    for name in unfolded(heard.hosts, nodes):
         if name not in started:
             why = heard.lost.get(name, "") or cut_off or f"srun started nothing there: {heard.last}"
             found.append(node_result(name, [], why))
@@ -200,29 +198,6 @@ def _by_task(folder: str) -> dict[int, list[bytes]]:
             if sizes[number] <= LARGEST + 1:
                 output.setdefault(number, []).append(content)
     return output
-
-
-def _hosts(listed: str, most: int) -> list[str]:
-    """The nodes of a list as Slurm folds it, at most so many.
-
-    >>> _hosts("gpu-[08-09,11],r[1-2]n[0-1],login", 99)
-    ['gpu-08', 'gpu-09', 'gpu-11', 'r1n0', 'r1n1', 'r2n0', 'r2n1', 'login']
-    """
-    found: list[str] = []
-    for one in _HOSTS.findall(listed):
-        names = [""]
-        for text, ranges in _PIECE.findall(one):
-            ends = [text] if text else _padded(ranges)
-            names = list(islice((name + end for name in names for end in ends), most))
-        found += names
-        if len(found) >= most:
-            break
-    return found[:most]
-
-
-def _padded(text: str) -> list[str]:
-    """ "08-09,11" → 08, 09, 11."""
-    return [f"{number:0{len(one[1])}}" for one in _RANGE.finditer(text) for number in _numbers(one[0])]
 
 
 def _cancel(folder: str, queued: str, environ: Mapping[str, str] = os.environ) -> None:

@@ -66,7 +66,7 @@ TEMPLATES = (
         "does not match dso version|client version|api mismatch|libnvidia-",
         # a library of the driver asks for another one by the number of its own release
         rf"(?P<wanted>{_OF_DRIVER}): cannot open"
-        rf"|(?:look\w* for|locate|find|load|missing)\b[^\n]{{0,60}}\b{_OF_DRIVER}\b"
+        rf"|\b(?:look(?:s|ing|ed)? for|locate|find|load|missing)\b[^\n]{{0,60}}\b{_OF_DRIVER}\b"
         r"|kernel version (?P<kernel>\d+(?:\.\d+)+) does not match DSO version (?P<library>\d+(?:\.\d+)+)"
         r"|NVRM: API mismatch.*?(?:client has the version (?P<client>\d+(?:\.\d+)+))?",
     ),

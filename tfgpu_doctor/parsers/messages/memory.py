@@ -19,9 +19,9 @@ _OWNER = (
 TEMPLATES = (
     template(
         "out-of-memory",
-        "status: out of memory|for new constant|unexpected cuda error: out of memory|cumemallocasync",
+        "status: out of memory|for new constant|cuda error: out of memory|cumemallocasync",
         r"(?:implicit initialization on GPU:\d+|cudaGetDevice\(\)|cudaSetDevice\(\)[^.\n]{0,20}) failed\. "
-        r"Status: out of memory|Failed to allocate \d+ bytes for new constant|Unexpected CUDA error: out of memory"
+        r"Status: out of memory|Failed to allocate \d+ bytes for new constant|CUDA error: out of memory"
         r"|cuMemAllocAsync failed to allocate (?P<bytes>\d+)",
     ),
     # in words; neither a wish nor advice

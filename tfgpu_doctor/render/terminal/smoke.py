@@ -7,7 +7,8 @@ from collections import Counter
 from rich.console import Console
 from rich.text import Text
 
-from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.plan.windows_shell import quoted
+from tfgpu_doctor.records.facts import Known, value_or
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.console import STYLES, marks
 from tfgpu_doctor.render.formats import Detail
@@ -47,6 +48,7 @@ def _skipped(checks: list[SmokeCheck]) -> dict[str, int]:
 
 def _show_next(smoke: Smoke, console: Console) -> None:
     if any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
-        python = value_or(smoke.report.facts.python.executable, "")
-        command = "tfgpu doctor" + (f" --python {python}" if python else "")
+        facts = smoke.report.facts
+        python = quoted(value_or(facts.python.executable, ""), value_or(facts.host.os, None))
+        command = f"tfgpu doctor --python {python}" if isinstance(facts.python.executable, Known) else "tfgpu doctor"
         hanging(Text("  "), Text(f"Next: {command}", "dim"), console)

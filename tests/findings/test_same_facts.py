@@ -1,0 +1,172 @@
+"""The same facts of a machine, found by probes or stated in a text, lead to the same repair: law 11.
+
+For each finding that has signs over facts and signs over messages, a machine of each row (rows_over_facts.py) and what
+its owner would paste: what uname, Python, nvidia-smi and pip print there, the variables, and the lines of each row of
+texts. The doctor has these lines in its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.findings.rows_over_facts import FIRES
+from tests.findings.test_signs_over_messages import FIRES as TEXTS
+from tests.findings.test_signs_over_messages import facts_of, signs_alone
+from tests.healthy import MATRIX, healthy, spoil
+from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, look_up, value_or
+from tfgpu_doctor.records.report import Finding, Fix
+
+# what a text does not tell, or tells beside these facts → findings whose fix depends on it
+RIGHT = {
+    "in which files and folders libraries, modules and other Pythons lie": {
+        *("cuda.lib-path", "cudnn.lib-path", "tf.shadowed", "tf.wrong-env"),
+    },
+    "which library, package or bug a line names": {
+        *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "tf.known-bug", "xla.ptxas-missing"),
+    },
+    "what the kernel has of the driver's module, and where libcuda lies in WSL2": {"driver.not-loaded", "wsl.setup"},
+    "ls -l /dev/nvidia*": {"driver.init-failed"},
+    "a scheduler, a board or instances that a line names": {"gpu.hidden", "tf.cpu-build", "gpu.mig"},
+    "which cuDNN is loaded": {"gpu.arch-too-old"},
+    "whether a Python is 32-bit, and its C library is musl": {"tf.python-unsupported"},
+    "whose memory nvidia-smi shows: a pasted table may show that of this very program": {"memory.taken"},
+}
+_ONLY_LOOK = (
+    "ldconfig -p",
+    "nvidia-smi",
+    "lspci",
+    "ls ",
+    "grep ",
+    "conda list",
+    "tfgpu ",
+    "python3 -c ",
+    "python3 -m pip download",
+)
+_AGREEING = (
+    *("host.os", "host.distribution_id", "host.address_space_limit", "python.version", "python.wheel_platform"),
+    "variables",
+    *("tensorflow.version", "driver.version"),
+)
+_TABLE = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI {driver:<15}     Driver Version: {driver:<15}   CUDA Version: {cuda:<5}    |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|=========================================+========================+======================|"""
+_ROW = """\
+| {index:>3}  {name:<27}Off |   00000000:01:00.0 Off |                  N/A |
+| 30%   35C    P8             20W /  350W | {used:>7}MiB / {total:>7}MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+"""
+
+
+def stated(facts: Facts) -> str:
+    """What the owner of the machine would paste."""
+    return "\n".join([*_system(facts), *_gpus(facts), *_python(facts)])
+
+
+def _system(facts: Facts) -> Iterator[str]:
+    host, os = facts.host, value_or(facts.host.os, "linux")
+    if os == "windows":
+        yield "Microsoft Windows [Version 10.0.22631.4317]"
+    elif os == "macos":
+        yield "macOS 14"
+    else:
+        kernel = "5.15.153.1-microsoft-standard-WSL2" if os == "wsl2" else value_or(host.kernel, "6.8.0")
+        yield f"Linux box {kernel} #1 SMP {value_or(host.machine, 'x86_64')} GNU/Linux"
+        yield f'PRETTY_NAME="{value_or(host.distribution, "")}"\nID={value_or(host.distribution_id, "")}'
+        yield f"flags : fpu sse2 {' '.join(value_or(host.cpu_flags, ()))}"
+    yield from (f"export {name}={value}" for name, value in value_or(facts.variables, {}).items())
+
+
+def _gpus(facts: Facts) -> Iterator[str]:
+    gpus, driver = value_or(facts.gpus, ()), value_or(facts.driver.version, None)
+    if gpus and driver:
+        yield _TABLE.format(driver=driver, cuda=value_or(facts.driver.cuda_supported, "N/A"))
+    for gpu in gpus if driver else ():
+        total = value_or(gpu.memory_total, 0) // 2**20
+        used = total - value_or(gpu.memory_free, 0) // 2**20
+        yield _ROW.format(index=gpu.index, name=value_or(gpu.name, ""), used=used, total=total)
+
+
+def _python(facts: Facts) -> Iterator[str]:
+    if isinstance(facts.python.version, Known):
+        yield f"Python {facts.python.version.value} (main, Oct  1 2024, 00:00:00) [GCC 13.2.0]"
+    yield from (f"{one.name}=={one.version}" for one in value_or(facts.python.packages, ()))
+
+
+def _contradicts(machine: Facts, text: Facts) -> bool:
+    """Whether lines state something else of the machine than it has."""
+    pairs = [(value_or(look_up(machine, path), None), value_or(look_up(text, path), None)) for path in _AGREEING]
+    container = value_or(machine.host.container, "none") != value_or(text.host.container, "none")
+    return container or any(said not in (None, has) for has, said in pairs)
+
+
+def _certain(text: Facts) -> Facts:
+    """The facts without what is inferred, which more lines may correct."""
+    facts = ((path, look_up(text, path)) for path in _AGREEING)
+    return spoil(text, {path: NOT_IN_TEXT for path, one in facts if isinstance(one, Known) and one.grade == "inferred"})
+
+
+def _are_alike(machine: Facts, text: Facts) -> bool:
+    """Whether the lines state all of the machine, and nothing else."""
+    same = _packages(machine) == _packages(text) and _names(machine) == _names(text)
+    return same and not _contradicts(machine, text)
+
+
+def _packages(facts: Facts) -> list[tuple[str, str]]:
+    return [(one.name, one.version) for one in value_or(facts.python.packages, ())]
+
+
+def _names(facts: Facts) -> list[str]:
+    return [value_or(one.name, "") for one in value_or(facts.gpus, ())]
+
+
+def _cases() -> Iterator[tuple[str, str, Facts, Facts]]:
+    """Finding, names of the rows, machine and text."""
+    for finding in FIRES.keys() & TEXTS.keys():
+        for row, changes in FIRES[finding]:
+            plain = spoil(healthy(), changes)
+            for name, printed in TEXTS[finding].items() if "messages" not in changes else ():
+                if _contradicts(plain, _certain(facts_of(printed))):
+                    continue
+                log = Known(catalogue.read(lines.read([printed.encode()]).lines), "TensorFlow's log")
+                text = signs_alone(facts_of(f"{stated(plain)}\n{printed}"))
+                if _are_alike(plain, text):
+                    yield finding, f"{row} | {name}", spoil(plain, {"messages": log}), text
+
+
+def _found(finding: str, facts: Facts) -> Finding | None:
+    return next((one for one in diagnose(facts, MATRIX).findings if one.id == finding), None)
+
+
+def _is_careful(fix: Fix) -> bool:
+    return fix.decides or all(command.startswith(_ONLY_LOOK) for command in fix.commands)
+
+
+def _advice(one: Finding) -> list[Fix]:
+    """Its fixes for the Python that the terminal starts, without those that only look."""
+    return [
+        Fix(fix.text, tuple(command.replace("/env/bin/python", "python3") for command in fix.commands))
+        for fix in one.fixes
+        if not _is_careful(fix)
+    ]
+
+
+def test_the_same_facts_lead_to_the_same_repair() -> None:
+    compared, differ = 0, {}
+    for finding, name, machine, text in _cases():
+        found, explained = _found(finding, machine), _found(finding, text)
+        if found is None or explained is None or explained.possible:
+            continue
+        compared += 1
+        repairs, others = _advice(found), _advice(explained)
+        if others and others[0].commands not in [one.commands for one in repairs]:
+            differ.setdefault(finding, f"{name}\n  {repairs}\n  {others}")
+    right = set().union(*RIGHT.values())
+    assert compared > 300
+    assert {one: how for one, how in differ.items() if one not in right} == {}
+    assert right - set(differ) == set()
