@@ -36,18 +36,28 @@ def find(matrix: Matrix, key: str) -> tuple[Found, ...]:
     Raises QueryError: there is none; the message has names that are written like it.
     """
     wanted = _PREFIX.sub("", key.strip().lower(), count=1)
-    tables = [table for table in TABLES if table not in _OWN_COMMAND]
-    rows = [(table, row, [*names(row)]) for table in tables for row in getattr(matrix.data, table)]
+    rows = [*_named_rows(matrix)]
     exact = [one for one in rows if any(fnmatchcase(wanted, _pattern(name)) for name in one[2])]
-    found = exact or [one for one in rows if wanted and any(name.lower().startswith(wanted) for name in one[2])]
-    if not found:
-        near = similar(wanted, [name for *_, several in rows for name in several], 4)
-        hint = f"; the nearest are {', '.join(near)}" if near else ""
-        raise QueryError(
-            f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
-            "tensorflow, cuda, cudnn and gpu look up theirs"
-        )
+    found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
+    if not found or not wanted:
+        raise QueryError(_unknown(key, [name for *_, several in rows for name in several]))
     return tuple(_found(matrix, table, row, several[0]) for table, row, several in found)
+
+
+def _named_rows(matrix: Matrix) -> Iterator[tuple[str, Any, list[str]]]:
+    """Yield the rows of the tables that have no command of their own, with their names."""
+    for table in TABLES:
+        if table not in _OWN_COMMAND:
+            yield from ((table, row, [*names(row)]) for row in getattr(matrix.data, table))
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    near = similar(key.strip(), known, 4)
+    hint = f"; the nearest are {', '.join(near)}" if near else ""
+    return (
+        f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
+        "tensorflow, cuda, cudnn and gpu look up theirs"
+    )
 
 
 def names(row: Any) -> Iterator[str]:
