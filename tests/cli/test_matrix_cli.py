@@ -112,9 +112,8 @@ def test_nothing_found_is_no_error() -> None:
     assert "without --cuda 11.7" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage_is_a_sentence(subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         (("tensorflow", "--version", "2.15.7"), "nearest known on linux_x86_64: 2.15.1, 2.15.0.post1, 2.15.0"),
         (("tensorflow", "--version", "9.9"), "unknown tensorflow 9.9"),
         (("tensorflow", "--version", "2.10.0", "--platform", "macos_arm64"), "has no wheel for macos_arm64"),
@@ -144,13 +143,12 @@ def test_nothing_found_is_no_error() -> None:
         (("gpu", "--compute-capability", "x"), "'x' is not a compute capability"),
         (("tensorflow", "--format", "xml"), "'xml' is not one of 'text', 'json', 'markdown', 'html'"),
         (("cuda", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
-    ],
-)  # fmt: skip
-def test_wrong_usage_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
-    done = matrix(*arguments)
-    assert done.exit_code == 2
-    assert message in " ".join(done.stderr.split())
-    assert "\x1b" not in done.stderr
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = matrix(*arguments)
+            assert done.exit_code == 2
+            assert message in " ".join(done.stderr.split())
+            assert "\x1b" not in done.stderr
 
 
 # ------------------------------------------------------------------------------------------- CUDA, cuDNN and GPUs
@@ -230,14 +228,18 @@ def test_a_python() -> None:
     assert len(answer("python")) > 10
 
 
-@pytest.mark.parametrize(
-    ("table", "version"),
-    [("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3"), ("driver", "470"), ("python", "3.12")],
-)
-def test_the_version_is_an_argument_and_was_an_option(table: str, version: str) -> None:
-    assert answer(table, version) == answer(table, "--version", version)
-    assert "--version" not in matrix(table, "--help").stdout
-    assert matrix(table, version, "--version", version).exit_code == 2
+def test_the_version_is_an_argument_and_was_an_option(subtests: pytest.Subtests) -> None:
+    for table, version in (
+        ("tensorflow", "2.15"),
+        ("cuda", "12.5"),
+        ("cudnn", "9.3"),
+        ("driver", "470"),
+        ("python", "3.12"),
+    ):
+        with subtests.test(table=table, version=version):
+            assert answer(table, version) == answer(table, "--version", version)
+            assert "--version" not in matrix(table, "--help").stdout
+            assert matrix(table, version, "--version", version).exit_code == 2
 
 
 def test_the_platform_in_one_word_or_two() -> None:
@@ -251,13 +253,21 @@ def test_the_name_of_a_gpu_needs_no_quotes() -> None:
     assert answer("gpu", "RTX", "4090") == answer("gpu", "RTX 4090")
 
 
-@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu", "driver", "container", "jetpack"])
-def test_without_a_question_all_rows(table: str) -> None:
-    rows = answer(table)
-    assert len(rows) > 15
-    page = matrix(table)
-    assert page.exit_code == 0
-    assert len(page.stdout.splitlines()) > 15
+def test_without_a_question_all_rows(subtests: pytest.Subtests) -> None:
+    for table in (
+        "cuda",
+        "cudnn",
+        "gpu",
+        "driver",
+        "container",
+        "jetpack",
+    ):
+        with subtests.test(table=table):
+            rows = answer(table)
+            assert len(rows) > 15
+            page = matrix(table)
+            assert page.exit_code == 0
+            assert len(page.stdout.splitlines()) > 15
 
 
 def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
@@ -302,9 +312,8 @@ def test_native_windows_of_1_x_without_a_package_is_the_build_with_cuda() -> Non
     assert answer("tensorflow", "1.15", "--os", "windows", "--package", "tensorflow")["gpu"] is False
 
 
-@pytest.mark.parametrize(
-    ("image", "expected"),
-    [
+def test_what_an_image_holds(subtests: pytest.Subtests) -> None:
+    for image, expected in (
         ("nvcr.io/nvidia/tensorflow:24.02-tf2-py3", {"tensorflow": "2.15.0+nv24.2", "cuda": "12.3.2", "by": "row"}),
         (
             "tensorflow/tensorflow:2.15.0-gpu",
@@ -323,11 +332,10 @@ def test_native_windows_of_1_x_without_a_package_is_the_build_with_cuda() -> Non
             "nvcr.io/nvidia/l4t-tensorflow:r32.7.1-tf2.7-py3",
             {"tensorflow": "2.7.0+nv22.1", "jetpack": "4.6.1", "cuda": "10.2", "cudnn": "8.2"},
         ),
-    ],
-)
-def test_what_an_image_holds(image: str, expected: dict[str, Any]) -> None:
-    row = answer("container", image)
-    assert {name: row[name] for name in expected} == expected
+    ):
+        with subtests.test(image=image, expected=expected):
+            row = answer("container", image)
+            assert {name: row[name] for name in expected} == expected
 
 
 def test_a_jetpack_by_its_number_or_that_of_its_linux() -> None:
@@ -350,11 +358,18 @@ def test_about_counts_the_rows_of_each_table() -> None:
     assert "revision" in matrix("--about").stdout
 
 
-@pytest.mark.parametrize("words", ["cuda 12.5", "tensorflow 2.15", "gpu T4", "about", "jetpack 6.1"])
-def test_answers_as_pages(words: str) -> None:
-    markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
-    assert markdown.startswith("**") and "| --- | --- |" in markdown
-    assert html.startswith("<!DOCTYPE html>") and "<table" in html
+def test_answers_as_pages(subtests: pytest.Subtests) -> None:
+    for words in (
+        "cuda 12.5",
+        "tensorflow 2.15",
+        "gpu T4",
+        "about",
+        "jetpack 6.1",
+    ):
+        with subtests.test(words=words):
+            markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
+            assert markdown.startswith("**") and "| --- | --- |" in markdown
+            assert html.startswith("<!DOCTYPE html>") and "<table" in html
 
 
 def test_least_and_most_detail() -> None:
@@ -370,11 +385,17 @@ def test_the_platforms_are_those_of_the_schema() -> None:
     assert PLATFORMS == KNOWN_PLATFORMS
 
 
-@pytest.mark.parametrize("name", [None, *command.commands])
-def test_every_help_page_has_an_example(name: str | None) -> None:
-    done = matrix(*filter(None, (name, "--help")))
-    assert done.exit_code == 0
-    assert f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
+def test_every_help_page_has_an_example(subtests: pytest.Subtests) -> None:
+    for name in (
+        None,
+        *command.commands,
+    ):
+        with subtests.test(name=name):
+            done = matrix(*filter(None, (name, "--help")))
+            assert done.exit_code == 0
+            assert (
+                f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
+            )
 
 
 def test_formats_go_to_files(tmp_path: Path) -> None:
