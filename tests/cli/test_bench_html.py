@@ -11,12 +11,12 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from tfgpu_doctor.cli.bench.measuring import measuring_options
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.cli.bench.measuring import measuring_options
 
 QUICK = ["bench", "matpow", "--size", "256", "--min-samples", "3", "--deadline", "1"]
 PRIVATE = {

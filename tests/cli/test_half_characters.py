@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tfgpu_doctor.api import functions as api
 
 from tests.bench.samples import result, run
 from tests.cli import test_hostile_text as hostile
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
-from tfgpu_doctor.api import functions as api
 from tfgpu_doctor.records.fact import compact, encode
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import choices

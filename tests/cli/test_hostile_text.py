@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 import click
 import msgspec
 import pytest
+from tfgpu_doctor.cli.bench.measuring import cannot_measure
 
 from tests.bench.samples import failed, result, run, telemetry
 from tests.cli.hostile import BOMB, SGR, offences, planted
@@ -31,7 +32,6 @@ from tests.smoke.smoking import Machine
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.cli import cli, output
-from tfgpu_doctor.cli.bench.measuring import cannot_measure
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import load_report
 from tfgpu_doctor.render import streams
@@ -51,8 +51,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "install": ("made", "--dry-run", "--gpu", "H100", "--os", "macos"),
     "matrix": (),
     "matrix gpu": ("A100",),
-    "matrix container": ("tensorflow/tensorflow:2.15.0-gpu",),
-    "matrix jetpack": ("6.1",),
+    "matrix find": ("6.1",),
     "check": ("requirements.txt",),
     "bench": ("--python", "/nowhere/python"),
     "bench show": ("bench.json",),

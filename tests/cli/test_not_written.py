@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tfgpu_doctor.cli.bench.measuring import _Kept
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
-from tfgpu_doctor.cli.bench.measuring import _Kept
 from tfgpu_doctor.cli.fleet.collect import _write as _write_nodes
 from tfgpu_doctor.cli.output import NotWrittenError, Output
 from tfgpu_doctor.fleet.collect.task import Collected, node_result

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import click
 import pytest
+from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
 
 from tests.cli.runner import process, tfgpu
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.cli.options import Command, Option
-from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
 
 # what may be given several times and is no list: pairs with --format by position; has commas in its value
 REPEATED = {"--output", "--shape"}
 # spellings that work and are not shown
 HIDDEN = {
     *((f"bench {name}", "--html") for name in (*WORKLOADS, "show")),
-    *((f"matrix {table}", "--version") for table in ("tensorflow", "cuda", "cudnn", "driver", "python")),
+    *((f"matrix {table}", "--version") for table in ("tensorflow", "cuda", "cudnn")),
 }
 # options of one name that differ, and why; each pair of (what differs, the name)
 DIFFERENT = {

@@ -21,6 +21,7 @@ import psutil
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
+from tfgpu_doctor.api.errors import UsageError
 
 from tests.bench.samples import result
 from tests.bench.samples import run as bench_run
@@ -28,7 +29,6 @@ from tests.cli.hostile import BOMB, offences
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.api.errors import UsageError
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.integrations.mcp import bounds, command
 from tfgpu_doctor.integrations.mcp.arguments import LONGEST
@@ -306,7 +306,7 @@ def test_wrong_arguments_are_told_in_words(subtests: pytest.Subtests) -> None:
         ("plan", {"from": "/etc/passwd"}, "no argument `from`"),
         ("matrix", {"table": "tensorflow", "name": "9.9"}, "9.9"),
         ("matrix", {"table": "cuda", "driver": "535"}, "driver: not an argument for the table cuda"),
-        ("matrix", {"table": "about", "name": "x"}, "has no rows"),
+        ("matrix", {"table": "find", "name": "secrets"}, "no row of the matrix"),
         ("matrix", {"table": "secrets"}, "table: Invalid enum value"),
         ("check", {"files": {}}, "files: it is empty"),
         ("check", {"files": {"notes.doc": "hello"}}, "notes.doc"),
@@ -375,7 +375,7 @@ def test_no_answer_is_megabytes(subtests: pytest.Subtests) -> None:
     for name, arguments in (
         ("matrix", {"table": "tensorflow"}),
         ("matrix", {"table": "gpu"}),
-        ("matrix", {"table": "container"}),
+        ("matrix", {"table": "find"}),
         ("explain", {"text": f"{NO_DEVICE}\n" + "".join(f"{n} libcudart.so.{n}: cannot open\n" for n in range(9999))}),
         ("explain", {"text": "word " * 200_000, "facts": True}),
         ("check", {"files": {"requirements.txt": "".join(f"p{n}==1.{n}\n" for n in range(9999)) + "tensorflow"}}),

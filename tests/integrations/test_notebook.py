@@ -13,6 +13,9 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from tfgpu_doctor.api import display
+from tfgpu_doctor.integrations.notebook.kernel import notes
+from tfgpu_doctor.integrations.notebook.magics import Magic, load_ipython_extension
 
 from tests.bench.samples import result, run
 from tests.cli.hostile import BOMB, offences
@@ -20,11 +23,8 @@ from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
 from tests.render.results import results
 from tfgpu_doctor import check, compare, explain, plan
-from tfgpu_doctor.api import display
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.integrations.notebook import magics
-from tfgpu_doctor.integrations.notebook.kernel import notes
-from tfgpu_doctor.integrations.notebook.magics import Magic, load_ipython_extension
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.render.formats import KINDS
 
