@@ -1,4 +1,4 @@
-"""The commands: one function each, from arguments to a result. The command line, Python programs, MCP and pytest call these.
+"""The commands, one function each, from arguments to a result: for the command line, Python programs, MCP and pytest.
 
 Nothing is printed, TensorFlow runs in child processes only, and functions may be called from several threads. Every
 function raises UsageError for a wrong argument or a file that cannot be read, and TfgpuError where there is no result.
@@ -62,8 +62,8 @@ File: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = str | Sequence[str]
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 Processor: TypeAlias = Literal["x86_64", "aarch64", "arm64"]
-Note: TypeAlias = Callable[[str], object]
-Progress: TypeAlias = Callable[[str, float], object]
+Note: TypeAlias = Callable[[str], None]
+Progress: TypeAlias = Callable[[str, float], None]
 
 OSES = ("linux", "windows", "wsl2", "macos")
 PROCESSORS = ("x86_64", "aarch64", "arm64")
@@ -185,7 +185,7 @@ def leaving_nothing() -> Iterator[None]:
 
 
 def read_file(path: str, limit: int = LARGEST) -> bytes:
-    """Read a file of at most `limit` bytes; "-" is standard input. Raises UsageError: it cannot be read, or is larger."""
+    """Read a file; "-" is standard input. Raises UsageError: it cannot be read, or is larger than `limit` bytes."""
     try:
         return reading.read_whole(path, limit)
     except OSError as error:
@@ -664,7 +664,7 @@ def check(
     changes: bool = True,
     matrix: File | None = None,
     note: Note = _ignore,
-    working: Callable[[str], AbstractContextManager[None]] = nullcontext,
+    working: Callable[[str], AbstractContextManager[Any]] = nullcontext,
 ) -> Checked:
     """Check requirements, Dockerfiles and manifests against the compatibility matrix, as `tfgpu check` does.
 
@@ -693,7 +693,9 @@ def check(
     if kind is not None and kind not in KINDS:
         raise UsageError(f"no kind {kind!r}: choose from {', '.join(KINDS)}")
     known = load_matrix(matrix)
-    hardware = dict(zip(HARDWARE, (gpu, compute_capability, driver, os, machine, platform), strict=True))
+    hardware: dict[str, Any] = dict(
+        zip(HARDWARE, (gpu, compute_capability, driver, os, machine, platform), strict=True)
+    )
     wanted = read_target(known, python=python, note=note, **hardware)
     with refusing(ManifestError), leaving_nothing():
         sources = ManifestTexts(texts, kind, target) if texts else ManifestFiles(_named(files), kind, target, note)
@@ -722,7 +724,7 @@ class _Checking:
         target: Target,
         matrix: Matrix,
         resolve: bool,
-        working: Callable[[str], AbstractContextManager[None]],
+        working: Callable[[str], AbstractContextManager[Any]],
     ) -> None:
         from tfgpu_doctor.diagnosis.reports import now
         from tfgpu_doctor.install.asking import Resolver
@@ -1224,7 +1226,7 @@ def bench(
     typed: str | None = None,
     progress: Progress = _ignore,
     note: Note = _ignore,
-    save: Callable[[BenchResult], object] = _ignore,
+    save: Callable[[BenchResult], None] = _ignore,
     **options: Any,
 ) -> BenchResult:
     """Measure a workload on the CPU, one GPU and several GPUs, and verify every result, as `tfgpu bench` does.
@@ -1286,7 +1288,7 @@ class _Request(NamedTuple):
     deadline: float
     min_samples: int | None
     processes: int
-    save: Callable[[BenchResult], object]
+    save: Callable[[BenchResult], None]
     progress: Progress
     note: Note
     typed: str

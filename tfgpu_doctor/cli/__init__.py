@@ -34,7 +34,7 @@ COMMANDS = {
         "tfgpu_doctor.cli.fleet", "Find the odd nodes of a cluster, and why, from the reports of all nodes."
     ),
     "mcp": LazyCommand(
-        "tfgpu_doctor.integrations.mcp",
+        "tfgpu_doctor.integrations.mcp.command",
         "Let an assistant diagnose, plan and check, over the Model Context Protocol.",
     ),
 }
@@ -63,6 +63,8 @@ def cli() -> None:
 @click.pass_context
 def _help(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the help page of a command, or the list of commands."""
+    from tfgpu_doctor.cli.output import Output
+
     found = context.find_root()
     for word in words:
         group = found.command
@@ -71,4 +73,4 @@ def _help(context: click.Context, words: tuple[str, ...]) -> None:
         _, below, _ = group.resolve_command(found, [word])
         assert below is not None
         found = click.Context(below, info_name=word, parent=found)
-    print(found.get_help())
+    Output("text", None).write_text(found.get_help() + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -148,18 +149,17 @@ _ONE_BATCH = "Images per device: more devices do more work (weak scaling)"
 def _add(name: str, epilog: str, text: str, *options: Callable[[Any], Any]) -> None:
     """Add the command of a workload; `text` is its help page, `options` are its own."""
 
-    @define_command(
+    def run(context: click.Context, /, **asked: Any) -> None:
+        context.exit(_measure(context, name, asked))
+
+    declare = define_command(
         name,
         short_help=WORKLOADS[name].summary,
-        help=text if "Exit codes:" in text else text + _EXIT_CODES,
+        help=inspect.cleandoc(text) + ("" if "Exit codes:" in text else _EXIT_CODES),
         epilog=epilog,
         context_settings={"default_map": {"deadline": commands.DEADLINES.get(name, commands.DEADLINE)}},
     )
-    @click.pass_context
-    def run(context: click.Context, **asked: Any) -> None:
-        context.exit(_measure(context, name, asked))
-
-    command.add_command(add_options((*options, *_SHARED), run))
+    command.add_command(declare(add_options((*options, *_SHARED), click.pass_context(run))))
 
 
 _add(
@@ -355,7 +355,7 @@ def _measure(context: click.Context, workload: str, asked: dict[str, Any]) -> in
     if not formats and all(target.path is not None for target in targets):
         targets = [Output("text", None), *targets]
     kept = _Kept(next((target.path for target in targets if target.format == "json" and target.path), None))
-    options = {"diagnose": diagnosis(asked["matrix"]), "detail": detail or "normal"}
+    options: dict[str, Any] = {"diagnose": diagnosis(asked["matrix"]), "detail": detail or "normal"}
     try:
         with bar(is_quiet=detail == "least") as progress:
             result = commands.bench(

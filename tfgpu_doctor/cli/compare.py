@@ -62,6 +62,7 @@ FAIL_ON_BENCHES = ("slower", "faster", "change", "never")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     base: str,
     new: str,
     everything: bool,
@@ -144,7 +145,8 @@ def _show(
     more = {"everything": everything} if are_reports else {}
     kind = _KINDS[0] if are_reports else _KINDS[1]
     write(comparison, kind, targets, redacted=lambda: compare(*redact(pair)), **options, **more)
-    return (reports if are_reports else benches).exit_code(comparison, options["fail_on"])
+    code: int = (reports if are_reports else benches).exit_code(comparison, options["fail_on"])
+    return code
 
 
 def _name(path: str) -> str:

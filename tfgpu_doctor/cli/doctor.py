@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     no_import: bool,
     list_checks: bool,
     fail_on: FailOn,

@@ -53,6 +53,7 @@ _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     source: str | None,
     fail_on: FailOn,
     redact: bool | None,

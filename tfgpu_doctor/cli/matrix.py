@@ -34,7 +34,7 @@ _KIND = "matrix"
     cls=Group,
     short_help="Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
     epilog="Examples: tfgpu matrix tensorflow 2.15; tfgpu matrix tensorflow --cuda 11.8; "
-    'tfgpu matrix gpu "RTX 4090"; tfgpu matrix find tensorflow/tensorflow:2.15.0-gpu',
+    'tfgpu matrix gpu "RTX 4090"; tfgpu matrix find R36.4',
 )
 def command() -> None:
     """Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.

@@ -336,6 +336,10 @@ class Group(_Checked, click.Group):
 
     command_class = Command
 
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Keep the order of the declarations."""
+        return list(self.commands)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

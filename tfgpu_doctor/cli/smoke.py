@@ -95,6 +95,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     python: str | None,
     matrix: str | None,
     baseline: str | None,

@@ -110,6 +110,7 @@ class _Files(click.Argument):
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     files: tuple[str, ...],
     saved: str | None,
     fail_on: FailOn,
