@@ -205,13 +205,10 @@ def _wanted(text: ParsedText) -> Iterator[Message]:
 
 
 def _of_driver(text: ParsedText) -> Iterator[Message]:
-    """A module for another kernel, device nodes that are closed to this user."""
+    """A module that was built for another kernel."""
     seen = text.installed_driver
     if seen.is_for_another_kernel:
         yield _message(text, "module-not-built", max(seen.built.values()), kernel=seen.running or "")
-    for group, line in seen.closed_nodes.items():
-        if seen.groups is not None and not {group, "root"} & set(seen.groups):
-            yield _message(text, "device-node-closed", line, group=group)
 
 
 def _of_scheduler(text: ParsedText) -> Iterator[Message]:

@@ -43,11 +43,6 @@ TEMPLATES = (
         rf"\b(?:wants|looks? for|(?:is|keeps) looking for|asks for|searches for) (?:the )?(?:library "
         rf"|file )?['\"`]?{_LIBRARY}",
     ),
-    template(
-        "library-not-opened",
-        "missing|not found",
-        rf"{_PATH_BEGINS}{_LIBRARY}['\"`]?(?: \w+)? (?:is|was) (?:missing|not found)",
-    ),
     # TensorFlow's own check on Windows, whose traceback shows what it was about to load
     template("library-not-opened", "build_info.cudnn", r"build_info\.cudnn_dll_name", library="cudnn64_.dll"),
     template("library-not-opened", "build_info.cudart", r"build_info\.cudart_dll_name", library="cudart64_.dll"),
@@ -73,7 +68,6 @@ TEMPLATES = (
         "library not loaded",
         r"Library not loaded: (?:@rpath/)?(?P<library>(?:[\w./-]*/)?lib\w+(?:\.\d+)*\.dylib)",
     ),
-    template("restricted-program", "restricted program|system integrity protection"),
     template(
         "library-opened",
         "successfully opened",
@@ -145,7 +139,6 @@ TEMPLATES = (
         role="context",
     ),
     template("cudart-symbol", "symbol not found", r"\bcuda[A-Z]\w{3,40} symbol not found"),  # cudart_stub.cc
-    template("cudnn-symbol", "libcudnn", r"(?P<library>libcudnn\S{0,80}?): *undefined symbol: *(?P<symbol>\w+)"),
     # --- the other libraries
     template(
         "cublas-handle",

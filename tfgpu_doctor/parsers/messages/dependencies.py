@@ -126,12 +126,6 @@ TEMPLATES = (
         r"|version of (?P<who>TensorFlow [A-Z]\w+) requires TensorFlow version >= (?P<least>[\d.]+\d)",
         stops_import=True,
     ),
-    template(
-        "other-backend",
-        "backend",
-        r"\bUsing (?P<backend>Theano|CNTK|PyTorch|MXNet|JAX|Numpy|OpenVINO) backend\b",
-        role="context",
-    ),
     # stand-alone Keras before 2.4 has one module for all that it asks of TensorFlow
     template(
         "traceback",
@@ -170,16 +164,6 @@ TEMPLATES = (
         r"'(?P<absent>\w+)'"
         r"|No module named '?(?P<gone>tensorflow\."
         r"(?:tsl|compat\b(?!'; )|python\.(?!platform|_?pywrap|tools|keras)\w)[\w.]{0,100})",
-        stops_import=True,
-    ),
-    template(
-        "small-dependency",
-        "typing_extensions|ml_dtypes|wrapt|'gast'|flatbuffers|'absl|h5py|hdf5|jaxlib",
-        r"cannot import name '(?P<name>\w+)' from '(?P<module>typing_extensions|ml_dtypes|wrapt|gast|flatbuffers|absl"
-        r"|h5py)\b|module '(?P<where>ml_dtypes|wrapt|gast|flatbuffers|absl|h5py)[\w.]*' has no attribute "
-        r"'(?P<absent>\w+)'"
-        r"|HDF5 library version mismatched error|jaxlib (?:is )?version \S{1,20} (?:but this version of jax requires"
-        r"|is newer than and incompatible)",
         stops_import=True,
     ),
 )

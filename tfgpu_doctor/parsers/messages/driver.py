@@ -47,12 +47,6 @@ TEMPLATES = (
         role="context",
     ),
     template(
-        "host-driver",
-        "host",
-        r"(?:^\W*|[\].;] )(?:on the )?host\b[^\n]{0,40}?\b(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?![\d.])",
-        role="context",
-    ),
-    template(
         "libcuda-version",
         "libcuda1|libcuda.so.1 ->|libnvidia-|nvidia-utils|nvidia-compute|nvidia-driver-cuda",
         r"\b(?:libcuda1|libnvidia-(?:compute|ml|gl)|nvidia-(?:compute-)?utils|nvidia-driver-cuda)"
@@ -92,21 +86,6 @@ TEMPLATES = (
     template(
         "possibly-old-driver", "possibly insufficient driver version", r"driver version: (?P<driver>\d+(?:\.\d+)+)"
     ),
-    # a person compares the two, on two lines: "nvidia-smi: CUDA 12.2", "nvcc: 11.5"
-    template(
-        "smi-cuda-noted",
-        "nvidia",
-        rf"(?<![\w./-])nvidia[- ]?smi\W{{1,4}}(?:(?:says|shows|reports)\s)?(?:CUDA\s)?(?:version\W{{1,3}})?"
-        rf"{_CUDA.format('cuda')}\W{{0,9}}$",
-        role="context",
-    ),
-    template(
-        "nvcc-cuda-noted",
-        "nvcc",
-        rf"(?<![\w./-])nvcc\b(?:\s--version|\s-V)?\W{{1,4}}(?:(?:says|shows|reports)\s)?(?:CUDA\s|release\s)?"
-        rf"(?:version\W{{1,3}})?{_CUDA.format('cuda')}\W{{0,9}}$",
-        role="context",
-    ),
     template(
         "smi-version",
         "nvidia-smi",
@@ -139,12 +118,6 @@ TEMPLATES = (
         "microsoft windows [version",
         r"Microsoft Windows \[Version 10\.0\.(?P<build>\d{5})",
         role="context",
-    ),
-    template(
-        "linux-driver-in-wsl",
-        "wsl",
-        r"\b(?:inside|in|within) WSL2?\b.{0,40}\b(?:driver|nvidia-driver)s?\b.{0,80}\binstalled\b"
-        r"|\binstalled\b.{0,60}\bdrivers?\b.{0,40}\b(?:inside|in|within) WSL2?\b",
     ),
     template("wsl-1", "-microsoft", r"\b4\.4\.0-\d{5}-Microsoft\b", role="context"),
     template(
@@ -205,13 +178,6 @@ TEMPLATES = (
         "nvml-failed",
         "failed to initialize nvml|nvml: |nvml error",
         r"(?:Failed to initialize NVML|nvml error|NVML): *(?P<why>[A-Za-z][\w /,'.-]{3,80})",
-    ),
-    # ps shows a process of the driver in state D, uninterruptible sleep: it waits in the kernel and cannot be killed
-    template(
-        "smi-hangs",
-        "nvidia-",
-        r"nvidia-smi[^|\n]{0,60}\b(?:hangs?|hung|freezes|stuck|never returns|no output)\b"
-        r"|\sD[sLlN<+]{0,4} +[\w:]+ +\d+:\d\d +\S*nvidia-\w+",
     ),
     template("hung-task", "blocked for more than", r"task (?P<task>\S+) blocked for more than \d+ seconds"),
     # --- the kernel module
@@ -275,10 +241,6 @@ TEMPLATES = (
         "kubernetes-no-gpu",
         "insufficient nvidia.com/gpu|insufficient alpha.kubernetes.io/nvidia-gpu|unavailable for nvidia.com/gpu",
     ),
-    template(
-        "slurm-no-gpu", "resources requested", r"Resources requested: [\d.]+/[\d.]+ CPUs, 0(?:\.0)?/[1-9][\d.]* GPUs"
-    ),
-    template("slurm-no-gpu", "nodevfiles", r"\bNoDevFiles\b"),
     template("slurm-no-gpu", "invalid generic resource|gres", r"Invalid generic resource \(gres\) specification"),
     # --- what TensorFlow says of a card
     template(

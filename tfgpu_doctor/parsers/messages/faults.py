@@ -57,18 +57,6 @@ TEMPLATES = (
         r"--?num_(?:clones|gpus)[= ]+[2-9]\d?\b|MirroredStrategy|multi_gpu_model\(|\bgpus ?= ?[2-9]\b",
         role="context",
     ),
-    template(
-        "peer-access-failed",
-        "iommu|acs|vt-d|simplep2p|p2pbandwidth|amd-vi",
-        r"\b(?:turn\w*|disabl\w*|switch\w*) (?:off )?(?:the )?(?:PCIe? )?(?:ACS|IOMMU|VT-d|AMD-Vi)\b[^.;\n]{0,60}"
-        r"\b(?:fix\w*|solv\w*|help\w*|work\w*|resolv\w*)|\b(?:hang\w*|hung|until|nan|fail\w*|stuck)\b[^.;\n]{0,60}"
-        r"\b(?:turn\w*|disabl\w*|switch\w*) (?:off )?(?:the )?(?:PCIe? )?(?:ACS|IOMMU|VT-d|AMD-Vi)\b"
-        r"|\b(?:fix\w*|solv\w*|work\w*|resolv\w*)\b[^.;\n]{0,40}\b(?:intel_iommu|amd_iommu|iommu) ?= ?(?:off|pt|soft)"
-        r"|\b(?:simpleP2P|p2pBandwidthLatencyTest)\b[^.;\n]{0,40}\b(?:fail\w*|hang\w*|hung|error)",
-    ),
-    template(
-        "peer-access-failed", "verification error @ element", r"Verification error @ element \d+: val = .{1,40}ref ="
-    ),
     template("nan-over-several-gpus", "nan", rf"\bNaNs?\b[^\n]{{0,80}}\b{_SEVERAL}|\b{_SEVERAL}[^\n]{{0,80}}\bNaNs?\b"),
     template(
         "collective-aborted",
@@ -104,12 +92,6 @@ TEMPLATES = (
         r"|(?=.{0,400}\b(?:accuracy|predict\w{0,4})\b)(?=.{0,400}\b(?:stuck|stays|random|wrong|garbage|only|zero)\b)"
         r"(?=.{0,400}\bGPU\b)(?=.{0,400}\bCPU\b)(?=.{0,400}\b(?:but|and|while|whereas)\b)"
         r").{0,200}",
-    ),
-    template(
-        "wrong-result",
-        "gpu",
-        r"\bGPU:?\d?\b[^.;\n]{0,60}\b(?:differs?|is different|deviates?) from (?:NumPy|the CPU|CPU)\b"
-        r"|\b(?:wrong|incorrect) (?:gradients?|results?|values?|outputs?)\b[^.;\n]{0,60}\bon (?:the )?GPU\b",
     ),
     # --- switches that the environment sets
     template(

@@ -57,14 +57,6 @@ TEMPLATES = (
         r"|(?:" + _NEVER_ENDS + r").{0,60}\b(?:import(?:ing|s|ed)?|import of|loading) (?:the )?"
         r"(?:tensor ?flow|tf|keras)\b|\bnever (?:returns|comes back) from (?:the )?import\b",
     ),
-    # a thread that waits for protobuf's start in gdb's stack: two copies of it in one process
-    template(
-        "import-hangs",
-        "google::protobuf|absl::",
-        r"^\s*#\d+ .{0,40}\b(?:google::protobuf::internal::(?:OnShutdown|InitProtobuf|InitSCC|AddDescriptors|call_once)"
-        r"|google::protobuf::GoogleOnceInit|google::protobuf::DescriptorPool::(?:Find|Internal|Try)\w+"
-        r"|absl::(?:lts_\d+::)?Mutex::(?:Block|Lock))",
-    ),
     template(
         "emulated",
         "does not match the detected host platform",
@@ -102,7 +94,6 @@ TEMPLATES = (
         r"|from tensorflow\.python\.(?:\w+\.)*_?pywrap_tensorflow\w* import"
         r"|imp\.load_module\('_pywrap_tensorflow",
     ),
-    template("dll-from-cuda", "error loading \"|error loading '", r"Error loading [\"'](?P<library>[^\"']+\.dll)[\"']"),
     template(
         "msvc-missing",
         "msvcp140|vcruntime140|visual c++|concrt140|api-ms-win-crt",
@@ -192,13 +183,6 @@ TEMPLATES = (
         r"|module 'tensorflow(?:_core)?\.(?!python|tools|compat\.v2|_api\.v2\.compat\.v2)(?P<part>[\w.]{1,80})' "
         r"has no attribute '(?P<inner>\w+)'",
         stops_import=True,
-    ),
-    # Python up to 3.4 does not say which module; TensorFlow 1 had all of these
-    template(
-        "no-attribute",
-        "'module' object has no attribute",
-        r"'module' object has no attribute '(?:constant|Variable|Session|placeholder|Graph|InteractiveSession)'",
-        name="constant",
     ),
     *dependencies.TEMPLATES,
     # --- endings

@@ -129,14 +129,6 @@ TEMPLATES = (
     ),
     template(
         "other-holder",
-        "release|freed|free |unloaded|taken by the",
-        r"\b(?:memory|VRAM) (?:is|was|does|did)(?: not|n't) (?:get |been |being )?(?:released?|freed?)\b"
-        r"|\bmemory (?:is|was)(?: not|n't) (?:unloaded|cleared)\b|\bmemory is (?:still )?(?:completely"
-        r" )?taken by the\b"
-        r"|\b(?:does|did)(?: not|n't) (?:release|free) (?:the |its |my |any )?(?:\w+ )?memory\b",
-    ),
-    template(
-        "other-holder",
         "mib",
         r"\| +\d{1,2} +(?:\S{1,5} +\S{1,5} +)?(?P<pid>\d{1,9}) +[CGM+]{1,3} +[^|\n]{0,60}python[^|\n]{0,40}? +"
         r"(?P<held>\d{4,6}) ?MiB +\|",

@@ -115,12 +115,6 @@ TEMPLATES = (
     ),
     template(
         "works-elsewhere",
-        "imports|import tensorflow",
-        r"\b(?:imports\b|(?:could|can|able to) import tensorflow\b)[^.\n]{0,40}? (?:in|on|from) (?:the |my )?"
-        r"(?P<where>terminal|command[- ]line|shell|console|cmd)\b[^.\n]{0,20}?\bbut\b",
-    ),
-    template(
-        "works-elsewhere",
         "torch",
         r"\b(?P<where>torch)\.cuda\.is_available\(\)\W{0,4}(?:\w+ ){0,2}True|\bpy?torch (?:can |does |also )?"
         r"(?:see|detect|use|find|recogni[sz]e|work)s?\b",
@@ -150,8 +144,6 @@ TEMPLATES = (
         r"(?P<python>[\d.]+) not in '?(?P<need>[^']+)'?",
         stops_import=True,
     ),
-    # "async" became a word of the language with Python 3.7
-    template("requires-python", "tfe_contextoptionssetasync(", r"def TFE_ContextOptionsSetAsync\(arg1, async\)"),
     template(
         "requires-python",
         "for python|with python|on python|by python",
@@ -162,25 +154,6 @@ TEMPLATES = (
         "requires-python",
         "distutils|named imp|'imp'|'impimporter'|module 'inspect'|from 'inspect'|'collections'|future feature",
         _OF_ANOTHER_PYTHON,
-    ),
-    # poetry, uv and conda
-    template(
-        "requires-python",
-        "requires python",
-        r"\b(?P<package>tensorflow[\w-]{0,30}) (?:\(\S{1,40}\) )?requires Python (?P<need>[<>=~!\d][^a-z]{0,60}?), "
-        r"so it will not be satisfied",
-    ),
-    template(
-        "requires-python",
-        "tensorflow",
-        r"\b(?P<package>tensorflow(?:-[a-z]{1,20})?)[-=\d][^\s]{0,80} (?:would require|requires) python "
-        r"(?P<need>[\d<>=*.,|]{1,60})",
-    ),
-    template(
-        "requires-python",
-        "python installation in your environment|-> python",
-        r"incompatible with the existing python installation in your environment"
-        r"|^[\s*-]{1,12}(?P<package>tensorflow[\w-]{0,30})\S{0,60} -> python ?\[version='(?P<need>[^']{1,200})'",
     ),
     template(
         "no-distribution",
@@ -194,19 +167,6 @@ TEMPLATES = (
         "installation candidates",
         r"Unable to find installation candidates for (?P<wanted>tensorflow[\w-]{0,40}) "
         r"\((?P<candidate>\d[\w.]{0,20})\)",
-    ),
-    # the extras of 2.14 and 2.15.0 name wheels of TensorRT that only NVIDIA's own index has
-    template(
-        "extra-not-on-index",
-        "tensorrt",
-        r"(?:satisfies the requirement|No matching distribution found for) tensorrt(?:-libs|-bindings)?=="
-        r"(?P<version>8\.[\d.]+\d)",
-    ),
-    template(
-        "dependency-not-on-index",
-        "nvidia",
-        r"(?:satisfies the requirement|No matching distribution found for) (?P<package>nvidia-(?:nccl|cudnn|cublas|cuda"
-        r"|cufft|curand|cusolver|cusparse|dali|nvjitlink)[\w-]*)",
     ),
     template(
         "install-broke-off",
@@ -228,15 +188,6 @@ TEMPLATES = (
         r"Retrying \(Retry\(total=\d|Could not fetch URL https?://|ssl module in Python is not available",
         role="context",
     ),
-    # libtensorflow, over which other languages use TensorFlow, comes in two builds
-    template(
-        "built-without-cuda",
-        "libtensorflow",
-        r"\blibtensorflow(?:_jni)?-cpu-|\blibtensorflow\S{0,60}[^|]{0,40}\| *grep -c[^|]{0,40}cu(?:da|blas|dnn)\S* +0$"
-        r"|\blibtensorflow(?:_jni)?-?cpu\b.{0,60}\.(?:tar\.gz|zip)",
-    ),
-    # how the stub of 2.12.0 fails under newer Pythons
-    template("package-removed", "python_version>", r"python_version ?> ?[\"']3\.7[\"']"),
     template(
         "package-removed",
         "-gpu-2.1|_gpu-2.1|gpu_",
@@ -263,14 +214,6 @@ TEMPLATES = (
         r"\b(?:even (?:if|when|though)|overrid|overwrit)",
     ),
     template(
-        "cpu-environment",
-        "cpu",
-        r"\b(?:conda|source|mamba|workon) (?:activate )?\S{0,40}?[-_]cpu\b|\benvs?[/\\][\w.-]{0,40}[-_]cpu\b"
-        r"|\bCPU[- ]Optimi[sz]ed\b|(?<!which )(?<!the )\bCPU(?:[- ]only)? (?:image|kernel image|container image)\b"
-        r"|\btensorflow-(?:training|inference):\d[\d.]+-cpu\b|\btf\d?-cpu\.\d",
-        role="context",
-    ),
-    template(
         "tensorflow-installed",
         "install| add ",
         r"Successfully installed .{0,400}\btensorflow|\b(?:pip|conda|mamba|uv"
@@ -282,12 +225,6 @@ TEMPLATES = (
         "[gcc|[clang|[msc",
         r"^\s*Python (?P<banner>\d\.\d{1,2})\.\d+.{0,100}\[(?:GCC|Clang|MSC)",
         role="context",
-    ),
-    # an environment that was made for it is active, by its name in the prompt
-    template(
-        "other-environment",
-        "tensor|tf|keras|gpu",
-        r"^\((?P<made>[\w.-]{0,30}(?:tensor|tf|keras|gpu)[\w.-]{0,30})\) ?\S{0,80}[$#%>~:]",
     ),
     template(
         "other-environment",
@@ -301,14 +238,11 @@ TEMPLATES = (
         r"\b(?:but|while|however|whereas|although)\b.{0,60}\b(?:" + _SHELL + r")\b",
         gpu="elsewhere",
     ),
-    # reticulate, over which R uses TensorFlow
+    # an environment that was made for it is active, by its name in the prompt
     template(
-        "module-not-found",
-        "installation of tensorflow|[not found]|python module tensorflow",
-        r"(?:^|: )(?:Valid i|I)nstallation of TensorFlow not found|^\s*tensorflow: +\[NOT FOUND\]"
-        r"|Python module tensorflow[\w.]{0,20} was not found",
-        module="tensorflow",
-        by="reticulate",
+        "other-environment",
+        "tensor|tf|keras|gpu",
+        r"^\((?P<made>[\w.-]{0,30}(?:tensor|tf|keras|gpu)[\w.-]{0,30})\) ?\S{0,80}[$#%>~:]",
     ),
     template(
         "tensorflow-installed", "install_keras(|install_tensorflow(", r"^[\s>]*(?:\w+::)?install_(?:keras|tensorflow)\("

@@ -161,11 +161,6 @@ TEMPLATES = (
         r"\b(?:highly|moderately) input-bound|step time.{0,20}waiting for input",
     ),
     template("small-batch", "batch_size|batch size", r"batch[_ ]size *[=:] *(?P<size>\d+)\b", role="context"),
-    template(
-        "low-clocks",
-        "clock|mhz|power cap|p8",
-        r"(?:SM|Graphics|GPU) clocks? (?:stuck|locked|stays?|remains?|low) ?(?:at)? ?\d+ ?MHz|stuck at \d+ ?MHz",
-    ),
     *memory.TEMPLATES,
     *faults.TEMPLATES,
     *speed.TEMPLATES,

@@ -56,34 +56,6 @@ TEMPLATES = (
         role="context",
     ),
     template(
-        "time-on-both",
-        "gpu",
-        rf"\bGPU\b(?::0['\")]*)?{_COST}(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b.{{0,60}}?"
-        rf"\bCPU\b(?::0['\")]*)?{_COST}(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b",
-    ),
-    # "takes 20 s with GPU and 15 s with CPU", "faster on CPU (5 seconds/epoch) than on GPU (35 secs)"
-    template(
-        "time-on-both",
-        "with gpu|on gpu|on the gpu|with the gpu|using gpu|using the gpu",
-        rf"\b(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b[^.;\n]{{0,20}} (?:with|on|using) (?:the |a )?GPU\b"
-        rf"[^\n]{{0,30}}?\b(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b[^.;\n]{{0,20}}"
-        r" (?:with|on|using) (?:the |a )?CPU\b",
-    ),
-    template(
-        "time-on-both",
-        "with cpu|on cpu|on the cpu|with the cpu|using cpu|using the cpu",
-        rf"\b(?P<cpu>\d{{1,6}}(?:\.\d+)?) ?(?P<cpu_unit>{_UNIT})\b[^.;\n]{{0,20}} (?:with|on|using) (?:the |a )?CPU\b"
-        rf"[^\n]{{0,30}}?\b(?P<gpu>\d{{1,6}}(?:\.\d+)?) ?(?P<gpu_unit>{_UNIT})\b[^.;\n]{{0,20}}"
-        r" (?:with|on|using) (?:the |a )?GPU\b",
-    ),
-    template(
-        "time-on-device",
-        "cpu|gpu",
-        rf"^[\s>*#-]*(?:on |with |using )?(?:the |a )?(?P<device>CPU|GPU)\b(?: ?\(\w[\w ]{{0,20}}\))?{_COST}"
-        rf"(?P<time>\d{{1,6}}(?:\.\d+)?) ?(?P<unit>{_UNIT})\b",
-        role="context",
-    ),
-    template(
         "low-utilization",
         "占用|利用率|使用率|util|uses only|using only|only using|only uses|of gpu|of the gpu|of my gpu|gpu: |sm ",
         rf"{_GPU}[^.\n]{{0,40}}\butil\w*[ :=]{{0,3}}(?:is |are |of |at |around |about |only |~ ?){{0,4}}{_LOW}"
@@ -92,41 +64,6 @@ TEMPLATES = (
         rf"|(?:GPU|显卡) ?(?:占用|利用率|使用率)[^，。%]{{0,8}}?{_LOW}"
         rf"|\b(?:only|just|about|around)? ?{_LOW} of (?:the |my |its )?{_GPU}"
         rf"|^\W*(?:GPU )?util\w*[ :=]{{1,3}}(?:about |around |only |~ ?){{0,3}}{_LOW}",
-    ),
-    template(
-        "low-utilization",
-        "idle|idling|wait|under|util",
-        r"\bGPUs? (?:is |are )?(?:mostly |almost |often )?(?:idles?|idling|waits?|waiting|under-?utili[sz]ed)\b"
-        r"(?! (?:at \d|when (?:nothing|it is not|not)))"
-        r"|\bidle GPU"
-        r"|\bGPU[ -]util\w* (?:is |are |at ){0,2}(?:0|zero) (?:most|all|almost)",
-    ),
-    template(
-        "input-bound-said",
-        "slow",
-        r"\bslow\w*\b[^.;\n]{0,30}\b(?:because of|due to|caused by) (?:the )?(?:data |input )"
-        r"(?:processing|pipeline|loading|reading|generat\w+)",
-    ),
-    # "alternates 0 % 0 % 0 % 97 %", "jumps between 0 % and 95 %"
-    template(
-        "low-utilization",
-        "nvidia-smi|gpu|util",
-        r"(?:\b0 ?% ?[,/;.|-]? ?){2,}\d{1,3} ?%|\b(?:alternat|jump|bounc|oscillat|flip|swing|fluctuat)\w+"
-        r" between 0 ?%? and \d\d ?%",
-    ),
-    # the same step is quick when its data lies ready
-    template(
-        "input-bound-said",
-        "same|cached|random|synthetic|dummy|fake|preloaded",
-        r"\b(?:if|when|once|with) (?:I |we |it )?(?:\w+ ){0,6}?(?:same(?: and (?:the )?same)?|cached|random"
-        r"|synthetic|dummy|fake|preloaded)"
-        r" (?:\w+ ){0,3}?(?:batch(?:es)?|data|tensors?|inputs?|images?)\b[^.;\n]{0,40}"
-        r"(?:\b(?:only |just )?\d+(?:\.\d+)? ?(?:s|ms|sec\w*)\b|\b(?:faster|full speed|100 ?%|9\d ?%))",
-    ),
-    template(
-        "low-utilization",
-        "graphical processor|graphics processor|gpu processor",
-        rf"{_LOW} (?:graphical|graphics|GPU) processor us(?:e|age)",
     ),
     # layers whose steps follow one another, learning that asks after each step, and networks of a few neurons
     template(
@@ -176,22 +113,6 @@ TEMPLATES = (
         r"(?:^|, ?)P(?P<state>[5-8]|1[0-5])(?:, ?[^,\n]{1,40}){0,10}, ?(?P<load>[89]\d|100) ?%"
         r"|(?:^|, ?)(?P<busy>[89]\d|100) ?%(?:, ?[^,\n]{1,40}){0,10}, ?P(?P<low>[5-8]|1[0-5])\b"
         r"|\| +\S{1,5} +\d{1,3}C +P(?P<row>[5-8]|1[0-5]) [^|\n]{0,30}\|[^|\n]{0,40}\| +(?P<full>[89]\d|100)% ",
-    ),
-    template(
-        "low-clocks",
-        "p5|p8|clock|mhz",
-        rf"\b(?:GPU|card|it|driver)\b[^.;\n]{{0,30}}\b{_STUCK} (?:\w+ ){{0,2}}P(?:[5-8]|1[0-5])\b"
-        rf"|\b(?:clocks?|clock speed|frequency)\b[^.;\n]{{0,30}}\b{_STUCK}\b[^.;\n]{{0,15}}\d{{2,4}} ?MHz"
-        rf"|\b{_STUCK} (?:\w+ ){{0,3}}\d{{2,4}} ?MHz"
-        r"|\bclocks?\b[^.;\n]{0,20}\d{2,4} ?MHz[^.;\n]{0,30}\binstead of\b",
-    ),
-    template(
-        "slowdown",
-        "overheat|too hot|thermal|temperature|clock",
-        r"\b(?:GPU|card|laptop|it)\b[^.;\n]{0,30}\b(?:overheat\w*|(?:gets|is|was|became) too hot)"
-        r"|\bclocks?\b[^.;\n]{0,20}\bdrop\w*\b[^.;\n]{0,50}\b(?:temperature|hot|heat)\b"
-        r"|\bthermal slowdown\b(?! *:)|\bthermally (?:limited|throttled)"
-        r"|\bGPU temperature\b[^.;\n]{0,20}\b(?:8[7-9]|9\d|10\d) ?°? ?C\b",
     ),
     template(
         "slower-with-time",
