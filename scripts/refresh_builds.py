@@ -39,13 +39,15 @@ from binaries import compiled_cudnn, fat_binaries  # noqa: E402
 from fatbins import Images  # noqa: E402
 from package_index import index_url, wheels_of  # noqa: E402
 from refresh_matrix import MATRIX, TAIL, flow  # noqa: E402
+from sections import Section  # noqa: E402
 
-from tfgpu_doctor.matrix.loader import Matrix, parse  # noqa: E402
+from tfgpu_doctor.matrix.loader import parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import Build, FatBinaries, MatrixFile, Platform  # noqa: E402
 
 BEGIN = "# ---- of the wheels' libraries, derived by scripts/refresh_builds.py: edits below this line are lost ----"
 END = "# ---- end of the wheels' libraries ----"
-_LIBRARY = re.compile(r".*\.so(?:\.\d+)?")
+# 1.7 brings NVIDIA's TensorRT along, whose kernels are for other architectures
+_LIBRARY = re.compile(r"(?!.*/local_config_tensorrt/).*\.so(?:\.\d+)?")
 _PIECE = 1 << 22
 
 
@@ -186,29 +188,19 @@ def main() -> int:
     parser.add_argument("--reread", action="store_true", help="read the wheels again that the table has")
     parser.add_argument("--matrix", type=Path, default=MATRIX, metavar="FILE")
     options = parser.parse_args()
-    text = options.matrix.read_text(encoding="utf-8")
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{options.matrix} has no lines {BEGIN!r} and {END!r}")
-    data = parse(text, str(options.matrix))
+    section = Section(options.matrix, BEGIN, END)
+    data = parse(section.text, str(options.matrix))
     wheels = wanted(data)
     found = {release: contents for release, contents in known(data.builds).items() if release in wheels}
-    fresh = head + render(rows(found)) + tail
     for release, wheel in wheels.items():
         if release.requirement in options.releases if options.releases else options.reread or release not in found:
             found[release] = of_other_package(release, wheels, found) or read(release, wheel)
             print(
                 f"{release.requirement} {release.platform}: cuDNN {found[release].cudnn}", file=sys.stderr, flush=True
             )
-            fresh = head + render(rows(found)) + tail
             if not options.check:
-                options.matrix.write_text(fresh, encoding="utf-8")
-    if fresh != text and not options.check:
-        options.matrix.write_text(fresh, encoding="utf-8")
-    Matrix(parse(fresh, str(options.matrix)), str(options.matrix)).check()
-    print(f"{options.matrix.name} " + ("is up to date" if fresh == text else "differs"))
-    return int(fresh != text and options.check)
+                options.matrix.write_text(section.whole(render(rows(found))), encoding="utf-8")
+    return section.finish(render(rows(found)), is_check=options.check)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "tests" / "cases" / "reports.jsonl"
 sys.path[:0] = [str(ROOT)]
 
+from sections import Section  # noqa: E402
+
 from tests.lab import HERE as LAB  # noqa: E402
 from tests.lab import Lab  # noqa: E402
 from tfgpu_doctor.inference import text_to_facts  # noqa: E402
@@ -288,12 +290,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--matrix", type=Path, default=MATRIX, metavar="FILE")
     options = parser.parse_args()
-    text = options.matrix.read_text(encoding="utf-8")
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{options.matrix} has no lines {BEGIN!r} and {END!r}")
-    before = parse(text, str(options.matrix)).log_lines
+    section = Section(options.matrix, BEGIN, END)
+    before = parse(section.text, str(options.matrix)).log_lines
     known = {release for row in before for release in _releases(row)}
     asked = [
         wheel
@@ -303,12 +301,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         now = print_and_read((options.logs or Path(temporary)).resolve(), asked)
     rows = merged(before, now, {wheel.version for wheel in asked})
-    fresh = head + render(with_reports(rows, reported(REPORTS))) + tail
-    if fresh != text and not options.check:
-        options.matrix.write_text(fresh, encoding="utf-8")
-    Matrix(parse(fresh, str(options.matrix)), str(options.matrix)).check()
-    print(f"{options.matrix.name} " + ("is up to date" if fresh == text else "differs"))
-    return int(fresh != text and options.check)
+    return section.finish(render(with_reports(rows, reported(REPORTS))), is_check=options.check)
 
 
 if __name__ == "__main__":

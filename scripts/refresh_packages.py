@@ -40,9 +40,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from package_index import index_url  # noqa: E402
 from refresh_matrix import MATRIX, TAIL, flow  # noqa: E402
+from sections import Section  # noqa: E402
 from wheel_facts import platform_of  # noqa: E402
 
-from tfgpu_doctor.matrix.loader import Matrix, parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import PLATFORMS, PackageReleases, PackageRow, Platform  # noqa: E402
 from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
@@ -248,17 +248,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
     parser.add_argument("--matrix", metavar="FILE", type=Path, default=MATRIX, help="the file to refresh")
     options = parser.parse_args()
-    text = options.matrix.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{options.matrix} has no lines {BEGIN!r} and {END!r}")
-    fresh = before + render(derive()) + after
-    if fresh != text and not options.check:
-        options.matrix.write_text(fresh, encoding="utf-8")
-    Matrix(parse(fresh, str(options.matrix)), str(options.matrix)).check()
-    print(f"{options.matrix.name} " + ("is up to date" if fresh == text else "differs"))
-    return int(fresh != text and options.check)
+    section = Section(options.matrix, BEGIN, END)
+    return section.finish(render(derive()), is_check=options.check)
 
 
 if __name__ == "__main__":

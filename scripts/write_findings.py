@@ -13,7 +13,7 @@ from pathlib import Path
 from tfgpu_doctor.findings.pages import LAYERS, pages_of
 from tfgpu_doctor.findings.pages.headline import further_links, headline_of
 from tfgpu_doctor.findings.pages.records import Page, Remedy
-from tfgpu_doctor.render.markdown.parts import escape, fenced
+from tfgpu_doctor.render.markdown import escape, fenced
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "findings"

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.findings.advice import refused_repairs
 from tests.lab import Lab
 from tests.test_doctor import left_behind
 
@@ -53,6 +54,7 @@ def examine(
     assert done.stderr == ""
     assert left_behind(marker) == []
     report: dict[str, Any] = json.loads(done.stdout)
+    assert refused_repairs(done.stdout.encode()) == []  # law 11, of every machine of the lab
     assert done.returncode == (1 if report["verdict"] == "broken" else 0) or report["verdict"] == "unknown"
     return report
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.findings.advice import refused_repairs
 from tests.lab import Lab
 from tests.tiers import usual
 
@@ -38,6 +39,7 @@ def doctor(*arguments: str, environ: dict[str, str] | None = None, code: int | N
     assert done.stderr == ""
     assert left_behind(marker) == []
     report: dict[str, Any] = json.loads(done.stdout)
+    assert refused_repairs(done.stdout.encode()) == []  # law 11, of every patient
     assert code is None or done.returncode == code, [finding["id"] for finding in report["findings"]]
     return report
 

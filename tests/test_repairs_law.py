@@ -18,9 +18,11 @@ from tests.corpus import reports, written
 from tests.diagnosis import test_manifests as manifests
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
+from tests.findings.advice import Watched
 from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, healthy, spoil
+from tfgpu_doctor import check
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
@@ -32,34 +34,11 @@ from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import describe, from_facts
 from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Finding, Fix, Report, load_report
+from tfgpu_doctor.records.report import Fix, Report, load_report
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
-H100 = Path(__file__).parent / "captures" / "h100" / "doctor"
-
-
-class Watched:
-    """What the gate was asked, and what it answered."""
-
-    def __init__(self) -> None:
-        self.passed: list[Fix] = []
-        self.refused: list[tuple[str, Fix]] = []
-
-    def note(self, fix: Fix, situation: gate.Situation) -> gate.Reason | None:
-        reason = _refused(fix, situation)
-        if reason is None:
-            self.passed += (*gate.joined((fix,)), *gate.joined((fix, fix))[1:])
-        else:
-            self.refused.append((reason.__name__, fix))
-        return reason
-
-    def has_passed(self, fix: Fix) -> bool:
-        """A possible cause is told without the commands of its repair."""
-        alike = (one for one in self.passed if (one.text, one.edits) == (fix.text, fix.edits))
-        return fix.decides or any(set(fix.commands) <= set(one.commands) for one in alike)
-
-
-_refused = gate.refused
+CAPTURES = Path(__file__).parent / "captures"
+H100 = CAPTURES / "h100" / "doctor"
 
 
 @pytest.fixture
@@ -141,7 +120,7 @@ def test_only_the_gate_says_or() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and str(node.value).startswith(("Or ", "Or, "))
     ]
-    assert {path for path, _ in said} == {"plan/gate.py"}, said
+    assert {path for path, _ in said} == {"plan/gate.py", "findings/own_reports.py"}, said  # the latter reads it
 
 
 # ------------------------------------------------------------------------------------------------ what builders make
@@ -177,6 +156,21 @@ def short_texts() -> Iterator[tuple[str, Judge]]:
         yield text[:200], lambda text=text: explain(text)  # type: ignore[misc]
 
 
+def captures() -> Iterator[tuple[str, Judge]]:
+    for path in sorted(CAPTURES.rglob("*.txt")):
+        yield path.name, lambda path=path: explain(path.read_text(encoding="utf-8", errors="replace"))  # type: ignore[misc]
+
+
+MACHINES: tuple[dict[str, str], ...] = ({}, {"gpu": "H100", "driver": "535"}, {"gpu": "RTX 5090", "driver": "570.124"})
+
+
+def folders() -> Iterator[tuple[str, Judge]]:
+    for folder in sorted(path for path in (CAPTURES / "manifests").iterdir() if path.is_dir()):
+        texts = {path.name.removesuffix(".example"): path.read_text(encoding="utf-8") for path in folder.iterdir()}
+        for machine in MACHINES:
+            yield f"{folder.name} {machine}", lambda texts=texts, machine=machine: check(texts=texts, **machine)  # type: ignore[misc]
+
+
 def cases() -> Iterator[tuple[str, Judge]]:
     for case in (*reports(), *written()):
         yield case["text"][:200], lambda text=case["text"]: explain(text)  # type: ignore[misc]
@@ -188,21 +182,17 @@ TABLES: dict[str, tuple[Callable[[], Iterator[tuple[str, Judge]]], int]] = {
     "saved reports": (saved_reports, 1),
     "files": (files, 1),
     "short texts": (short_texts, 10),
+    "captures": (captures, 5),  # the fault lab's machines: tests/test_fault_lab.py
+    "folders of files": (folders, 5),
     "cases": (cases, 250),
 }
-
-
-# what repairs any environment, a package beside TensorFlow, say, is made without asking whether this one is an image
-LEFT_TO_THE_GATE = {"changes_an_image"}
 
 
 def refusals(rows: Iterable[tuple[str, Judge]], watched: Watched) -> list[tuple[str, str, str]]:
     found = []
     for name, judge in rows:
-        findings: tuple[Finding, ...] = getattr(judge(), "findings", ())
-        found += [(name, reason, fix.text) for reason, fix in watched.refused if reason not in LEFT_TO_THE_GATE]
-        first = [one.fixes[0].text for one in findings if one.fixes]
-        found += [(name, "is an alternative to nothing", text) for text in first if text.startswith("Or ")]
+        judge()
+        found += [(name, reason, fix.text) for reason, fix in watched.refused]
         watched.refused.clear()
         watched.passed.clear()
     return found

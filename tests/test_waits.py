@@ -6,12 +6,17 @@ deadlines of minutes and hours come soon; `descendants`, which kills, keeps the 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +24,7 @@ import psutil
 import pytest
 
 from tests.guard import guarded
+from tests.lab import Lab
 from tests.tiers import usual
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descendants are followed on Linux only")
@@ -28,7 +34,11 @@ PATIENCE = 60.0  # seconds on the clock; a wait that is forgotten would take for
 NAMES = (
     *("nvidia-smi", "dmesg", "ldconfig", "nvcc", "ptxas", "python", "python3", "python3.10", "python3.11"),
     *("python3.12", "python3.13", "uv", "pip", "conda", "mamba", "srun", "scancel", "scontrol"),
+    *("ray", "tensorflow"),
 )
+# A module of that name becomes the bad program when it is imported.
+MODULE = "import os, sys; os.execv({program!r}, [{program!r}])\n"
+MODULES = ("ray", "tensorflow")
 # What a program does; {mark} is on the command line of all that it starts.
 # Options where a path, a name, a version or a number is expected of an interpreter, uv, conda, srun, or a node.
 OPTIONS = r"""case "$*" in *_base_executable*)
@@ -42,10 +52,12 @@ Cuda compilation tools, release --zq7, V--zq7
 srun: job --zq7 queued and waiting for resources
 0: tfgpu-node --zq7 --zq7 --zq7 --zq7
 1: tfgpu-node n1 4242zq7 --zq7 n[1-2],--zq7
+{"nodes": ["--zq7", "n1"]}
+{"node": "--zq7", "failure": "--zq7"}
 END
 """
 HABITS = {
-    "speaks in options": OPTIONS.replace("{", "{{").replace("}", "}}") + "case $0 in *srun) sleep {mark};; esac",
+    "speaks in options": OPTIONS.replace("{", "{{").replace("}", "}}") + "case $0 in *srun|*ray) sleep {mark};; esac",
     "sleeps": "exec sleep {mark}",
     "ignores signals": "trap '' HUP INT QUIT TERM USR1 PIPE; sleep {mark}; sleep {mark}; sleep {mark}",
     "floods": "yes {mark} >&2 & exec yes {mark}",
@@ -70,17 +82,33 @@ MAIN = CODE + "from tfgpu_doctor.__main__ import main; main()"
 MAGIC = CODE + (
     "from tfgpu_doctor.integrations.notebook.magics import Magic; Magic(None, {}, '')(' '.join(sys.argv[1:]))"
 )
+PYTEST = CODE + (
+    "import pytest; sys.exit(pytest.main(['-p', 'tfgpu_doctor.integrations.pytest_plugin', '-p', 'no:cacheprovider', "
+    "*sys.argv[1:]]))"
+)
+MARKED = "import pytest\n@pytest.mark.gpu\ndef test_gpu(): raise SystemExit('it has no GPU')\n"
+HELLO = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+CALL = {"name": "doctor", "arguments": {}}
+MCP = (
+    {"jsonrpc": "2.0", "method": "initialize", "id": 1, "params": HELLO},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "method": "tools/call", "id": 2, "params": CALL},
+)
 ANY = (0, 1, 2, 3)
 MACHINE = ("--gpu", "RTX 4090", "--driver", "570")
 
 
 class Command(NamedTuple):
-    """A command line; PYTHON and HERE stand for the bad interpreter and a folder."""
+    """A command line; PYTHON and HERE stand for the bad interpreter and a folder.
+
+    A server is asked `requests`, and ends with its input, after the last answer.
+    """
 
     words: tuple[str, ...]
     factor: float  # by which time runs faster: its longest deadline takes some seconds
     code: str = MAIN
     codes: tuple[int, ...] = (1, 2, 3)
+    requests: tuple[object, ...] = ()
 
 
 COMMANDS = {
@@ -94,6 +122,9 @@ COMMANDS = {
     "install, pip": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "pip"), 2000),
     "check, resolve": Command(("check", "HERE/requirements.txt", "--resolve", *MACHINE), 500, codes=ANY),
     "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
+    "collect, ray": Command(("fleet", "collect", "--ray", "auto", "--timeout", "9"), 20, codes=(1, 3)),
+    "mcp": Command(("mcp", "--python", "PYTHON"), 20, codes=(0,), requests=MCP),
+    "pytest": Command(("HERE/test_gpu.py",), 20, PYTEST, (0,)),
     "notebook": Command(("doctor", "--python", "PYTHON"), 20, MAGIC, (0,)),
 }
 
@@ -107,15 +138,22 @@ class Stage:
         (self.folder / "bin").mkdir(parents=True)
         (self.folder / "temporary").mkdir()
         (self.folder / "requirements.txt").write_text("tensorflow==2.15.1\n")
+        (self.folder / "test_gpu.py").write_text(MARKED)
+        self.driver: dict[str, str] = {}  # variables with which a program finds a GPU
 
     def plant(self, habit: str) -> None:
         """Make every program do that, and write down with what it was started."""
         body = HABITS[habit].format(mark=self.mark)
         script = f'#!/bin/sh\necho "$0 $*" >> {self.folder}/started\n{body}\n'
         for name in NAMES:
-            self._write(self.folder / "bin" / name, script)
+            self.write(self.folder / "bin" / name, script)
+        for name in MODULES:
+            package = self.folder / "modules" / name
+            package.mkdir(parents=True)
+            (package / "__init__.py").write_text(MODULE.format(program=str(self.folder / "bin" / name)))
 
-    def _write(self, path: Path, script: str) -> None:
+    def write(self, path: Path, script: str) -> None:
+        """Make a program."""
         path.write_text(script)
         path.chmod(0o755)
 
@@ -124,29 +162,36 @@ class Stage:
             "PYTHON": str(self.folder / "bin" / "python"),
             "HERE/new": str(self.folder / "new"),
             "HERE/requirements.txt": str(self.folder / "requirements.txt"),
+            "HERE/test_gpu.py": str(self.folder / "test_gpu.py"),
         }
         environ = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("SLURM_", "CONDA_", "PYENV_", "UV_"))
+            if not name.startswith(("SLURM_", "CONDA_", "PYENV_", "UV_", "PYTEST_"))
         }
-        environ |= {
+        environ |= self.driver | {
             "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{self.folder / 'modules'}:{ROOT}",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "HOME": str(self.folder),
             "TMPDIR": str(self.folder / "temporary"),
         }
         words = [places.get(word, word) for word in command.words]
-        return subprocess.Popen(
+        running = subprocess.Popen(
             [sys.executable, "-c", command.code, str(factor or command.factor), *words],
             env=environ,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if command.requests else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             cwd=self.folder,
         )
+        for request in command.requests:
+            assert running.stdin
+            running.stdin.write(json.dumps(request) + "\n")
+            running.stdin.flush()
+        return running
 
     def started(self) -> str:
         """The command lines of all that was started."""
@@ -164,8 +209,11 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+def stage(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
     one = Stage(tmp_path)
+    if "pytest" in str(request.node.name):  # without a GPU, the plugin would not start TensorFlow
+        lab: Lab = request.getfixturevalue("driver_lab")
+        one.driver = lab.environ(gpus=1, name="NVIDIA H200", cc="9.0", memory_mib=143771, driver="580.65.06")
     yield one
     for line in one.alive():  # a failed test must not leave anything either
         os.kill(int(line.split()[0]), signal.SIGKILL)
@@ -193,6 +241,9 @@ def is_daily(row: tuple[str, str]) -> bool:
         ("check, resolve", "sleeps"),
         ("install", "speaks in options"),
         ("collect, slurm", "speaks in options"),
+        ("collect, ray", "speaks in options"),
+        ("pytest", "ignores signals"),
+        ("mcp", "floods"),
     )
 
 
@@ -207,17 +258,26 @@ def test_every_wait_has_an_end(row: tuple[str, str], stage: Stage) -> None:
         pytest.skip("a kernel goes on: what cannot be told from its own children is not killed")
     stage.plant(habit)
     quick = habit == "speaks in options" and name.startswith("install")  # what ends by itself is not to be cut short
-    code, output = ended(stage.start(COMMANDS[name], 20 if quick else None), stage)
+    running = stage.start(COMMANDS[name], 20 if quick else None)
+    if COMMANDS[name].requests:
+        assert running.stdout
+        with guarded(PATIENCE, waiting=True):
+            while '"id":2' not in running.stdout.readline():
+                assert running.poll() is None
+    code, output = ended(running, stage)
     assert code in COMMANDS[name].codes, output
     assert "zq7" not in stage.started()  # nothing that a child writes is an argument of another
     assert stage.started(), output  # else nothing was tried
-    assert COMMANDS[name].code == MAGIC or output
+    assert COMMANDS[name].code == MAGIC or COMMANDS[name].requests or output  # a server has answered before
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 @pytest.mark.parametrize(
     "name",
-    usual([name for name in COMMANDS if name != "notebook"], lambda name: name in ("install", "collect, slurm")),
+    usual(
+        [name for name in COMMANDS if name != "notebook"],
+        lambda name: name in ("install", "collect, slurm", "pytest"),
+    ),
 )
 def test_nothing_runs_on_after_a_hang_up(name: str, number: signal.Signals, stage: Stage) -> None:
     stage.plant("ignores signals")
@@ -227,4 +287,114 @@ def test_nothing_runs_on_after_a_hang_up(name: str, number: signal.Signals, stag
             time.sleep(0.02)
     running.send_signal(number)
     code, output = ended(running, stage)
-    assert code == 128 + number, output
+    own = -number if number != signal.SIGINT else 2
+    assert code == (own if name == "pytest" else 128 + number), output
+
+
+@pytest.mark.full
+def test_nothing_runs_on_after_the_client_has_gone(stage: Stage) -> None:
+    stage.plant("ignores signals")
+    running = stage.start(COMMANDS["mcp"], factor=1)
+    with guarded(PATIENCE, waiting=True):
+        while not stage.started():
+            time.sleep(0.02)
+    assert ended(running, stage)[0] == 0  # it closes the input
+
+
+# ------------------------------------------------------------------------------------------------- other machines
+
+# A worker that waits for the other machine, as TensorFlow does: for ever, in the request that is named.
+WAITING = """
+import json, os, sys, time
+for line in sys.stdin:
+    request = json.loads(line)["do"]
+    if request == sys.argv[1]:
+        os.execv("/bin/sleep", ["sleep", sys.argv[2]])
+    hello = {"tensorflow": "2.21.0", "numpy": "2.0.0", "python": "3.12.1", "gpus": []}
+    print(json.dumps(hello if request == "hello" else {"cold": {}}), flush=True)
+"""
+
+
+class Peer:
+    """Another machine, at an address of this one."""
+
+    def __init__(self, habit: Callable[[socket.socket], None] | None) -> None:
+        """Do so with each connection; without a habit, nobody listens there."""
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self._habit = habit
+        if habit is None:
+            self._listening.close()
+        else:
+            threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        assert self._habit
+        with suppress(OSError):  # closed
+            while True:
+                threading.Thread(target=self._answer, args=(self._listening.accept()[0],), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        assert self._habit
+        with suppress(OSError):
+            self._habit(connection)
+
+    def close(self) -> None:
+        """End it; connections that are open stay so."""
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+
+def flood(connection: socket.socket) -> None:
+    while True:
+        connection.sendall(b"x" * 65536)
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def keep(connection: socket.socket) -> None:
+    time.sleep(2 * PATIENCE)
+    connection.close()
+
+
+PEERS = {"never comes": None, "floods": flood, "resets": reset, "sleeps": keep, "dies": keep}
+
+
+def machines(stage: Stage, index: int, address: str, waits_in: str) -> Command:
+    """`bench cnn` on one of two machines, whose worker waits in a request for the other machine."""
+    stage.plant("sleeps")
+    script = stage.folder / "waiting.py"
+    script.write_text(WAITING)
+    stage.write(
+        stage.folder / "bin" / "python",
+        f"#!/bin/sh\necho worker >> {stage.folder}/started\n"
+        f'case "$*" in *worker.py*) exec {sys.executable} {script} {waits_in} {stage.mark} ;; esac\n'
+        f'exec {sys.executable} "$@"\n',
+    )
+    addresses = [address, address]
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        addresses[index] = f"127.0.0.1:{own.getsockname()[1]}"
+    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    stage.driver = {"TF_CONFIG": json.dumps(cluster)}
+    words = ("bench", "cnn", "--model", "cifar", "--join-timeout", "60", "--deadline", "30", "--python", "PYTHON")
+    return Command(words, 100)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("waits_in", ["prepare", "next"])
+@pytest.mark.parametrize("habit", usual(list(PEERS), lambda habit: habit == "dies"))
+def test_another_machine_that_does_not_do_its_part(stage: Stage, index: int, waits_in: str, habit: str) -> None:
+    peer = Peer(PEERS[habit])
+    with ExitStack() as stack:
+        stack.callback(peer.close)
+        request = waits_in if waits_in == "prepare" else ("sample", "follow")[index]
+        running = stage.start(machines(stage, index, peer.address, request))
+        if habit == "dies":
+            time.sleep(2.0)
+            peer.close()
+        code, output = ended(running, stage)
+    assert code in (1, 3), output

@@ -100,15 +100,12 @@ def run(arguments: list[str]) -> int:
     from tfgpu_doctor.cli import cli
     from tfgpu_doctor.render.streams import guard
 
-    guard()
+    if "_TFGPU_COMPLETE" not in os.environ:  # for the completion of a shell, click writes bytes
+        guard()
     signal.signal(signal.SIGINT, on_interrupt)
     _catch_signals()
     stdout = sys.stdout
     try:
-        if instruction := os.environ.get("_TFGPU_COMPLETE"):
-            from tfgpu_doctor.cli.completion import answer
-
-            return answer(cli, instruction)
         code = cli.main(arguments, prog_name="tfgpu", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0

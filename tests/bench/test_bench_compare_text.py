@@ -20,7 +20,7 @@ from tfgpu_doctor.bench.comparing.records import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio
 from tfgpu_doctor.render.bench_compare_words import change
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench_compare import render
+from tfgpu_doctor.render.formats import renderer
 
 markdown = as_format("markdown", "bench comparison")
 GOLDEN = Path(__file__).parent / "golden"
@@ -32,6 +32,8 @@ FIGURES = tuple(
 DISTURBED = run(
     seconds=5.1, steps=(2.0,) * 4 + (1.0,) * 12, cpu_load=(1.0,) * 4 + (1.98,) * 12, cpu_wait=(1.0,) * 4 + (0.0,) * 12
 )
+
+render = renderer("text", "bench comparison", {})
 OTHER = {"tensorflow": "2.20.0", "numpy": "2.4.6", "python": "3.12.3"}
 SIZES = [256 * 2**step for step in range(9)]
 

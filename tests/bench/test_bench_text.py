@@ -17,7 +17,9 @@ from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, ver
 from tests.healthy import healthy, known, spoil
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure, Run, Throughput
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench import render
+from tfgpu_doctor.render.formats import renderer
+
+render = renderer("text", "bench", {})
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
@@ -174,11 +176,10 @@ def test_bars_are_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lengths[1] == round(20 * 0.0265 / 0.052)
 
 
-def test_narrow_terminals_lose_columns_and_keep_the_bars(monkeypatch: pytest.MonkeyPatch) -> None:
-    wide, narrow = (printed("two-gpus", columns, monkeypatch).split("\n\n")[1] for columns in (110, 60))
-    assert "verified" in wide.splitlines()[0] and "efficiency" in wide.splitlines()[0]
-    assert narrow.splitlines()[0].split() == ["run", "speed", "vs", "CPU", "vs", "1", "GPU"]
-    assert "━" * 8 in narrow
+def test_narrow_terminals_have_a_paragraph_for_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide, narrow = (printed("two-gpus", columns, monkeypatch).split("\n\n")[1] for columns in (110, 40))
+    assert "verified" in wide.splitlines()[0] and "efficiency" in wide.splitlines()[0] and "━" * 8 in wide
+    assert narrow.splitlines()[0].split() == ["✓", "CPU"] and "verified yes" in narrow
 
 
 def test_ascii_where_the_encoding_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,9 @@ from tests.bench.samples import SHAKY, failed, result, run
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench import render
+from tfgpu_doctor.render.formats import renderer
+
+render = renderer("text", "bench", {})
 
 
 @pytest.mark.parametrize(
@@ -133,4 +135,4 @@ def test_a_terminal_without_these_letters_gets_their_likes() -> None:
     stream = io.TextIOWrapper(raw, encoding="ascii")
     console_for(stream).print("3 × 12 µs … – ≥ 61 °C ✓")
     stream.flush()
-    assert raw.getvalue() == b"3 x 12 us ... - >= 61 C ?\n"
+    assert raw.getvalue() == b"3 x 12 us ... - >= 61 C +\n"

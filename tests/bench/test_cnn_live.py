@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,11 @@ import pytest
 
 import tfgpu_doctor
 from tests.bench.live import WORKER_PROCESS, Shared, bench, refuses
+from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.plans.batch_search import trial_error
+from tfgpu_doctor.bench.plans.cnn import SPREAD, Cnn
 from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.runner.process import WorkerProcess
 from tfgpu_doctor.bench.workloads import cnn
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
@@ -36,6 +42,8 @@ def test_help_has_examples() -> None:
         (["--model", "vgg"], "'mnist', 'cifar', 'resnet50'"),
         (["--batch-size", "1"], "--batch-size"),
         (["--batch-size", "32", "--global-batch-size", "64"], "cannot be combined"),
+        (["--batch-size", "auto", "--global-batch-size", "64"], "cannot be combined"),
+        (["--batch-size", "aut"], "'aut' is not a number such as 512, 4k (4096) or 1MiB, and not auto"),
         (["--global-batch-size", "33", "--virtual-gpus", "2"], "over 2 devices; use 32 or 34"),
         (["--global-batch-size", "33", "--gpus", "4"], "over 4 devices; use 32 or 36"),
         (["--dtype", "float64"], "'float32', 'tf32', 'mixed_float16', 'mixed_bfloat16'"),
@@ -277,3 +285,18 @@ def test_where_the_time_of_several_replicas_goes(trained: dict[str, Any]) -> Non
     size = 4 * 93_322  # float32 for each weight of the mnist network
     assert found["all-reduce bus bandwidth"]["value"] == pytest.approx(size / seconds)  # 2(n-1)/n is 1 for two
     assert found["all-reduce"]["note"] == "sum of the gradients, TensorFlow's ring"
+
+
+@pytest.mark.full
+@pytest.mark.tensorflow
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is counted so on Linux only")
+@pytest.mark.parametrize(("batch", "fits"), [(64, True), (4096, False)])
+def test_a_batch_fits_within_a_limit_of_memory_or_its_process_ends(
+    batch: int, fits: bool, tensorflow_python: str
+) -> None:
+    (case,) = Selection().cases((), (SPREAD,))
+    job = Cnn("mnist", batch).job("float32", case)
+    job = replace(job, parameters={**job.parameters, "memory_limit": 1500 * 2**20})
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    why = trial_error(lambda: WorkerProcess(tensorflow_python, environ), case, job)
+    assert (why == "") is fits, why

@@ -25,7 +25,9 @@ from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads import pictures
 from tfgpu_doctor.bench.workloads.pipelines import ALONE, FEEDING, PIPELINES
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench import render
+from tfgpu_doctor.render.formats import renderer
+
+render = renderer("text", "bench", {})
 
 NONE_WRONG = {"missing": 0, "more than once": 0, "other pixels": 0, "other shape": 0}
 RIGHT: dict[str, Any] = {"images": 32, **NONE_WRONG, "losses": [0.7]}

@@ -22,7 +22,7 @@ from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.render.bench_words import verdict
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.terminal.bench_sweep import render_sweep
+from tfgpu_doctor.render.formats import renderer
 
 # ------------------------------------------------------------------------------------------- which sizes
 
@@ -220,7 +220,7 @@ EVIL = "[bold red]evil[/] \x1b[31m<script>\n\x07"
 def printed(found: BenchResult, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = io.StringIO()
-    render_sweep(found, console_for(stream))
+    renderer("text", "bench", {})(found, console_for(stream))
     return stream.getvalue()
 
 

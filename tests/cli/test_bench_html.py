@@ -112,7 +112,7 @@ def test_without_matplotlib_it_says_what_to_install(
 def test_a_matplotlib_that_does_not_work_is_said_before_measuring(
     measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html.charts.speeds", None)
+    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html.charts", None)
     done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
     assert (done.exit_code, measured) == (2, [])
     assert "does not work" in done.stderr and "matplotlib>=3.8" in done.stderr
@@ -129,7 +129,7 @@ def test_a_matplotlib_that_is_too_old_is_said_before_measuring(
 
 def test_matplotlib_is_not_loaded_unasked(measured: list[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
-    monkeypatch.delitem(sys.modules, "tfgpu_doctor.render.html.svg", raising=False)
+    monkeypatch.delitem(sys.modules, "tfgpu_doctor.render.html.charts", raising=False)
     assert CliRunner().invoke(cli, QUICK).exit_code == 0
     assert "matplotlib" not in sys.modules
 

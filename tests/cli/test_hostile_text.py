@@ -61,7 +61,6 @@ BASES: dict[str, tuple[str, ...]] = {
     "fleet": ("report.json", "bench.json"),
     "fleet collect": ("--slurm", "--nodes", "2", "--print"),
     "mcp": ("--python", "/nowhere/python"),
-    "completion": ("bash",),
     "help": ("doctor",),
 }
 

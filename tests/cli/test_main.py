@@ -13,9 +13,8 @@ import click
 import pytest
 
 from tests.cli.runner import process, tfgpu
-from tests.findings.rows_over_facts import FIRES
+from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
 from tests.records.test_report import report
-from tests.render.showing import NO_CHECKS
 from tfgpu_doctor.cli import COMMANDS, cli
 from tfgpu_doctor.render.console import console_for
 
@@ -25,7 +24,7 @@ HELP = Path(__file__).parents[2] / "tfgpu_doctor" / "cli" / "help.txt"
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "report.json"
-    path.write_bytes(report({**NO_CHECKS, **FIRES["cuda.missing"][0][1]}).to_json())
+    path.write_bytes(report({**NO_GPU_USED, **FIRES["cuda.missing"][0][1]}).to_json())
     return path
 
 

@@ -285,7 +285,7 @@ def test_a_release_with_filters_says_which_it_does_not_match() -> None:
 
 def test_the_list_says_why_newer_releases_are_not_in_it() -> None:
     page = matrix("tensorflow", "--gpu", "RTX 3090", "--driver", "470").stdout
-    assert "2.18 to 2.21  CUDA 12.5.1 needs driver 525.60.13 or newer, not 470" in page
+    assert "2.18 to 2.21: CUDA 12.5.1 needs driver 525.60.13 or newer, not 470" in page
 
 
 def test_wsl2_has_the_driver_of_windows() -> None:

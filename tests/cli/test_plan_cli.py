@@ -75,7 +75,7 @@ def test_a_saved_report_is_planned_for(tmp_path: Path) -> None:
     bare = spoil(healthy(), {"gpus": known(()), "host.pci_gpus": known(())})
     file.write_bytes(make_report(bare, MATRIX, source="live", timings={}).to_json())
     done = tfgpu("plan", "--from", str(file))
-    assert (done.returncode, "No NVIDIA GPU to plan for" in done.stdout) == (1, True)
+    assert (done.returncode, "no NVIDIA GPU to plan for" in done.stdout) == (1, True)
 
 
 def test_nothing_fits_is_a_problem_found() -> None:

@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.findings.rows_over_facts import FIRES
+from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
 from tests.healthy import known
 from tests.records.test_report import report
-from tests.render.showing import NO_CHECKS
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "report.json"
     executable = {"python.executable": known("/home/lovelace/engine/env/bin/python")}
-    path.write_bytes(report({**NO_CHECKS, **FIRES["cuda.missing"][0][1], **executable}).to_json())
+    path.write_bytes(report({**NO_GPU_USED, **FIRES["cuda.missing"][0][1], **executable}).to_json())
     return path
 
 

@@ -22,8 +22,7 @@ from tests.findings.rows_over_facts import (
 )
 from tests.healthy import MATRIX, SITE, gpu, known, sonames
 from tests.records.test_report import report
-from tfgpu_doctor.compare.causes import facts_read
-from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
+from tfgpu_doctor.compare.comparison import compare, exit_code, facts_read, without_noise
 from tfgpu_doctor.compare.records import Comparison, Explanation
 from tfgpu_doctor.records.facts import (
     NOT_ASKED,
@@ -90,7 +89,7 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
         {},
         {"driver.version": known("470.256.02"), "driver.kernel_module": known("470.256.02")},
         "driver.too-old",
-        {"driver.version", "driver.kernel_module"},
+        {"driver.version"},
         "change",
     ),
     "a driver updated under a loaded module": (
@@ -132,7 +131,7 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             **NO_GPU_USED,
         },
         "cudnn.lib-path",
-        {"variables.LD_LIBRARY_PATH"},
+        {"loader.sonames.libcudnn.so.9"},
         "change",
     ),
     "pip uninstall nvidia-cudnn-cu12": (
@@ -144,7 +143,7 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             **NO_GPU_USED,
         },
         "cudnn.missing",
-        {"python.packages.nvidia-cudnn-cu12"},
+        {"loader.sonames.libcudnn.so.9"},
         "change",
     ),
     "pip uninstall of three wheels": (
@@ -156,7 +155,7 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             **NO_GPU_USED,
         },
         "cuda.missing",
-        {"python.packages.nvidia-cublas-cu12", "python.packages.nvidia-cuda-runtime-cu12"},
+        {"loader.sonames.libcublas.so.12", "loader.sonames.libcudart.so.12"},
         "changes",
     ),
     "another cuDNN": (
@@ -168,8 +167,8 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
             **NO_GPU_USED,
         },
         "cudnn.version-mismatch",
-        {"python.packages.nvidia-cudnn-cu12"},
-        "change",
+        {"cudnn.runtime"},
+        "observed",
     ),
     "a card for another": (
         {},
@@ -195,7 +194,7 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
         },
         "tf.not-installed",
         {"python.packages.tensorflow", "python.tensorflow_paths"},
-        "change",
+        "changes",
     ),
 }
 

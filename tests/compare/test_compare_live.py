@@ -71,7 +71,7 @@ def test_a_file_that_hides_tensorflow(tensorflow_python: str, tmp_path: Path) ->
     good = examined(tmp_path / "good.json", inherited, "--python", tensorflow_python)
     bad = examined(tmp_path / "bad.json", {"PYTHONPATH": str(PATIENTS / "shadow")}, "--python", tensorflow_python)
     for found in (explanation(compared(good, bad), "tf.shadowed"), explanation(compared(bad, good), "tf.shadowed")):
-        assert (found.how, found.changes[0]) == ("change", "variables.PYTHONPATH")
+        assert (found.how, found.changes[0]) == ("change", "python.tensorflow_paths")
 
 
 def test_a_folder_with_an_empty_library(tensorflow_python: str, tmp_path: Path) -> None:

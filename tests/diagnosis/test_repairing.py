@@ -16,7 +16,7 @@ from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.records.report import Finding, Report, Severity
-from tfgpu_doctor.render.check_words import not_changed
+from tfgpu_doctor.render.outlines.check import not_changed
 
 PYTHONS = ("3.9", "3.11", "3.13")
 TENSORFLOWS = (

@@ -6,10 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+import pytest
+
+from tests.healthy import MATRIX
+from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.gate import Situation, refused
 from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Finding
+from tfgpu_doctor.records.report import Finding, Fix, load_report
 
 _INSTALL = re.compile(r"\b(?:pip|pip3) install\b(.*)")
 _TENSORFLOW = re.compile(
@@ -38,6 +43,36 @@ def unfit(facts: Facts, matrix: Matrix, findings: Iterable[Finding]) -> list[str
                 wrong.append(f"{one.id}, {reason.__name__}: {fix.text} {' '.join(fix.commands)}")
         wrong += [f"{one.id} begins with Or: {fix.text}" for fix in one.fixes[:1] if fix.text.startswith("Or ")]
     return wrong
+
+
+class Watched:
+    """What the gate was asked, and what it answered."""
+
+    def __init__(self) -> None:
+        self.passed: list[Fix] = []
+        self.refused: list[tuple[str, Fix]] = []
+
+    def note(self, fix: Fix, situation: gate.Situation) -> gate.Reason | None:
+        reason = refused(fix, situation)
+        if reason is None:
+            self.passed += (*gate.joined((fix,)), *gate.joined((fix, fix))[1:])
+        else:
+            self.refused.append((reason.__name__, fix))
+        return reason
+
+    def has_passed(self, fix: Fix) -> bool:
+        """A possible cause is told without the commands of its repair."""
+        alike = (one for one in self.passed if (one.text, one.edits) == (fix.text, fix.edits))
+        return fix.decides or any(set(fix.commands) <= set(one.commands) for one in alike)
+
+
+def refused_repairs(report: bytes) -> list[tuple[str, str]]:
+    """What the gate refuses of the repairs that are made for the facts of a report."""
+    watched, facts = Watched(), load_report(report, "the report").facts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gate, "refused", watched.note)
+        make_report(facts, MATRIX, source="report", timings={})
+    return [(reason, fix.text) for reason, fix in watched.refused]
 
 
 def pins(command: str) -> list[str]:

@@ -38,7 +38,7 @@ from tfgpu_doctor.records.facts import (
 NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
 # where nothing was verified on a GPU, an error stays one
-NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": WHY}
+NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
 R535 = {"driver.version": known("535.183.06"), "driver.cuda_supported": known("12.2")}  # of most H100 and H200
 L4 = known((gpu(name="NVIDIA L4", compute_capability="8.9"),))
 PCI = (PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)

@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.no_wheel import without_musl
 from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.probes.loader import with_loaded
 from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Loader, Unknown, value_or
-from tfgpu_doctor.render.stack import stack
+from tfgpu_doctor.render.outlines.report import stack
 
 # tests/test_cases.py asks the same of the collected reports
 TEXTS = [

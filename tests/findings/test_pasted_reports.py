@@ -17,7 +17,6 @@ from tfgpu_doctor.records.facts import Facts, Message
 from tfgpu_doctor.records.report import Finding, Report
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
-from tfgpu_doctor.render.terminal import report as plain
 
 Printed = Callable[[Report], str]
 
@@ -25,7 +24,7 @@ Printed = Callable[[Report], str]
 def printed(report: Report, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = io.StringIO()
-    plain.render(report, console_for(stream))
+    renderer("text", "report", {})(report, console_for(stream))
     return stream.getvalue()
 
 

@@ -59,8 +59,7 @@ from tfgpu_doctor.records.report import Report, exit_code, load_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
 from tfgpu_doctor.render.console import clean, console_for
 from tfgpu_doctor.render.formats import renderer
-from tfgpu_doctor.render.markdown.parts import LONGEST, escape
-from tfgpu_doctor.render.terminal import report as text_of_report
+from tfgpu_doctor.render.markdown import LONGEST, escape
 
 SCHEMA = Path(tfgpu_doctor.__file__).parent / "records" / "schemas" / "report-1.json"
 SECONDS = 20.0  # of processor time for 30 kB at most; usual is a tenth of one
@@ -134,7 +133,7 @@ def holds(report: Report, *, validate: bool = True) -> None:
     assert redact(once) == once, "redacting twice changes nothing"
     for one in (report, once):
         out = io.StringIO()
-        text_of_report.render(one, console_for(out), "full")
+        renderer("text", "report", {"detail": "full"})(one, console_for(out))
         assert out.getvalue().replace("\n", "").isprintable(), "no control character, no escape sequence"
         _is_plain(renderer("markdown", "report", {})(one))
 

@@ -114,8 +114,8 @@ def test_a_defect_is_found_made_small_and_kept(tmp_path: Path) -> None:
 
 def test_the_checks_themselves_see_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     """A renderer that lets escapes and tags through is found out."""
+    from tfgpu_doctor.render import markdown as parts
     from tfgpu_doctor.render import streams
-    from tfgpu_doctor.render.markdown import parts
 
     text = b"CUDA 12.4\nTensorFlow version: 2.13.0\nGPU: GeForce <script> card\nCould not find cuda drivers"
     calls.walk(text)

@@ -67,6 +67,8 @@ ROWS: dict[str, tuple[tuple[Fix, Facts, Facts], ...]] = {
     "changes_an_image": (
         (install("2.20.0"), on(image=NGC), on(image="nvidia/cuda:12.5.1-runtime-ubuntu22.04")),
         (install("2.20.0"), on(image=TRITON), on(image=TRITON, packages={"tensorflow": "2.20.0"})),
+        (Fix("Install NumPy 1", (f"{PIP} 'numpy<2'",)), on(image=NGC), on()),
+        (Fix("Install NumPy 1 (in the Dockerfile)", (f"RUN {PIP} 'numpy<2'",)), on(image=TRITON), on(image=NGC)),
         (Fix("Install NVIDIA driver 410.48 or newer"), on(image=TRITON), on()),
         (Fix("Install NVIDIA driver 410.48 or newer"), on(image=NGC), on()),
         (Fix("Install NVIDIA driver 525.60 or newer"), on(image=NGC), on()),
@@ -94,7 +96,8 @@ ROWS: dict[str, tuple[tuple[Fix, Facts, Facts], ...]] = {
         ),
         (Fix("Install TensorFlow 2.20.0: why", (f"{PIP} 'tensorflow[and-cuda]==2.19.0'",)), on(), on()),
         (Fix("Install CUDA 12 and its cuDNN", ("tfgpu matrix tensorflow --cuda 12",)), on(), on()),
-        (Fix("Uninstall both, and install one", ("python3 -m pip uninstall -y x", f"{PIP} ")), on(), on()),
+        (Fix("Uninstall both, and install one", ("python3 -m pip uninstall -y x",)), on(), on()),
+        (Fix("Replace it with tensorflow", ("python3 -m pip uninstall -y x",)), on(), on()),
     ),
 }
 

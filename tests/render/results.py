@@ -27,7 +27,6 @@ from tests.fleet.making import fleet
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
-from tests.render.showing import NO_CHECKS
 from tests.smoke.smoking import Machine, without_tensorflow
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
@@ -69,11 +68,11 @@ NOW = "2026-11-23T12:00:00Z"
 MACHINES: dict[str, Facts] = {
     "healthy": healthy(),
     "plain-pip": spoil(
-        healthy(), {**NO_CHECKS, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
+        healthy(), {**NO_GPU_USED, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
     ),
-    "no-driver": spoil(healthy(), {**NO_CHECKS, **NO_DRIVER}),
+    "no-driver": spoil(healthy(), {**NO_GPU_USED, **NO_DRIVER}),
     "broken-file-on-the-path": spoil(
-        healthy(), {**NO_CHECKS, "loader.sonames": off_path("cudnn", problem="empty file"), "cudnn.runtime": WHY}
+        healthy(), {**NO_GPU_USED, "loader.sonames": off_path("cudnn", problem="empty file"), "cudnn.runtime": WHY}
     ),
     "hot": spoil(healthy(), {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",), temperature=93),), "NVML")}),
     "unknown": Facts(),
@@ -144,7 +143,7 @@ def smokes() -> dict[str, Smoke]:
 
 
 _EVIL = "[bold]\x1b[31mevil\x1b[0m\n\u202e <script>"
-_NO_CUDA = {"loader.sonames": absent(), **NO_CHECKS}
+_NO_CUDA = {"loader.sonames": absent(), **NO_GPU_USED}
 # name → (before, after)
 _COMPARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),
@@ -235,7 +234,7 @@ def plans() -> dict[str, Plan]:
 def results(kind: str) -> dict[str, Any]:
     """A result of each state; the hostile one has a bomb in every text."""
     pairs: dict[str, Callable[[], tuple[Any, Any]]] = {
-        "report": lambda: (report(healthy()), report(spoil(healthy(), {**NO_CHECKS, **FIRES["cuda.missing"][0][1]}))),
+        "report": lambda: (report(healthy()), report(spoil(healthy(), {**NO_GPU_USED, **FIRES["cuda.missing"][0][1]}))),
         "check": lambda: (FINE, BROKEN),
         "smoke": lambda: (smokes()["two-gpus"], smokes()["no-tensorflow"]),
         "report comparison": lambda: (comparisons()["nothing"], comparisons()["numpy"]),

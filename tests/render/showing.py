@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.findings.rows_over_facts import NO_GPU_LISTED
-from tests.healthy import MATRIX, known
+from tests.healthy import MATRIX
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
 
 GOLDEN = Path(__file__).parent / "golden"
-NO_CHECKS = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
 
 
 def as_format(name: str, kind: str) -> Callable[..., str]:

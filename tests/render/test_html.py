@@ -24,9 +24,9 @@ from tests.test_laws import FILES, IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.render.html import bench
 from tfgpu_doctor.render.html.bench import render
-from tfgpu_doctor.render.html.charts import speeds, times
-from tfgpu_doctor.render.html.charts.common import chunks
+from tfgpu_doctor.render.html.charts import COLOUR, chunks, drawing, samples, scaling, speed, svg, window
 from tfgpu_doctor.render.html.parts import (
     DARK,
     LIGHT,
@@ -40,7 +40,6 @@ from tfgpu_doctor.render.html.parts import (
     table,
     text,
 )
-from tfgpu_doctor.render.html.svg import COLOUR, drawing, svg
 
 as_html = as_format("html", "report")
 EVIL = "</script></svg><img src=x onerror=alert(1)>\"'&$x^2$ <!--\x1b[31m"
@@ -318,7 +317,7 @@ def marks(picture: str, colour: str) -> list[tuple[float, float]]:
 
 
 def samples_of(one: object) -> str:
-    return times.samples([one], [one], "s")  # type: ignore[list-item]
+    return samples([one], [one], "s")  # type: ignore[list-item]
 
 
 def test_text_of_pictures_is_text_and_dollars_are_dollars() -> None:
@@ -338,7 +337,7 @@ def test_every_sample_is_drawn_in_the_order_of_time() -> None:
     # samples on one spot are drawn once, far ones at the edge
     picture = samples_of(run(steps=(1.0, 1.001) * 1000 + (3.0,)))
     assert 2 <= len(marks(picture, "c1")) <= 2 * 41 and len(marks(picture, "bad")) == 1
-    assert len(times.samples(long().runs, long().runs, "s")) < 250_000
+    assert len(samples(long().runs, long().runs, "s")) < 250_000
     # processes are told apart
     for processes, borders in (((6, 4, 2), 2), ((), 0)):
         one = run(steps=(1.0, 1.01) * 6, **({"processes": processes} if processes else {}))
@@ -346,30 +345,30 @@ def test_every_sample_is_drawn_in_the_order_of_time() -> None:
 
 
 def test_the_window_holds_the_bulk() -> None:
-    low, high = times.window([run(steps=(0.99, 1.0, 1.01) * 10)])
+    low, high = window([run(steps=(0.99, 1.0, 1.01) * 10)])
     assert low < 99 and high > 101 and high - low < 4
-    assert times.window([run(steps=(0.99, 1.0, 1.01) * 10 + (5.0,))])[1] < 120
-    low, high = times.window([run(steps=(1.0,) * 10)])
+    assert window([run(steps=(0.99, 1.0, 1.01) * 10 + (5.0,))])[1] < 120
+    low, high = window([run(steps=(1.0,) * 10)])
     assert low < 100 < high
 
 
 def test_scaling_has_a_line_for_each_way_and_none_without_gpus() -> None:
-    picture = speeds.scaling(four().runs, "s")
+    picture = scaling(four().runs, "s")
     assert all(label in picture for label in ("terms, strong scaling", "rows, strong scaling", "ideal"))
-    assert speeds.scaling(four().runs[:2], "s") == ""
-    assert "weak scaling" in speeds.scaling(RESULTS["eight"].runs, "s")
+    assert scaling(four().runs[:2], "s") == ""
+    assert "weak scaling" in scaling(RESULTS["eight"].runs, "s")
 
 
 def test_bars_and_their_intervals() -> None:
     runs = [run("1 GPU", 0.1), run("2 GPUs, rows", 0.05, devices=("/GPU:0", "/GPU:1")), failed("3 GPUs", "died")]
-    picture = speeds.speed(runs, runs, "b")
+    picture = speed(runs, runs, "b")
     bar = r'<path d="M ([\d.]+) [\d.]+L ([\d.]+) [^"]*"[^>]* style="fill: var\(--c1\)'
     lengths = [float(end) - float(start) for start, end in re.findall(bar, picture)]
     assert len(lengths) == 2 and lengths[1] == pytest.approx(2 * lengths[0], rel=0.01)
     assert "3 GPUs" in picture and "no speed" in picture
     # long labels keep both ends
     both = [run("host to a device with a very long name", parameters={"bytes": 2**size}) for size in (20, 30)]
-    picture = speeds.speed(both, both, "b")
+    picture = speed(both, both, "b")
     assert "bytes 1 MiB<" in picture and "bytes 1 GiB<" in picture and ">host to a" in picture
 
 
@@ -381,10 +380,10 @@ def test_many_runs_are_spread_over_figures() -> None:
 def test_the_axis_and_the_lines_of_a_sweep() -> None:
     sizes = [run(parameters={"size": size}) for size in (256, 512)]
     both = [run(parameters={"size": size, "batch": size}) for size in (256, 512)]
-    assert speeds.axis_of(sizes) == "size" and speeds.axis_of(both, "batch") == "batch"
+    assert bench.axis_of(sizes) == "size" and bench.axis_of(both, "batch") == "batch"
     knobs = [run(parameters={"knob": knob}) for knob in ("cache", "prefetch")]
     zero = [run(parameters={"size": 0}), run(parameters={"size": 1})]  # has no logarithm
-    assert [speeds.axis_of(runs) for runs in (sizes[:1], knobs, both, zero)] == [None] * 4
+    assert [bench.axis_of(runs) for runs in (sizes[:1], knobs, both, zero)] == [None] * 4
     runs = [
         run("1 GPU", parameters={"size": 512, "way": "a"}),
         run("1 GPU", parameters={"size": 256, "way": "a"}),
@@ -392,7 +391,5 @@ def test_the_axis_and_the_lines_of_a_sweep() -> None:
         failed("1 GPU", "died", parameters={"size": 1024, "way": "a"}),
         run("2 virtual GPUs", parameters={"size": 256, "way": "a"}, virtual=True),
     ]
-    lines = {
-        title: [one.parameters["size"] for one in line] for title, line in speeds.sweep_lines(runs, "size").items()
-    }
+    lines = {title: [one.parameters["size"] for one in line] for title, line in bench.sweep_lines(runs, "size").items()}
     assert lines == {"1 GPU, a": [256, 512], "1 GPU, b": [256]}

@@ -11,7 +11,7 @@ from tests.render.results import report, without_blocks
 from tests.render.showing import as_format
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Evidence, Finding, Fix, Severity
-from tfgpu_doctor.render.markdown.parts import LONGEST, escape, fenced
+from tfgpu_doctor.render.markdown import LONGEST, escape, fenced
 
 render = as_format("markdown", "report")
 HOSTILE = (

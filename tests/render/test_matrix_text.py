@@ -6,7 +6,6 @@ stay as they are when ours grows.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 import pytest
 
 from tests.lookup.test_lookup import OURS, SMALL
+from tests.render.showing import printed as as_text
 from tfgpu_doctor.lookup.about import about
 from tfgpu_doctor.lookup.containers import container_answer
 from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
@@ -25,13 +25,11 @@ from tfgpu_doctor.lookup.pythons import python_answer, pythons
 from tfgpu_doctor.lookup.release import find_release
 from tfgpu_doctor.lookup.releases import Filters, releases
 from tfgpu_doctor.lookup.why_not import why_not
-from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outlines import matrix_answers as sheets
 from tfgpu_doctor.render.outlines import matrix_images, matrix_versions
 from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
 from tfgpu_doctor.render.outlines.matrix_notes import minor_ranges
-from tfgpu_doctor.render.terminal.matrix import render
 
 GOLDEN = Path(__file__).parent / "golden" / "matrix"
 
@@ -97,10 +95,7 @@ PAGES = {name: (sheet, "normal") for name, sheet in SHEETS.items()} | {
 
 
 def printed(sheet: Sheet, monkeypatch: pytest.MonkeyPatch, columns: int = 80, detail: Detail = "normal") -> str:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    stream = io.StringIO()
-    render(Answered(None, sheet, "2026-11-21"), console_for(stream), detail)
-    return stream.getvalue()
+    return as_text("matrix", Answered(None, sheet, "2026-11-21"), columns, detail=detail)
 
 
 def page(name: str, monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> str:
@@ -127,7 +122,7 @@ def test_no_golden_is_left_over() -> None:
 def test_fits_the_width_and_cuts_nothing_off(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page(name, monkeypatch, columns)
     for line in text.splitlines():
-        whole = re.match(r"    see  |  from  https://| {16}python3 -m pip", line)  # must survive being copied
+        whole = re.match(r"    see  |  https://| {16}python3 -m pip", line)  # must survive being copied
         assert len(line) <= columns or whole, line
         assert line == line.rstrip()
     assert "…" not in text

@@ -41,9 +41,10 @@ from tfgpu_doctor.fleet.labels import unfolded
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.fleet_words import folded
-from tfgpu_doctor.render.stack import layers_of, stack
-from tfgpu_doctor.render.terminal.layout import hanging
-from tfgpu_doctor.render.terminal.page import render as render_page
+from tfgpu_doctor.render.outlines import finding as finding_outline
+from tfgpu_doctor.render.outlines.report import layers_of, stack
+from tfgpu_doctor.render.text import hanging
+from tfgpu_doctor.render.text import render as as_text
 
 PACKAGE = Path(__file__).parents[2] / "tfgpu_doctor"
 PAGES = ("cuda.missing", "driver.stub-loaded", "env.allow-growth")
@@ -58,7 +59,7 @@ def finding_page(page: Page | None, columns: int = 80) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
         stream = io.StringIO()
-        render_page(page, console_for(stream))
+        as_text(finding_outline.page(page), console_for(stream))
     return stream.getvalue()
 
 
@@ -217,7 +218,7 @@ def letters_of_messages() -> dict[str, str]:
     """The letters beyond ASCII in what the package prints, with a file; what it only reads or escapes is left out."""
     left_out = (
         *("parsers/", "inference/", "manifests/", "redact/", "matrix/", "records/printable", "install/asking"),
-        *("cli/manifests", "terminal/layout", "render/html/", "render/markdown/", "render/ci/", "render/console"),
+        *("cli/manifests", "render/text", "render/html/", "render/markdown/", "render/ci/", "render/console"),
         "render/streams",
     )
     found = {}
@@ -291,7 +292,7 @@ def test_pages_of_findings_show_all_and_wrap_no_command_nor_link() -> None:
         whole |= {source.url for source in page.sources} | set(headline_of(finding).docs)
         for columns in WIDTHS:
             rows = finding_page(page, columns).splitlines()
-            long = [row for row in rows if len(row) > columns and row.strip() not in whole]
+            long = [row for row in rows if len(row) > columns and row.strip() not in whole and " https://" not in row]
             wrong += [(finding, row) for row in (*long, *(row for row in rows if row != row.rstrip()))]
             wrong += [(finding, row) for row in whole - {row.strip() for row in rows}]
         text = " ".join(" ".join(rows).split())
@@ -335,7 +336,7 @@ def test_all_values_of_a_fleet_stand_beside_or_behind_their_names() -> None:
     names = "operating system", "newest CUDA that the driver supports", "compute capability of GPUs"
     for columns in (60, 80, 120):
         text = printed("fleet", fleets()["many-problems"], columns, detail="full")
-        assert all(re.search(rf"^  {name}:? +\S", text, re.MULTILINE) for name in names)
+        assert all(re.search(rf"^  {name}\s+\S", text, re.MULTILINE) for name in names)
         assert "\nMachine (number of nodes)\n" in text and "Values" not in text
         assert "/dev/nvidia0, /dev/nvidia1" not in text or ");" in text  # lists are told apart
 

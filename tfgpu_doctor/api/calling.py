@@ -6,8 +6,12 @@ Nothing is printed, and the process goes on whatever happens. Functions may run 
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TypeAlias, TypeVar
 
 from tfgpu_doctor.api import display  # noqa: F401 - with it, notebooks show what is returned
@@ -43,12 +47,43 @@ def call(kind: type[_Result], command: str, /, *arguments: str, **options: Optio
     return result_of(found, kind)
 
 
+class _EndedError(BaseException):
+    """A signal came that ends this process."""
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise _EndedError(number)
+
+
+@contextmanager
+def leaving_nothing() -> Iterator[None]:
+    """Let a signal that would end this process at once end what was started within the block first.
+
+    A signal that the program handles itself, or ignores, is left to it; so are all in another thread than the main one.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if is_main and hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, _leave)
+    try:
+        yield
+    except _EndedError as ended:
+        if process := sys.modules.get("tfgpu_doctor.probes.process"):
+            process.end_running()  # that of other threads
+        signal.signal(ended.args[0], signal.SIG_DFL)
+        os.kill(os.getpid(), ended.args[0])
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def captured() -> Iterator[Capture]:
     """Take what is printed within the block, and raise the errors of the command line as those of the API."""
     import click
 
-    with capture() as found:
+    with leaving_nothing(), capture() as found:
         try:
             yield found
         except click.UsageError as error:

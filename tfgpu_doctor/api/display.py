@@ -20,7 +20,7 @@ _KINDS = {
 def html(document: Document) -> str | None:
     """The result as a fragment of HTML; None where it has none, so that its text is shown."""
     from tfgpu_doctor.render.formats import page_of
-    from tfgpu_doctor.render.html.fragment import fragment
+    from tfgpu_doctor.render.html.page import fragment
 
     kind = _KINDS.get(type(document).__name__)
     return fragment(page_of(kind)(document)) if kind else None

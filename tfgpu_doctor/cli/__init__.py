@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from tfgpu_doctor import __version__
@@ -41,7 +39,6 @@ COMMANDS = {
     ),
 }
 ABOUT_ITSELF = {
-    "completion": LazyCommand("tfgpu_doctor.cli.completion", "Print the script for completion in bash, zsh or fish."),
     "help": LazyCommand("tfgpu_doctor.cli.help", "Show the help page of a command."),
 }
 
@@ -49,19 +46,14 @@ ABOUT_ITSELF = {
 @click.group(
     cls=LazyGroup,
     table={**COMMANDS, **ABOUT_ITSELF},
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "TFGPU"},
     epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
 )
-@click.version_option(__version__, "-V", "--version", prog_name="tfgpu")
-@click.pass_context
-def cli(context: click.Context) -> None:
+@click.version_option(__version__, "-V", "--version", prog_name="tfgpu", allow_from_autoenv=False)
+def cli() -> None:
     """Diagnose and benchmark TensorFlow on NVIDIA GPUs.
 
     Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
 
     An environment variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
     """
-    if any(name.startswith("TFGPU_") for name in os.environ) and "TFGPU_CHILD" not in os.environ:
-        from tfgpu_doctor.cli.variables import warn_of_unknown
-
-        warn_of_unknown(context)

@@ -91,8 +91,8 @@ class Check:
     ) -> Checked:
         from tfgpu_doctor.plan.planned import planned
         from tfgpu_doctor.records.checked import Change, Checked
-        from tfgpu_doctor.render.check_words import not_changed, read_file
-        from tfgpu_doctor.render.plan_words import target_line
+        from tfgpu_doctor.render.outlines.check import not_changed, read_file
+        from tfgpu_doctor.render.outlines.plan import target_line
 
         texts = repaired.texts if repaired else {}
         return Checked(

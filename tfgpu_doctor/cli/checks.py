@@ -67,7 +67,7 @@ def _print(listed: tuple[Check, ...], console: Console) -> None:
     from rich.text import Text
 
     from tfgpu_doctor.render.console import STYLES
-    from tfgpu_doctor.render.terminal.layout import hanging
+    from tfgpu_doctor.render.text import hanging
 
     widest = max(len(check.id) for check in listed)
     for check in listed:

@@ -120,7 +120,7 @@ def command(
 
         if only and require_gpus is not None:
             only = (*only, REQUIRED)
-        report = restrict(report, only, skip, require_gpus)
+        report = restrict(report, only, skip, require_gpus=require_gpus)
     show(report, targets, redact, fail_on, only, skip, detail or "normal")
     context.exit(exit_code(report, fail_on))
 

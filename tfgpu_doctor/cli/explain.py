@@ -249,6 +249,7 @@ def _page(finding_id: str, targets: list[Output]) -> None:
 
             target.write_json(page_json(page))
         else:
-            from tfgpu_doctor.render.terminal.page import render
+            from tfgpu_doctor.render import text
+            from tfgpu_doctor.render.outlines import finding
 
-            target.print_with(partial(render, page))
+            target.print_with(partial(text.render, finding.page(page)))

@@ -107,8 +107,8 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     """Make it, and show how that ended; the exit code."""
     from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
+    from tfgpu_doctor.render import install as page
     from tfgpu_doctor.render.console import console_for
-    from tfgpu_doctor.render.terminal import install as page
 
     prefix = making.folder.path
     try:
@@ -233,7 +233,7 @@ class _Shown:
     def agrees(self, resolution: Resolution) -> bool:
         """Show what was resolved, and ask."""
         from tfgpu_doctor.render.console import console_for
-        from tfgpu_doctor.render.terminal.install import render_resolution
+        from tfgpu_doctor.render.install import render_resolution
 
         self.clear()
         render_resolution(resolution, console_for())

@@ -57,6 +57,10 @@ class Listed(_Type):
             self.fail(f"{value!r} has an empty part; values are separated by commas", param, ctx)
         return tuple(self.item.convert(part, param, ctx) for part in parts)
 
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Take the whole of a variable, which has the form of one option."""
+        return [rv]
+
     def flat(self, values: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
         """The values of all repetitions."""
         every = [one for several in values for one in several]
@@ -127,8 +131,8 @@ class Name(_Type):
         self.name, self.known = name, known
 
     def shell_complete(self, _context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem[str]]:
-        """The known words that begin like this."""
-        found = [one for one in self.known() if one.lower().startswith(incomplete.lower())]
+        """The known words that begin like this; the script for bash cannot complete one with a space."""
+        found = [one for one in self.known() if one.lower().startswith(incomplete.lower()) and " " not in one]
         return [CompletionItem(one) for one in dict.fromkeys(found)]
 
 

@@ -1,6 +1,9 @@
 """What changed between two reports, what of it matters, and what goes with a finding that is new or gone. Pure.
 
-Both reports are diagnosed anew by the same signs, so that only the facts differ.
+Both reports are diagnosed anew by the same signs, so that only the facts differ. A sign names what it reads by its
+parameters: the changes of these facts go with the finding. Of a collection, the finding must name the element: of
+hundreds of packages, the one that its evidence speaks of. Changes of state, which somebody made, come before what was
+only observed, since a symptom always goes with itself.
 """
 
 from __future__ import annotations
@@ -11,19 +14,19 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.compare.acts import Act, acts
-from tfgpu_doctor.compare.causes import explain, facts_read, is_connected, lacks_facts
 from tfgpu_doctor.compare.differences import Difference, differences
-from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, Side, Weight
+from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, How, Side, Weight
 from tfgpu_doctor.compare.words import arrow
 from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
+from tfgpu_doctor.diagnosis.judging import signs_that_show
 from tfgpu_doctor.diagnosis.reports import verdict
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.findings.declaration import Sign, matches
+from tfgpu_doctor.findings.inputs import facts_behind, fetch
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.fact import compact
-from tfgpu_doctor.records.facts import Facts, Known, Python, about, look_up, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Python, Unknown, about, look_up, value_or
 from tfgpu_doctor.records.report import (
     EXIT_OK,
     EXIT_PROBLEM,
@@ -58,7 +61,7 @@ def compare(
         _Judged(after, contexts[1], contexts[0], "unexamined", found),
     ]
     findings = tuple(_findings(before, after, *(side.open_in_other for side in reversed(sides))))
-    explanations = tuple(_explanations(findings, sides, acts(found, aligned, bad.facts)))
+    explanations = tuple(_explanations(findings, sides, found))
     return Comparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -81,16 +84,23 @@ class _Judged:
         self, diagnosis: Diagnosis, here: Context, other: Context, unknown_there: str, found: list[Difference]
     ) -> None:
         self.findings = {finding.id: finding for finding in diagnosis.findings}
-        self.read = {id_: facts_read(id_, here) for id_ in self.findings}
+        self._read = {id_: facts_read(id_, here) for id_ in self.findings}
         self._other, self._unknown_there, self._differences = other, unknown_there, found
 
     def is_connected(self, difference: Difference, id_: str) -> bool:
-        return is_connected(difference, self.read[id_], self.findings[id_])
+        """True if a sign reads the fact and, of a collection, the finding names the element; of a GPU, its value."""
+        path, finding = difference.path, self.findings[id_]
+        if path.path not in self._read[id_]:
+            return False
+        if path.path == "gpus":
+            words = (difference.label.rpartition(": ")[2], difference.good, difference.bad)
+            return path.field is None or any(word and _is_named(word, finding) for word in words)
+        return path.key is None or _is_named(path.key, finding)
 
     @property
     def open_in_other(self) -> set[str]:
         """Findings that the other report lacks the facts to judge, so that nobody can call them new or gone."""
-        return {id_ for id_ in self.findings if lacks_facts(id_, self._other) or self._rests_on_unknown(id_)}
+        return {id_ for id_ in self.findings if _lacks_facts(id_, self._other) or self._rests_on_unknown(id_)}
 
     def _rests_on_unknown(self, id_: str) -> bool:
         """Whether of all that its signs read, only facts differ that the other report does not know."""
@@ -98,14 +108,46 @@ class _Judged:
         return self._unknown_there in statuses and statuses.isdisjoint(REAL)
 
 
+def facts_read(finding: str, context: Context | None = None) -> frozenset[str]:
+    """Paths of the facts that the signs of a finding read; with a context, the signs that show it there."""
+    declared = DECLARATIONS.get(finding)
+    if declared is None:
+        return frozenset()
+    signs = (signs_that_show(declared, context) if context else []) or declared.signs
+    return frozenset().union(*(facts_behind(name) for sign in signs for name in sign.inputs))
+
+
+def _lacks_facts(finding: str, context: Context) -> bool:
+    """True if the facts leave it open that the finding holds: no sign of it has all that it requires."""
+
+    def is_open(sign: Sign) -> bool:
+        required = [isinstance(fetch(name, context), Unknown) for name in (*sign.gates, *sign.required)]
+        optional = [isinstance(fetch(name, context), Unknown) for name in sign.optional]
+        return any(required) or (not required and bool(optional) and all(optional))
+
+    return all(is_open(sign) for sign in (DECLARATIONS[finding].signs if finding in DECLARATIONS else ()))
+
+
+def _is_named(word: str, finding: Finding) -> bool:
+    texts = (finding.title, finding.cause, *(f"{item.saw} {item.source}" for item in finding.evidence))
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", " ".join(texts), re.IGNORECASE) is not None
+
+
 def _explanations(
-    findings: Sequence[FindingChange], sides: Sequence[_Judged], acts: Sequence[Act]
+    findings: Sequence[FindingChange], sides: Sequence[_Judged], found: Sequence[Difference]
 ) -> Iterator[Explanation]:
-    """Why each finding is new or gone, but for those that follow from another."""
+    """The changes that go with each finding that is new or gone, but for those that follow from another."""
     for change in findings:
-        if change.status in ("new", "gone") and not _follows_from_one_alike(change, findings):
-            side = sides[change.status == "new"]
-            yield explain(side.findings[change.id], side.read[change.id], acts)
+        if change.status not in ("new", "gone") or _follows_from_one_alike(change, findings):
+            continue
+        side = sides[change.status == "new"]
+        changed = [one for one in found if one.status in REAL and side.is_connected(one, change.id)]
+        states = [one for one in changed if one.grade == "state"]
+        # what is of the finding's own layer comes first: the driver, before another GPU on the bus
+        layer = DECLARATIONS[change.id].layer if change.id in DECLARATIONS else None
+        states.sort(key=lambda one: one.layer != layer)
+        how: How = "observed" if not states else "change" if len({one.group for one in states}) == 1 else "changes"
+        yield Explanation(finding=change.id, how=how, changes=tuple(one.id for one in states or changed))
 
 
 def without_noise(comparison: Comparison) -> Comparison:

@@ -13,7 +13,6 @@ from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from tfgpu_doctor.compare.fact_path import FactPath, elements
 from tfgpu_doctor.compare.records import Status
 from tfgpu_doctor.compare.words import MOST, arrow, element_text, entries, fact_text, is_answer, presence, short
 from tfgpu_doctor.records.about import LAYERS, About, Grade, Layer, described
@@ -38,6 +37,32 @@ _OBSERVED = ("tensorflow.phases", "messages")  # phases count where both reached
 _LAYERS: dict[str, Layer] = {"cudnn": "cuDNN", "driver": "Driver"}  # of libraries, by component
 # when TensorFlow wrote a line, which no two runs share
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ")
+
+
+@dataclass(frozen=True)
+class FactPath:
+    """A fact by its path; with `key`, one element of its collection; with `field`, that field of the element."""
+
+    path: str
+    key: str | None = None
+    field: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The path as one text: "gpus.0.name"."""
+        return ".".join(part for part in (self.path, self.key, self.field) if part is not None)
+
+
+def elements(facts: Facts, path: str) -> dict[str, Any] | None:
+    """The elements of a collection by the key that its declaration names; None when it is unknown."""
+    found = look_up(facts, path)
+    if isinstance(found, Unknown):
+        return None
+    value, key = found.value if isinstance(found, Known) else found, about(path).key
+    if path == "messages":  # the lines of one kind go together: their numbers differ from run to run
+        kinds = dict.fromkeys(message.kind for message in value)
+        return {kind: tuple(message for message in value if message.kind == kind) for kind in kinds}
+    return dict(value) if isinstance(value, dict) else {str(getattr(item, key)): item for item in value}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ machine without a GPU does not turn "TensorFlow lists no GPU" into a riddle.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from tfgpu_doctor.diagnosis.reports import verdict
@@ -72,7 +74,9 @@ def chosen(only: tuple[str, ...], skip: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one.id for one in checks() if (not only or matches(one.id, only)) and not matches(one.id, skip))
 
 
-def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...], require_gpus: int | None = None) -> Report:
+def restrict(
+    report: Report, only: tuple[str, ...], skip: tuple[str, ...], *, require_gpus: int | None = None
+) -> Report:
     """Keep the findings that match `only` (all, when it is empty) and not `skip`.
 
     With `require_gpus`, the number that the report was made with, it is a problem of its own that GPUs are missing: it
@@ -80,32 +84,24 @@ def restrict(report: Report, only: tuple[str, ...], skip: tuple[str, ...], requi
     """
     if not only and not skip:
         return report
-
-    def is_chosen(finding_id: str) -> bool:
-        return (not only or matches(finding_id, only)) and not matches(finding_id, skip)
-
-    gone = {one for finding in report.findings if not is_chosen(finding.id) for one in finding.consequences}
-    if require_gpus is not None:
-        gone.discard(REQUIRED)
-    kept = tuple(one for one in report.findings if is_chosen(one.id) and (one.root_cause or one.id not in gone))
-    findings = _without_missing_links(kept)
+    ids = set(chosen(only, skip))
+    gone = {one for finding in report.findings if finding.id not in ids for one in finding.consequences}
+    gone -= set() if require_gpus is None else {REQUIRED}
+    kept = [one for one in report.findings if one.id in ids and (one.root_cause or one.id not in gone)]
+    findings = tuple(_alone(kept))
     return msgspec.structs.replace(
         report,
         findings=findings,
-        undetermined=tuple(one for one in report.undetermined if is_chosen(one.id)),
+        undetermined=tuple(one for one in report.undetermined if one.id in ids),
         verdict=verdict(findings, report.facts, report.source, require_gpus),
     )
 
 
-def _without_missing_links(kept: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Name only consequences that are kept; a finding whose causes are gone is a cause now."""
-    ids = {one.id for one in kept}
-    explained = {one for finding in kept for one in finding.consequences}
-    return tuple(
-        msgspec.structs.replace(
-            one,
-            consequences=tuple(other for other in one.consequences if other in ids),
-            root_cause=one.root_cause or one.id not in explained,
-        )
-        for one in kept
-    )
+def _alone(findings: list[Finding]) -> Iterator[Finding]:
+    """The findings without consequences that are not among them; what none of them explains is a root cause."""
+    ids = {one.id for one in findings}
+    explained = {one for finding in findings for one in finding.consequences}
+    for one in findings:
+        consequences = tuple(other for other in one.consequences if other in ids)
+        is_root = one.root_cause or one.id not in explained
+        yield msgspec.structs.replace(one, consequences=consequences, root_cause=is_root)

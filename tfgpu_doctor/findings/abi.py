@@ -66,8 +66,7 @@ def _outside_bounds(
 
 def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
     """The dependency, in a version for the release that is there."""
-    text = f"Install {requirement}, and restart Python"
-    return (Fix(text=text, commands=context.remedies.pip_install(requirement)),)
+    return context.remedies.installing(f"Install {requirement}, and restart Python", requirement)
 
 
 def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
@@ -141,13 +140,13 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     requirement, available = _before(removed_in, (numpy_bound(release) if release else None) or "")
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
     edit = Alternative(text=f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
-    install, *newer = (*_install(context, requirement), *_or_newer(context, "NumPy"))
+    newer = _or_newer(context, "NumPy")
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
         cause=f"NumPy {removed_in} or newer is installed"
         + ("; TensorFlow before 2.7 uses names that NumPy 1.24 removed" if in_tensorflow else ""),
         evidence=message_evidence(*seen, need=requirement),
-        fixes=(*((install,) if available else ()), *(newer if in_tensorflow else ()), edit),
+        fixes=(*(_install(context, requirement) if available else ()), *(newer if in_tensorflow else ()), edit),
     )
 
 
@@ -301,11 +300,13 @@ def _keras_fixes(context: Context, release: Release | None, packages: tuple[Pack
     else:
         instead = f" instead of {present.version}" if present else ""
         text = f"Install Keras 2 of the same minor version as TensorFlow{instead}, and select it as tf.keras"
-        commands = context.remedies.pip_install(f"tf-keras~={wanted}.0") if wanted else _of_installed_release(context)
-        yield Fix(text=text, commands=(*commands, *_SELECT.commands))
+        if wanted:
+            yield from context.remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
+        elif commands := _of_installed_release(context):
+            yield Fix(text=text, commands=(*commands, *_SELECT.commands))
     row = context.matrix.tensorflow("2.15.1", value_or(context.facts.python.wheel_platform, "linux_x86_64"))
     python_version = minor(value_or(context.facts.python.version, ""))
-    if row and (not python_version or python_version in row.python):
+    if row and not context.remedies.image and (not python_version or python_version in row.python):
         yield Alternative(
             text="Use the last release that installs Keras 2",
             commands=context.remedies.install_tensorflow(row),
@@ -314,8 +315,9 @@ def _keras_fixes(context: Context, release: Release | None, packages: tuple[Pack
 
 def _of_installed_release(context: Context) -> tuple[str, ...]:
     """The release is not known here, but to the interpreter that fails."""
-    if context.remedies.os == "windows":
-        return context.remedies.pip_install("tf-keras")
+    unpinned = context.remedies.pip_install("tf-keras")
+    if context.remedies.os == "windows" or not unpinned:
+        return unpinned
     code = 'import importlib.metadata as m; print(".".join(m.version("tensorflow").split(".")[:2]))'
     python = context.remedies.python
     return (f"{python} -m pip install \"tf-keras~=$({python} -c '{code}').0\"",)

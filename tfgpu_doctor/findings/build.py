@@ -199,7 +199,10 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     )
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
-    command = "CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'"
+    by_name = Alternative(
+        text="Select conda's GPU build by name (the variable is for a machine without driver)",
+        commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
+    )
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,
         cause="libtensorflow, which the bindings of other languages use, has a CPU and a GPU build, and the bindings "
@@ -210,13 +213,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         else "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it "
         "installs",
         evidence=message_evidence(*seen),
-        fixes=(
-            *context.remedies.reinstall("it can use the GPU"),
-            Alternative(
-                text="Select conda's GPU build by name (the variable is for a machine without driver)",
-                commands=(command,),
-            ),
-        ),
+        fixes=(*context.remedies.reinstall("it can use the GPU"), *(() if context.remedies.image else (by_name,))),
     )
 
 

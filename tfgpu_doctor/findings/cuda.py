@@ -288,7 +288,7 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
     wanted = minor(cuda.wanted)
     if not wanted:
         return (*install, Alternative("Install the CUDA of this TensorFlow and its cuDNN"))
-    text = f"Look up the cuDNN that belongs to CUDA {wanted}, and install both"
+    text = f"Look up the cuDNN that belongs to CUDA {wanted}; both must be installed"
     return (*install, Alternative(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",)))
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.base_images import cudnn_in_tags
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_conda_cuda, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
 from tfgpu_doctor.records.report import Fix
@@ -51,10 +54,11 @@ def _other_tag(view: PlannedEnvironment, release: Release, other: Cuda) -> Fix |
 def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
     """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
     rows = view.matrix.stable(platform=view.target.platform, package="tensorflow")
+    request = PlanRequest(view.matrix, structs.replace(view.target, python=view.python))
     fitting = [
         row
         for row in rows
-        if row.cuda and major(row.cuda) == cuda and (view.python is None or view.python in row.python)
+        if row.cuda and major(row.cuda) == cuda and broken_within(request, row, frozenset({"known-issue"})) is not None
     ]
     newer = [row for row in fitting if at_least(row.version, release.version)]
     return newer[-1] if newer else next(iter(fitting), None)

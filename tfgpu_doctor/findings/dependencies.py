@@ -36,11 +36,14 @@ _REINSTALL = "Uninstall all of them, and install one release with its dependenci
 
 def _reinstall_all(context: Context) -> tuple[Fix, ...]:
     names = ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)
-    return (Fix(text=_REINSTALL, commands=_again(context, names)),)
+    return _again(context, names)
 
 
-def _again(context: Context, names: Sequence[str]) -> tuple[str, ...]:
-    return (context.remedies.pip_uninstall(*names), *context.remedies.pip_install(*context.remedies.tensorflow))
+def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
+    """The one release of this report; where none fits this Python, another environment."""
+    remedies = context.remedies
+    again = remedies.installing(_REINSTALL, *remedies.tensorflow, first=(remedies.pip_uninstall(*names),))
+    return again or remedies.reinstall_best("it brings its dependencies")
 
 
 PACKAGE_CONFLICT = finding(
@@ -82,7 +85,7 @@ def mixed_packages(
         if twice
         else "they belong to another TensorFlow release than the one that is installed",
         evidence=tuple(seen),
-        fixes=_tf_keras(context, seen) or (Fix(text=_REINSTALL, commands=_again(context, names)),),
+        fixes=_tf_keras(context, seen) or _again(context, names),
     )
 
 
@@ -91,7 +94,7 @@ def _tf_keras(context: Context, seen: list[Evidence]) -> tuple[Fix, ...]:
     wanted = [line.need.replace(" ", "") for line in seen if line.need and line.need.startswith("tf-keras ")]
     if len(wanted) < len(seen):
         return ()
-    return (Fix(text="Install the tf-keras of this release", commands=context.remedies.pip_install(*wanted)),)
+    return context.remedies.installing("Install the tf-keras of this release", *wanted)
 
 
 def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
@@ -186,11 +189,8 @@ def requirement_refused(
             )
             for name, (asking, bound) in refusing.items()
         ),
-        fixes=(
-            Fix(
-                text="Install versions that it allows; the release of TensorFlow stays the same",
-                commands=context.remedies.pip_install(*wanted.values()),
-            ),
+        fixes=context.remedies.installing(
+            "Install versions that it allows; the release of TensorFlow stays the same", *wanted.values()
         ),
         severity=None if import_fails(phases) else Severity.WARNING,
     )

@@ -155,14 +155,14 @@ def legacy_keras(
     if missing:
         seen.append(evidence("no tf-keras", context.source("python.packages"), "tf-keras of the same minor version"))
         package = f"tf-keras~={minor(release.version)}.0"
-        fix = Fix(text="Install it", commands=context.remedies.pip_install(package))
+        fixes = context.remedies.installing("Install it", package)
     else:
-        fix = Fix(text="Unset it to use Keras 3", commands=(context.remedies.unset("TF_USE_LEGACY_KERAS"),))
+        fixes = (Fix(text="Unset it to use Keras 3", commands=(context.remedies.unset("TF_USE_LEGACY_KERAS"),)),)
     return Problem(
         title="tf.keras fails: TF_USE_LEGACY_KERAS asks for Keras 2, which is not installed" if missing else None,
         cause="tf.keras is taken from the package tf-keras instead of Keras 3",
         evidence=tuple(seen),
-        fixes=(fix,),
+        fixes=fixes,
         severity=Severity.NOTE if not missing else Severity.ERROR if import_fails(phases) else Severity.WARNING,
     )
 

@@ -20,6 +20,9 @@ _ACTIVATED = {
 
 
 def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
+    install = context.remedies.pip_install(*context.remedies.tensorflow, python="python")
+    kernel = "python -m pip install ipykernel && python -m ipykernel install --user --name tf"
+    here = Fix(text="Install into the Python that runs, or make its environment a kernel", commands=(*install, kernel))
     return (
         Fix(
             text="Compare the interpreters, in the program or notebook and in the terminal",
@@ -29,13 +32,7 @@ def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
                 "jupyter kernelspec list",
             ),
         ),
-        Fix(
-            text="Install into the Python that runs, or make its environment a kernel",
-            commands=(
-                *context.remedies.pip_install(*context.remedies.tensorflow, python="python"),
-                "python -m pip install ipykernel && python -m ipykernel install --user --name tf",
-            ),
-        ),
+        *((here,) if install else ()),
     )
 
 
@@ -120,11 +117,10 @@ def _default_kernel(
             evidence(f"kernel {kernel.name} ({kernel.display_name}) starts {kernel.executable}", kernel.file),
             evidence("no tensorflow", other.prefix, "the TensorFlow of this interpreter"),
         ),
-        fixes=(
-            Fix(
-                text="Register this Python as a kernel, and select it in the notebook",
-                commands=(*context.remedies.pip_install("ipykernel"), f"{context.remedies.python} {register}"),
-            ),
+        fixes=context.remedies.installing(
+            "Register this Python as a kernel, and select it in the notebook",
+            "ipykernel",
+            then=(f"{context.remedies.python} {register}",),
         ),
         severity=Severity.NOTE,
     )
@@ -167,7 +163,7 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
     fixes = (
         remedies.for_cpu()
         or remedies.reinstall("this Python has none")
-        or (Fix(text="Install it", commands=remedies.pip_install(*remedies.tensorflow)),)
+        or remedies.installing("Install it", *remedies.tensorflow)
     )
     if context.probed:
         other = "If it is installed in another Python, diagnose that one"
@@ -220,7 +216,7 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
         return None
     if not messages.speaks_only_of(*failures, "no-distribution", "build-failed"):
         return None
-    fixes = [Fix(text="Then install it again", commands=context.remedies.pip_install(*context.remedies.tensorflow))]
+    fixes = [*context.remedies.installing("Then install it again", *context.remedies.tensorflow)]
     if any(words in message.text for message in seen for words in ("Long Path", "No such file")):
         key = r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem"
         text = "On Windows, enable long paths (as administrator), or use an environment with a short path"

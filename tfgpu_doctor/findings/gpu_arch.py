@@ -104,15 +104,12 @@ def _dropped_by_cudnn(
     if not old:
         return None
     bound = cudnn_bound(context.matrix, release, [gpu.compute_capability for gpu in cards])
-    hold = Fix(
-        text="Install the last cuDNN that supports this GPU",
-        commands=context.remedies.pip_install(bound) if bound else (),
-    )
+    hold = context.remedies.installing("Install the last cuDNN that supports this GPU", bound) if bound else None
     expected = f"{lowest} or higher for cuDNN {runtime or cudnn.version}"
     return Problem(
         cause=f"TensorFlow supports this GPU, but the installed cuDNN {cudnn.version} does not support it any more",
         evidence=tuple(needs(gpu, expected, "compat_matrix.yaml, cuDNN") for gpu in old),
-        fixes=(hold,) if bound else None,
+        fixes=hold,
     )
 
 

@@ -31,9 +31,10 @@ def _without_avx(flags: tuple[str, ...] | None, model: str | None) -> bool:
 
 
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
+    text = "Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5"
     return (
         _HOST_CPU,
-        Fix(text="Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", commands=CONDA_TENSORFLOW),
+        *(() if context.remedies.image else (Fix(text=text, commands=CONDA_TENSORFLOW),)),
         Fix(
             text="See which instructions the CPU has, and where the process ends",
             commands=(
@@ -266,18 +267,11 @@ _CAUSES = (
 
 def _clean_environment(context: Context) -> tuple[Fix, ...]:
     python = "~/tf-clean/bin/python"
-    if not context.remedies.tensorflow:
+    install = context.remedies.pip_install(*context.remedies.tensorflow, python=python)
+    if not install:
         return context.remedies.reinstall_best("it has wheels for that Python")
-    return (
-        Fix(
-            text="Install it in a new environment, and diagnose that one",
-            commands=(
-                f"{context.remedies.python} -m venv ~/tf-clean",
-                *context.remedies.pip_install(*context.remedies.tensorflow, python=python),
-                f"tfgpu doctor --python {python}",
-            ),
-        ),
-    )
+    commands = (f"{context.remedies.python} -m venv ~/tf-clean", *install, f"tfgpu doctor --python {python}")
+    return (Fix(text="Install it in a new environment, and diagnose that one", commands=commands),)
 
 
 IMPORT_FAILED = finding(

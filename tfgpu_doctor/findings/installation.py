@@ -62,7 +62,7 @@ def files_differ_from_record(
         title=f"{_what(wanted)} of {_named(wanted)}",
         cause=_cause(sorted(intruders), [line.saw for line in instead]),
         evidence=(*(_evidence_of(one) for one in wanted), *instead),
-        fixes=(Fix(text="Install the same releases again", commands=tuple(_repair(context, wanted, intruders))),),
+        fixes=_repair(context, wanted, intruders),
         severity=None if fails else Severity.WARNING,
     )
 
@@ -150,11 +150,11 @@ def _evidence_of(one: DamagedPackage) -> Evidence:
     return evidence(text, one.record, f"the files of {one.name} {one.version}", "RECORD")
 
 
-def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> Iterator[str]:
-    if intruders:
-        yield context.remedies.pip_uninstall(*sorted(intruders))
+def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> tuple[Fix, ...]:
+    remedies = context.remedies
     names = (f"{one.name}=={one.version}" for one in damaged)
-    yield from context.remedies.pip_install("--force-reinstall", "--no-deps", *names)
+    first = (remedies.pip_uninstall(*sorted(intruders)),) if intruders else ()
+    return remedies.installing("Install the same releases again", "--force-reinstall", "--no-deps", *names, first=first)
 
 
 @DAMAGED.sign(conclusive=False)
@@ -178,7 +178,7 @@ def _install_missing(context: Context, names: list[str]) -> tuple[Fix, ...]:
     if kept is None and (version := value_or(context.facts.tensorflow.version, None)):
         kept = f"{value_or(context.facts.tensorflow.distribution, 'tensorflow')}=={version}"
     wanted, more = ((kept, *names), "; the release of TensorFlow stays the same") if kept else (names, "")
-    return (Fix(text=f"Install what is missing{more}", commands=context.remedies.pip_install(*wanted)),)
+    return context.remedies.installing(f"Install what is missing{more}", *wanted)
 
 
 def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Package, Requirement]]) -> Problem:

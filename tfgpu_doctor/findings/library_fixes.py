@@ -10,6 +10,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
+from tfgpu_doctor.plan.gate import Situation, refused
 from tfgpu_doctor.plan.library_links import forgets_folders, link_found
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
@@ -161,5 +162,6 @@ def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[
     own = Fix(text=issue.fix, commands=tuple(one.replace("python3 -m pip", pip) for one in issue.commands))
     advised = context.remedies.release
     if not any("tensorflow" in one for one in issue.commands) or (advised and advised.version == release.version):
-        return (own,)
+        unfit = refused(own, Situation(context.facts, context.matrix))
+        return (Fix(text=issue.fix) if unfit else own,)
     return context.remedies.reinstall("it does not have this bug") or (Fix(text=issue.fix),)

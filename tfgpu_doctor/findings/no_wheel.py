@@ -93,11 +93,8 @@ def with_old_pip(
         cause=f"the offered versions end with {last.version}: its wheels are the last with a tag that this pip reads; "
         f"those of {row.version} need pip {needed} or newer",
         evidence=message_evidence(*refused, need=f"pip {needed} or newer"),
-        fixes=(
-            Fix(
-                "Update pip, then install the release",
-                (*update, *remedies.pip_install(*remedies.installation(row).requirements)),
-            ),
+        fixes=remedies.installing(
+            "Update pip, then install the release", *remedies.installation(row).requirements, first=update
         ),
     )
 

@@ -44,13 +44,11 @@ def _another_python(context: Context) -> tuple[Fix, ...]:
         return fixes
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
     rows = context.matrix.stable(platform=platform, package="tensorflow")
-    if not rows:
+    row = next((row for row in rows if context.remedies.can_use(row)), None)
+    if row is None or context.remedies.image:
         return ()
-    row = next((one for one in rows if context.remedies.can_use(one)), rows[0])
-    text = (
-        f"Create an environment with Python {context.remedies.installation(row).python}, and install TensorFlow there"
-    )
-    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
+    text = f"Create an environment with Python {context.remedies.installation(row).python}, and install TensorFlow "
+    return (Fix(text=f"{text}{row.version} there", commands=context.remedies.new_environment(row)),)
 
 
 PYTHON_UNSUPPORTED = finding(
@@ -280,12 +278,13 @@ def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> 
     empty = next((p for p in packages if p.name == "tensorflow-gpu" and at_least(p.version, "2.12")), None)
     if empty is None:
         return None
-    uninstall = context.remedies.pip_uninstall("tensorflow-gpu")
-    same = context.remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
-    installed = same[0].commands if same else context.remedies.pip_install(*context.remedies.tensorflow)
+    remedies = context.remedies
+    same = remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
+    installed = same[0].commands if same else remedies.pip_install(*remedies.tensorflow)
+    replaced = Fix(text="Replace it with tensorflow", commands=(remedies.pip_uninstall("tensorflow-gpu"), *installed))
     return Problem(
         evidence=(evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow"),),
-        fixes=(Fix(text="Replace it with tensorflow", commands=(uninstall, *installed)),),
+        fixes=(replaced,) if installed else (),
     )
 
 

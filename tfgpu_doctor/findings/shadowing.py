@@ -23,13 +23,14 @@ _IN_EVERY_TENSORFLOW = frozenset(
 
 
 def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
-    uninstall, python = context.remedies.pip_uninstall("tensorflow"), context.remedies.python
-    install = context.remedies.pip_install("--force-reinstall", *context.remedies.tensorflow)
+    python, release = context.remedies.python, context.remedies.tensorflow
+    uninstall = (context.remedies.pip_uninstall("tensorflow"),)
+    text = "Rename your own file or folder; if it is in site-packages, reinstall TensorFlow"
     return (
         Fix(text="See what is imported", commands=(f"{python} -c 'import tensorflow; print(tensorflow)'",)),
-        Fix(
-            text="Rename your own file or folder; if it is in site-packages, reinstall TensorFlow",
-            commands=(uninstall, *install),
+        *(
+            context.remedies.installing(text, "--force-reinstall", *release, first=uninstall)
+            or (Fix(text="Rename your own file or folder"),)
         ),
     )
 

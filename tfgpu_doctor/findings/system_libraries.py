@@ -52,7 +52,7 @@ def version_not_found(
         more = (evidence(libc, context.source("host.libc"), required, wheel),)
     return Problem(
         evidence=(*more, *message_evidence(*seen, need=required)),
-        fixes=_newer(messages.values("glibc-too-old", "version")),
+        fixes=_newer(context, messages.values("glibc-too-old", "version")),
     )
 
 
@@ -66,9 +66,12 @@ def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | N
     return None
 
 
-def _newer(versions: Iterable[str]) -> tuple[Fix, ...]:
+def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
+    container = Fix(text="Use a newer distribution, or a container on this one", commands=(_CONTAINER,))
+    if context.remedies.image:
+        return (container,)
     fixes = (
-        Fix(text="Use a newer distribution, or a container on this one", commands=(_CONTAINER,)),
+        container,
         Alternative(text="Use conda, which installs its own libstdc++", commands=CONDA_TENSORFLOW),
     )
     if any("GLIBC_" in version for version in versions):

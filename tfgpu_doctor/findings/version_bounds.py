@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 
+from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.findings.declaration import Problem
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.plan.conflicts import Conflict, conflicts
-from tfgpu_doctor.plan.file_edits import write, write_python
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
+from tfgpu_doctor.plan.file_edits import replacement, write, write_python
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.plan.pythons import HAVE_WHEELS, all_fitting
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -50,7 +53,7 @@ def refused(view: PlannedEnvironment, *, only: str | None = None, but: Collectio
     for conflict in conflicts(view):
         alone = next(iter(conflict.names)) if len(conflict.names) == 1 else None
         if (only is None and alone not in but) or (only is not None and alone == only):
-            pairs = zip(conflict.changed, conflict.better, strict=True)
+            pairs = zip(conflict.changed, map(partial(_for_the_gpu, view), conflict.better), strict=True)
             yield Problem(
                 title=_title(view, conflict),
                 cause=_REFUSED,
@@ -58,6 +61,15 @@ def refused(view: PlannedEnvironment, *, only: str | None = None, but: Collectio
                 fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
                 or tuple(_other_python(view)),
             )
+
+
+def _for_the_gpu(view: PlannedEnvironment, better: str | None) -> str | None:
+    """A TensorFlow that goes with the other lines, where it goes with the GPU, too; else what the report advises."""
+    name, _, version = (better or "").partition("==")
+    row = view.matrix.tensorflow(version, view.target.platform, name) if name in TENSORFLOW and version else None
+    request = PlanRequest(view.matrix, structs.replace(view.target, python=None))
+    suits = row is None or not row.gpu or broken_within(request, row, frozenset({"known-issue"})) is not None
+    return better if suits else replacement(view)
 
 
 def _other_python(view: PlannedEnvironment) -> Iterator[Fix]:

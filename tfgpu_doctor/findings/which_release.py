@@ -54,7 +54,7 @@ def asked(
     answer = _answer(request, question, without_nvidia=pci_gpus == () or "graphics" in question.values)
     if pci_gpus and pci_gpus[0].name and not request.target.gpus:
         answer = replace(answer, cause=f"{unknown_gpu(context.matrix, pci_gpus[0].name)}. {answer.cause}")
-    return replace(answer, rank_first=True)
+    return replace(answer, rank_first=True, fixes=() if context.remedies.image else answer.fixes)
 
 
 def _target(context: Context, question: Message) -> Target:

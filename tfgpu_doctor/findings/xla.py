@@ -59,11 +59,11 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
     package = f"nvidia-cuda-nvcc-cu{cuda}" if at_least(cuda, "13") is False else "nvidia-cuda-nvcc"
     pinned = package + (release.pip_nvidia.get(package, "") if release else "")
     text = "Install NVIDIA's compiler package, which has both (conda: conda install -c nvidia cuda-nvcc)"
-    wheel = Fix(text=text, commands=context.remedies.pip_install(pinned))
-    if context.probed:
-        return (wheel,)
+    wheel = context.remedies.installing(text, pinned)
+    if context.probed and wheel:
+        return wheel
     there = _data_dir(context, f"{folder[0].upper()}{folder[1:]} (conda: $CONDA_PREFIX)")
-    return (wheel, Alternative(there.text, there.commands))
+    return (*wheel, Alternative(there.text, there.commands))
 
 
 def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:

@@ -103,12 +103,14 @@ def shared(folder: str) -> Machine:
 
 def stack() -> str:
     """The stack without starting TensorFlow: "TensorFlow 2.21.0, driver 580.65.06, 2 × NVIDIA H200"."""
+    from tfgpu_doctor.api.calling import leaving_nothing
     from tfgpu_doctor.probes import driver
     from tfgpu_doctor.records.facts import value_or
 
     if os.environ.get(_SAVED):
         return examine().stack
-    found = driver.examine()
+    with leaving_nothing():
+        found = driver.examine()
     gpus = [value_or(gpu.name, "GPU of unknown name") for gpu in value_or(found.gpus, ())]
     return _line(_installed_version(), value_or(found.driver.version, None), gpus)
 

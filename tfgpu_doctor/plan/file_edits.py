@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from msgspec import structs
 from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.manifests import Image, Requirement, Setting
@@ -37,8 +38,12 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     from tfgpu_doctor.plan.ranking import make_plan  # of no use to a doctor that reads no manifest
 
     wanted = SpecifierSet(f"<{below}") if below else None
-    plan = make_plan(planned.matrix, planned.target, specifier=wanted)
-    best = next((one for one in plan.options if one.kind in ("as-is", "python", "driver", "python+driver")), None)
+    # a Python that no line names comes with the image, and no edit changes it
+    fixed = None if planned.environment.python else planned.python
+    target = structs.replace(planned.target, python=planned.target.python or fixed)
+    plan = make_plan(planned.matrix, target, specifier=wanted)
+    kinds = ("as-is",) if fixed else ("as-is", "python")
+    best = next((one for one in plan.options if one.kind in kinds), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
     return requirement(row) if row else None
 
@@ -186,7 +191,7 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
 def write_all(planned: PlannedEnvironment, one: Requirement | None) -> Iterable[Fix]:
     better = replacement(planned)
     if one and better and better != one.text:
-        yield write_tensorflow(one, better)
+        yield write_release(planned, one, better)
 
 
 def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:

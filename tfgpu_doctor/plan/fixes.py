@@ -13,7 +13,7 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, nearest_release
-from tfgpu_doctor.plan.gate import Situation, admitted, tensorflow_image
+from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, tensorflow_image
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.plan.startup_lines import lasting
@@ -32,10 +32,18 @@ _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dme
 _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
+_BY_PIP = re.compile(r"\bpip (?:un)?install\b")
+_NAME = re.compile(r"[\w.-]*")
+_SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
 def _as_compared(folder: str) -> str:
     return folder.replace("\\", "/").rstrip("/")
+
+
+def _line_of_dockerfile(command: str) -> str:
+    variable = command.removeprefix("export ")
+    return f"RUN {command}" if variable == command else f"ENV {variable}"
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,11 @@ class Fixes:
         fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
+        if self.image and any(map(_BY_PIP.search, fix.commands)):
+            if not has_pip(self.image):
+                return structs.replace(fix, commands=())
+            text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
+            return structs.replace(fix, text=text, commands=tuple(map(_line_of_dockerfile, fix.commands)))
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
@@ -120,8 +133,11 @@ class Fixes:
         """Install `requirements` into the environment under test with the tool that works there.
 
         A system Python that its distribution manages (PEP 668) gets a virtual environment instead. Nothing to install
-        needs no command.
+        needs no command, nor what an image has: its TensorFlow, and all of one without pip.
         """
+        if self.image:
+            own = (one for one in requirements if _NAME.match(one)[0] not in TENSORFLOW)  # type: ignore[index]
+            requirements = tuple(own) if has_pip(self.image) else ()
         if all(one.startswith("-") for one in requirements):
             return ()
         packages = " ".join(self.quote(requirement) for requirement in requirements)
@@ -135,6 +151,13 @@ class Fixes:
                 return (f"uv pip install --python {python} {packages}",)
             return (f"{python} -m ensurepip --upgrade", f"{python} -m pip install {packages}")
         return (f"{python} -m pip install {packages}",)
+
+    def installing(
+        self, text: str, *requirements: str, first: tuple[str, ...] = (), then: tuple[str, ...] = ()
+    ) -> tuple[Fix, ...]:
+        """The fix that installs `requirements` between other commands; none where they cannot be installed."""
+        install = self.pip_install(*requirements)
+        return (Fix(text=text, commands=(*first, *install, *then)),) if install else ()
 
     def pip_uninstall(self, *names: str) -> str:
         """Remove distributions from the environment under test."""
@@ -188,6 +211,8 @@ class Fixes:
     @property
     def tensorflow(self) -> tuple[str, ...]:
         """What pip of this Python is asked for to get one release, never of any version; empty where none fits."""
+        if self.image:
+            return ()
         target = from_facts(self.facts, self.matrix)
         row = self.release
         if row and target.python in (None, *row.python):
@@ -195,7 +220,10 @@ class Fixes:
         rows = [one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow"]
         fitting = (one for one in rows if target.python in (None, *one.python) and self.can_use(one))
         newest = next(fitting, None)
-        version = self._installed_version() or (newest.version if newest else None)
+        version = self._installed_version()
+        there = self.matrix.tensorflow(version, target.platform) if version else None
+        if version is None or (there and target.python not in (None, *there.python)):
+            version = newest.version if newest else None
         return (f"tensorflow=={version}",) if version else ()
 
     @property

@@ -32,13 +32,18 @@ _PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
 _AFTER_A_DRIVER = re.compile(r"\bafter a driver update to (?P<driver>\d{3}(?:\.\d+)*)")
-_RELEASE = re.compile(r"^(?:Or )?(?:[Ii]nstall|[Kk]eep) (?:TensorFlow )?(?P<release>\d+\.\d+\.\d+\S*?)[,:]?(?= |$)")
+_RELEASE = re.compile(
+    r"^(?:Or )?(?:[Ii]nstall|[Kk]eep) (?:TensorFlow )?(?P<release>\d+\.\d+\.\d+\S*?)[,:]?(?: (?!or )|$)"
+)
 _WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
 _BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|-cu1\d\b|=cuda\d|docker run|/cuda")
 _OF_CMD = re.compile(r'^set "|^setx? \w+=|%\w+%|^cmd /c')
 _INSTALLS = re.compile(r"\b(?:pip|conda|mamba|micromamba|uv) (?:un)?(?:install|create|remove)\b|\buv (?:pip|venv)\b")
 _FROM_SCRATCH = re.compile(r"\bvenv\b|conda create|--force-reinstall|--upgrade")
-_NOTHING = re.compile(r"\bpip install(?: --[a-z-]{1,30}){0,5} ?$")  # where no release works here
+_PROMISE = re.compile(r"^(?:Or )?(?:re)?(?:install|place)\b|\b(?:and|then) (?:re)?install\b", re.IGNORECASE)
+_ADDS = re.compile(r"\b(?:install|create|sync)\b|\bpacman -S|\bdocker run\b|\brpm-ostree\b|\bakmods\b")
+_REMOVES = re.compile(r"\b(?:uninstall|remove)\b")
+_SERVER = re.compile(r"/serving\b|/tritonserver\b")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
 _OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
 
@@ -86,6 +91,11 @@ def tensorflow_image(facts: Facts) -> str | None:
     if not named or listed or "tensorflow-installed" in kinds or not holds_tensorflow(named[-1]):
         return None
     return named[-1]
+
+
+def has_pip(image: str) -> bool:
+    """Whether the TensorFlow of an image is one of Python; a server is a program without pip."""
+    return not _SERVER.search(image)
 
 
 @dataclass(frozen=True)
@@ -199,10 +209,13 @@ def _first_cuda(card: str, matrix: Matrix) -> str | None:
 
 
 def changes_an_image(repair: Repair, situation: Situation) -> bool:
-    """pip and conda do not repair an image, and the wheel's driver is not that of the image."""
+    """No package manager replaces an image's TensorFlow, only a Dockerfile adds to it, and its driver is its own."""
     if situation.image is None:
         return False
-    if any(map(_INSTALLS.search, repair.fix.commands)):
+    lines = [one for one in repair.fix.commands if _INSTALLS.search(one)]
+    if any(one.name in TENSORFLOW for one in repair.requirements):
+        return True
+    if not all(one.startswith("RUN ") for one in lines) or (lines and not has_pip(situation.image)):
         return True
     driver, image = _DRIVER.search(repair.fix.text), situation.container
     return driver is not None and (image is None or not driver_reaches(driver["driver"], image.min_driver))
@@ -239,13 +252,12 @@ def is_for_another_shell(repair: Repair, situation: Situation) -> bool:
 
 
 def does_not_do_what_it_says(repair: Repair, _situation: Situation) -> bool:
-    """A release or a CUDA in the sentence that no command installs; a look-up, or nothing, that is "installed"."""
+    """A release or a CUDA in the sentence that no command installs; a look-up, or a removal, that is "installed"."""
     text, commands = repair.fix.text, " ".join(repair.fix.commands)
     if not commands:
         return False
-    if any(map(_NOTHING.search, repair.fix.commands)):
-        return True
-    if text.startswith("Install") and all(one.startswith(_LOOKS_UP) for one in repair.fix.commands):
+    only_other = _REMOVES.search(commands) or all(one.startswith(_LOOKS_UP) for one in repair.fix.commands)
+    if only_other and _PROMISE.search(text) and not _ADDS.search(commands):
         return True
     release, cuda = _RELEASE.match(text), _WITH_CUDA.search(text)
     if release and release["release"] not in commands:

@@ -323,11 +323,24 @@ def end_all() -> None:
 
     For a process that is a command from its begin to its end: children that others have started count, too.
     """
-    _closed.set()
     deadline = time.monotonic() + END_GRACE
+    _end(lambda: descendants.kill_all(max(deadline - time.monotonic(), 0.0)), deadline)
+
+
+def end_running() -> None:
+    """Start nothing any more, and kill what this process has started here, as far as it is known to descend from it.
+
+    For a process that belongs to somebody else, whose other children stay.
+    """
+    _end(_kill_running, time.monotonic() + END_GRACE)
+
+
+def _end(kill: Callable[[], None], deadline: float) -> None:
+    _closed.set()
     while True:
-        descendants.kill_all(max(deadline - time.monotonic(), 0.0))
-        if not _starting or time.monotonic() >= deadline:
+        is_starting = bool(_starting)  # what has started by the end of a kill may have escaped it
+        kill()
+        if not is_starting or time.monotonic() >= deadline:
             return
         time.sleep(descendants.PAUSE)
 

@@ -33,6 +33,7 @@ MARKS = {
     "note": Mark("i", "i", "ℹ", "cyan", "note", ""),
     "unknown": Mark("?", "?", "?", "magenta", "unknown", ""),
     "absent": Mark("–", "-", "–", "dim", "–", ""),
+    "": Mark(" ", " ", "", "", "", ""),  # of what is neither right nor wrong
 }
 STYLES = {name: mark.style for name, mark in MARKS.items()}
 _SYMBOLS = {"from": "←", "bar": "━", **{name: mark.symbol for name, mark in MARKS.items()}}

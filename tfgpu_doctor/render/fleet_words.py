@@ -15,7 +15,7 @@ from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.report import Severity
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.outline import Block, Line
-from tfgpu_doctor.render.stack import Layer
+from tfgpu_doctor.render.outlines.report import Layer
 
 MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown", "no answer": "error"}
 # what a first screen shows of the picture, by layer; -v and pages have all of it

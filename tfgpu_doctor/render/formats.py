@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from tfgpu_doctor.render.shapes import Page
 
-Detail = Literal["least", "normal", "full"]  # how much of a result the text for people shows
+# how much of a result is shown: of the text for people, or all that is made for others to read
+Detail = Literal["least", "normal", "full", "shared"]
 Shape = Literal["page", "checks", "metrics"]
 
 # what the outline of each kind of result makes of it: functions of outlines.<kind>, a blank as _
@@ -51,23 +52,9 @@ class Format(NamedTuple):
 
 
 _ROWS = (
-    Format(
-        "text",
-        own={
-            "report": "terminal.report",
-            "check": "terminal.check",
-            "smoke": "terminal.smoke",
-            "report comparison": "terminal.compare",
-            "bench": "terminal.bench_sweep",
-            "bench comparison": "terminal.bench_compare",
-            "fleet": "terminal.fleet",
-            "plan": "terminal.plan",
-            "matrix": "terminal.matrix",
-        },
-        changes=True,
-    ),
+    Format("text", "page", "text", changes=True),
     Format("json", ending=".json"),  # of every result: its own to_json
-    Format("markdown", "page", "markdown.page", shared=True, ending=".md", changes=True),
+    Format("markdown", "page", "markdown", shared=True, ending=".md", changes=True),
     Format("junit", "checks", "ci.junit", shared=True, ending=".xml"),
     Format("github", "checks", "ci.github", shared=True, is_commands=True, summary="markdown"),
     Format("sarif", own={"check": "ci.check_sarif"}, shared=True, ending=".sarif"),
@@ -89,13 +76,17 @@ def shows(name: str, kind: str) -> bool:
 
 
 def renderer(name: str, kind: str, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function that shows a result of this kind, given those of the options that its parameters name."""
+    """The function that shows a result of this kind, given those of the options that its parameters name.
+
+    That of the text for people takes the console, too.
+    """
     row = FORMATS[name]
     if kind in row.own:
         return _given(_module(row.own[kind]).render, options)
+    options = {"detail": "normal", **options} if name == "text" else {**options, "detail": "shared"}
     outline = _given(_outline(kind, row.shows or ""), options)
     render = _module(row.renderer).render
-    return lambda result: render(outline(result))
+    return lambda result, *console: render(outline(result), *console)
 
 
 def page_of(kind: str) -> Callable[[Any], Page]:

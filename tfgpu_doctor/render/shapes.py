@@ -20,19 +20,26 @@ Level = Literal["error", "warning", "notice"]
 
 
 class Table(NamedTuple):
-    """A table; `marks` are those of the rows (names of console.MARKS), where they have any."""
+    """A table; `marks` are those of the rows (names of console.MARKS), where they have any.
+
+    In a terminal, a table of two columns is a list of names with their texts.
+    """
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     marks: tuple[str, ...] = ()
+    right: tuple[int, ...] = ()  # columns of numbers
+    bars: tuple[float, ...] = ()  # of the rows, in a terminal: shares of the longest bar
+    is_named: bool = False  # a terminal, too, shows the title
 
 
 class Items(NamedTuple):
-    """A list of sentences."""
+    """A list of sentences; `mark` is how each is marked in a terminal."""
 
     lines: tuple[str, ...]
     title: str = ""
+    mark: str = ""
 
 
 class Code(NamedTuple):
@@ -47,12 +54,22 @@ class Page(NamedTuple):
     """A whole page, or part of another, which then shows it folded. Parts without content are not shown."""
 
     title: str  # "tfgpu doctor"
-    about: str  # what made it, and when
+    about: tuple[str, ...]  # what made it, and of what
     mark: str  # of the verdict, a name of console.MARKS
     word: str  # what stands out: the verdict
     sentence: str
     parts: tuple[Part, ...]
     language: str = "sh"  # of the commands
+    created: str = ""
+    # how a terminal shows it
+    hint: str = ""  # what shows more
+    is_brief: bool = False  # the verdict first, and what it stands on
+    shorter: tuple[Page, ...] = ()  # instead of it, where it takes more than a screen
+
+    @property
+    def origin(self) -> str:
+        """What made it, of what, and when."""
+        return ", ".join(filter(None, (*self.about, self.created)))
 
 
 Part: TypeAlias = Block | Detail | Table | Items | Code | Page

@@ -19,7 +19,7 @@ from tfgpu_doctor.records.printable import clean_lines, one_line, utf8, without_
 
 PLAIN = "tfgpu.plain"
 _PLAIN = {"µ": "u", "×": "x", "…": "...", "–": "-", "−": "-", "←": "<-", "→": "->", "≥": ">=", "≤": "<="}
-_PLAIN |= {"±": "+-", "°": ""}
+_PLAIN |= {"±": "+-", "°": "", "━": "=", "✓": "+", "✗": "x"}
 _STYLE = re.compile(r"(\x1b\[[\d;]*[A-HJKm]|\x1b\[\?25[hl]|\r)")  # colours, and how rich moves the cursor
 _TAIL = 64  # characters; longer than what begins a command
 

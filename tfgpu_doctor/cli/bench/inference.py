@@ -50,7 +50,6 @@ LARGEST = 65536
     metavar="N,...",
     type=Listed(Size(1, LARGEST)),
     default=(1, 8, 32, 128),
-    aliases=["--batch-sizes"],
     help="Items per call.  [default: 1,8,32,128]",
 )
 @dtypes_option(TRAINING)

@@ -27,7 +27,6 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
     "sizes",
     metavar="N,...|auto",
     type=Listed(),
-    aliases=["--sweep"],
     help="Rows of the square matrices. Several show how the throughput grows: 256,512,1024 or 256,...,16384 (doubling) "
     "or auto; those that do not fit into memory, or take too long for --deadline, are skipped and listed.  "
     "[default: a sample takes about a second on the slowest device; GPUs are also measured at a size that fills them]",

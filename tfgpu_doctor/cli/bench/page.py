@@ -62,7 +62,7 @@ def _check_charts() -> None:
         with _elsewhere():
             import matplotlib
 
-        import tfgpu_doctor.render.html.charts.speeds  # noqa: F401 - what a broken installation fails at
+        import tfgpu_doctor.render.html.charts  # noqa: F401 - what a broken installation fails at
     except ImportError as error:
         raise click.UsageError(f"{NEEDS}; the installed one does not work: {error}") from error
     if matplotlib.__version_info__[:2] < OLDEST:

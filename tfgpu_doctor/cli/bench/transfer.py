@@ -19,7 +19,6 @@ from tfgpu_doctor.cli.values import Listed, Size
     "sizes",
     metavar="SIZE,...",
     type=Listed(Size(2**10, 2**36, multiple=4)),
-    aliases=["--sizes"],
     help="Sizes to transfer, for example 4KiB,16MiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into memory]",
 )
 @measuring_options

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -55,7 +56,7 @@ def collect(address: str, task: Task, progress: Progress) -> Collected:
         # in the folder for temporary files of the user: there Ray looks for the cluster on this machine
         argv = [sys.executable, "-c", _BOOT, str(Path(__file__).parents[3]), json.dumps(request)]
         ended = run(argv, timeout=CONNECT, cwd=_NOWHERE, on_line=take)
-        found = _read(file) if done else []
+        found = _read(file)
     why = _why(ended)
     if not names:
         wants = "Unauthenticated" in ended.stderr or ("ConnectionError: " in why and "RAY_AUTH_MODE" not in os.environ)
@@ -75,6 +76,9 @@ def _why(ended: Completed) -> str:
 
 
 def _read(file: str) -> list[NodeResult]:
-    """Read the answers; a last line that was cut off with its writer is none."""
-    *lines, _ = reading.read_whole(file, ENOUGH).split(b"\n")
-    return [msgspec.json.decode(one, type=NodeResult) for one in lines]
+    """The lines of a driver that may have ended before its first one, or within its last one."""
+    found: list[NodeResult] = []
+    with suppress(FileNotFoundError, msgspec.DecodeError):
+        for one in reading.read_whole(file, ENOUGH).splitlines():
+            found.append(msgspec.json.decode(one, type=NodeResult))  # one by one, so that those before a cut line stay
+    return found

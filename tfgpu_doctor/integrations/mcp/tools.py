@@ -127,11 +127,11 @@ def _explain(one: given.Explain, settings: Settings) -> Shown:
 
 
 def _report(report: Report, settings: Settings, facts: bool) -> Shown:
-    from tfgpu_doctor.render.markdown.page import render
-    from tfgpu_doctor.render.outlines.report import found
+    from tfgpu_doctor.render.markdown import render
+    from tfgpu_doctor.render.outlines.report import page
 
     report = _private(report, settings)
-    return _without("facts", msgspec.to_builtins(report), render(found(report)), facts)
+    return _without("facts", msgspec.to_builtins(report), render(page(report, "full")), facts)
 
 
 def _without(name: str, data: dict[str, Any], page: str, keeps: bool) -> Shown:

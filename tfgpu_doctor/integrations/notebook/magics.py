@@ -89,7 +89,7 @@ class Magic:
         installed = [value_or(one.facts.tensorflow.version, None) for one in results if isinstance(one, Report)]
         sentences = tuple(notes(_imported(), (installed or [None])[0], self._before, os.environ, self._since))
         if sentences:
-            from tfgpu_doctor.render.html.fragment import note
+            from tfgpu_doctor.render.html.page import note
 
             self._shell.display_pub.publish({"text/plain": "\n".join(sentences), "text/html": note(sentences)})
 

@@ -11,21 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.statistics import percent
-from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.facts import Facts, Known, value_or
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.records.units import seconds
+from tfgpu_doctor.records.units import memory_size, seconds
 from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.bench_columns import columns
-from tfgpu_doctor.render.html.charts import speeds, times
-from tfgpu_doctor.render.html.charts.common import ROWS, chunks, worth_drawing
-from tfgpu_doctor.render.html.environment import environment
+from tfgpu_doctor.render.html.charts import ROWS, chunks, samples, scaling, speed, worth_drawing
 from tfgpu_doctor.render.html.page import body
-from tfgpu_doctor.render.html.parts import command, element, folded, items, page, paragraph, section, table, text
+from tfgpu_doctor.render.html.parts import command, element, items, page, paragraph, section, table, text
 from tfgpu_doctor.render.outlines import report as doctor_outline
+from tfgpu_doctor.render.outlines.bench import runs_table
 
 FEW = 3  # runs whose advice is shown run by run
-OPEN = 4  # pictures of telemetry that are open from the start
-PICTURES = 6  # of telemetry, of one run each: a picture takes a fifth of a second and 30 kB
 DRAWN = 2 * ROWS  # runs in the other pictures, which hold ROWS each
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _READ = (
@@ -41,7 +37,7 @@ def render(result: BenchResult, report: Report | None = None, diagnose: Callable
     """The whole page; `report` is the doctor's of the facts that the result carries, or `diagnose` makes it."""
     report = diagnose(result.environment) if diagnose else report
     title = f"tfgpu bench {result.workload}: {result.title}"
-    doctor = body(doctor_outline.found(report)) if report else ""
+    doctor = body(doctor_outline.page(report, "full")) if report else ""
     sections = [
         (name, anchor, section(name, anchor, *parts))
         for name, anchor, parts in (
@@ -51,10 +47,10 @@ def render(result: BenchResult, report: Report | None = None, diagnose: Callable
             ("Scaling over GPUs", "scaling", _scaling(result)),
             ("Samples", "samples", _samples(result)),
             ("Other measurements", "figures", _figures(result)),
-            ("GPUs over time", "gpus", _gpus(result)),
+            ("GPUs during the runs", "gpus", _gpus(result)),
             ("Cold start and steady state", "start", _start(result)),
             ("How the results were verified", "verified", _verified(result)),
-            ("Environment", "environment", environment(result)),
+            ("Environment", "environment", _environment(result)),
             ("The doctor's verdict", "doctor", (doctor,)),
             ("How to reproduce", "reproduce", _reproduce(result)),
         )
@@ -109,10 +105,9 @@ def _beside(*parts: str) -> str:
 
 def _speed(result: BenchResult) -> Iterator[str]:
     runs = result.runs
-    found = columns(runs)
-    rows = [tuple(column.cells[number] for column in found) for number in range(len(runs))]
-    numbers = [place for place, column in enumerate(found) if column.right or column.title == "speed"]
-    yield _beside(_bars(result), table("Speed of every run", [column.title for column in found], rows, numbers))
+    found = runs_table(runs)
+    numbers = [place for place, name in enumerate(found.head) if place in found.right or name == "speed"]
+    yield _beside(_bars(result), table("Speed of every run", found.head, found.rows, numbers))
     name = words.namer(runs)
     failed = [(name(run), run.failure or "not measured") for run in runs if not run.throughput]
     yield table("Runs without a speed", ("run", "why"), failed)
@@ -122,12 +117,12 @@ def _bars(result: BenchResult) -> str:
     """Bars of all runs, where they have one unit and are no sweep, which has a picture of its own."""
     runs = result.runs
     units = {run.throughput.unit for run in runs if run.throughput and not run.virtual}
-    swept = speeds.axis_of(runs, result.parameters.get("sweep")) and len(runs) > ROWS
+    swept = axis_of(runs, result.parameters.get("sweep")) and len(runs) > ROWS
     if len(units) != 1 or len(runs) < 2 or swept:
         return ""
     caption = "Bars: median throughput; the line at their ends: its 95 % interval."
     drawn = worth_drawing(runs, DRAWN)
-    pictures = (speeds.speed(part, runs, f"speed{number}") for number, part in enumerate(chunks(drawn)))
+    pictures = (speed(part, runs, f"speed{number}") for number, part in enumerate(chunks(drawn)))
     return _figures_of(pictures, caption) + _left_out(len(drawn), len(runs))
 
 
@@ -160,7 +155,7 @@ def _left_out(drawn: int, count: int, where: str = "the table has all of them") 
 
 def _scaling(result: BenchResult) -> Iterator[str]:
     caption = "Dashed: ideal. Vertical lines: 95 % intervals."
-    picture = _figures_of([speeds.scaling(result.runs, "scaling")], caption)
+    picture = _figures_of([scaling(result.runs, "scaling")], caption)
     several = [run for run in result.runs if run.efficiency and run.speedup_vs_1gpu]
     name = words.namer(result.runs)
     rows = [
@@ -178,18 +173,42 @@ def _scaling(result: BenchResult) -> Iterator[str]:
 
 
 def _sweep(result: BenchResult) -> Iterator[str]:
-    axis = speeds.axis_of(result.runs, result.parameters.get("sweep"))
-    lines = speeds.sweep_lines(result.runs, axis) if axis else {}
+    axis = axis_of(result.runs, result.parameters.get("sweep"))
+    lines = sweep_lines(result.runs, axis) if axis else {}
     if axis is None or all(len(line) < 2 for line in lines.values()):
         return
-    picture = _figures_of([speeds.sweep(result.runs, axis, "sweep")], "Vertical lines: 95 % intervals.")
-    points = sorted({speeds.point_of(run, axis) for line in lines.values() for run in line})
-    by_point = {
-        title: {speeds.point_of(run, axis): words.throughput(run) for run in line} for title, line in lines.items()
-    }
+    points = sorted({point_of(run, axis) for line in lines.values() for run in line})
+    by_point = {title: {point_of(run, axis): words.throughput(run) for run in line} for title, line in lines.items()}
     rows = [(words.value_of(axis, point), *(by_point[title].get(point, "") for title in lines)) for point in points]
-    head = (axis.replace("_", " "), *lines)
-    yield _beside(picture, table("The same in numbers", head, rows, range(1, len(lines) + 1)))
+    yield table("Throughput by point", (axis.replace("_", " "), *lines), rows, range(1, len(lines) + 1))
+
+
+def axis_of(runs: Sequence[Run], named: object = None) -> str | None:
+    """The parameter that is swept over: the one named, or the only one with several numbers; None without one."""
+    candidates = []
+    for key in dict.fromkeys(key for run in runs for key in run.parameters):
+        values = {run.parameters.get(key) for run in runs}
+        if len(values) > 1 and all(isinstance(value, int | float) and value > 0 for value in values):
+            candidates.append(key)
+    return str(named) if named in candidates else candidates[0] if len(candidates) == 1 else None
+
+
+def sweep_lines(runs: Sequence[Run], axis: str) -> dict[str, list[Run]]:
+    """The measured runs of each line of a sweep, ascending; virtual devices have no speed to show."""
+    lines: dict[str, list[Run]] = {}
+    measured = [run for run in runs if run.throughput and not run.virtual]
+    types = len({run.dtype for run in measured}) > 1
+    for run in measured:
+        others = [words.value_of(key, value) for key, value in run.parameters.items() if key != axis]
+        lines.setdefault(", ".join([run.label, *([run.dtype] if types else []), *others]), []).append(run)
+    return {title: sorted(line, key=lambda run: point_of(run, axis)) for title, line in lines.items()}
+
+
+def point_of(run: Run, axis: str) -> int | float:
+    """Where on the axis of a sweep a run stands."""
+    value = run.parameters[axis]
+    assert isinstance(value, int | float)
+    return value
 
 
 def _samples(result: BenchResult) -> Iterator[str]:
@@ -200,7 +219,7 @@ def _samples(result: BenchResult) -> Iterator[str]:
         "interval; crosses: a GPU was throttled; dotted: a new process; triangles: outside of what is drawn."
     )
     parts = enumerate(chunks(drawn))
-    yield _figures_of((times.samples(part, measured, f"samples{place}") for place, part in parts), caption)
+    yield _figures_of((samples(part, measured, f"samples{place}") for place, part in parts), caption)
     yield _left_out(len(drawn), len(measured))
     loads = ("CPUs used", "CPUs waited for", "CPUs of others")
     head = ("run", "samples", "median", "spread", "slowest", "throttled", *loads, "uncertain")
@@ -235,14 +254,7 @@ def _figures(result: BenchResult) -> Iterator[str]:
 
 
 def _gpus(result: BenchResult) -> Iterator[str]:
-    caption = "NVML readings every 50 ms while samples were taken, thinned out."
     name = words.namer(result.runs)
-    watched = [run for run in result.runs if times.panels_of(run)]
-    drawn = worth_drawing(watched, PICTURES)
-    pictures = [(f"{name(run)}. {caption}", times.telemetry(run, f"gpu{place}")) for place, run in enumerate(drawn)]
-    yield _captioned(pictures[:OPEN])
-    yield folded(f"{len(pictures) - OPEN} more", _captioned(pictures[OPEN:]))
-    yield _left_out(len(drawn), len(watched), "the file for download has the readings of all of them")
     rows = [
         (
             name(run),
@@ -262,24 +274,30 @@ def _gpus(result: BenchResult) -> Iterator[str]:
 
 
 def _start(result: BenchResult) -> Iterator[str]:
-    timed = [run for run in result.runs if run.median_s and times.total(run) > 0 and not run.virtual]
-    drawn = worth_drawing(timed, DRAWN)
-    caption = "Time spent once, before the first sample; at the right the total, and the median of a step."
-    parts = enumerate(chunks(drawn))
-    yield _figures_of((times.start(part, timed, f"start{place}") for place, part in parts), caption)
-    yield _left_out(len(drawn), len(timed))
+    timed = [run for run in result.runs if run.median_s and sum(_start_up(run).values()) > 0 and not run.virtual]
     name = words.namer(result.runs)
-    names = list(dict.fromkeys(part for run in timed for part in times.parts_of(run)))
+    names = list(dict.fromkeys(part for run in timed for part in _start_up(run)))
     rows = [
         (
             name(run),
             *(seconds(found[part]) if part in found else "" for part in names),
+            seconds(sum(found.values())),
             seconds((run.median_s or 0.0) / run.steps) + f" per {run.step_name}",
         )
         for run in timed
-        for found in [times.parts_of(run)]
+        for found in [_start_up(run)]
     ]
-    yield table("Cold start", ("run", *names, "steady"), rows, range(1, len(names) + 2))
+    yield table("Cold start", ("run", *names, "in all", "steady"), rows, range(1, len(names) + 3))
+
+
+def _start_up(run: Run) -> dict[str, float]:
+    """Seconds before the first sample, in their order: the set-up, and the calls that warm up."""
+    parts = dict(run.cold_start_s)
+    for number, took in enumerate(run.warmup_s):
+        parts["first call" if number == 0 else "further calls"] = took + (
+            parts.get("further calls", 0.0) if number > 1 else 0.0
+        )
+    return parts
 
 
 def _verified(result: BenchResult) -> Iterator[str]:
@@ -314,3 +332,55 @@ def _download(result: BenchResult) -> str:
     return element(
         "a", text(words_), download=name, href=f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
     )
+
+
+def _environment(result: BenchResult) -> Iterator[str]:
+    """Tables of what was used."""
+    facts = result.environment
+    rows = [(name, version, "") for name, version in result.software.items()]
+    yield table("Software and machine", ("what", "value", "read from"), [*rows, *_known(facts)])
+    gpus = [
+        (
+            str(gpu.index),
+            value_or(gpu.name, "unknown"),
+            value_or(gpu.compute_capability, ""),
+            memory_size(gpu.memory_total.value) if isinstance(gpu.memory_total, Known) else "",
+            str(value_or(gpu.multiprocessors, "")),
+            str(value_or(gpu.sm_clock_max, "")),
+            str(value_or(gpu.power_limit, "")),
+            _link(value_or(gpu.pcie_generation, None), value_or(gpu.pcie_width, None)),
+        )
+        for gpu in value_or(facts.gpus, ())
+    ]
+    head = ("index", "GPU", "compute capability", "memory", "SMs", "highest MHz", "power limit, W", "PCIe")
+    yield table("GPUs", head, gpus)
+    parameters = [(name.replace("_", " "), str(value)) for name, value in result.parameters.items()]
+    yield table("Parameters", ("parameter", "value"), parameters)
+
+
+def _link(generation: int | None, width: int | None) -> str:
+    return f"gen {generation} × {width}" if generation and width else ""
+
+
+def _known(facts: Facts) -> Iterator[tuple[str, str, str]]:
+    named = {
+        "system": facts.host.distribution,
+        "kernel": facts.host.kernel,
+        "C library": facts.host.libc,
+        "container": facts.host.container,
+        "CPU": facts.host.cpu_model,
+        "CPUs": facts.host.cpus,
+        "CPU quota": facts.host.cpu_quota,
+        "memory": facts.host.memory,
+        "driver": facts.driver.version,
+        "CUDA supported by the driver": facts.driver.cuda_supported,
+        "cuDNN": facts.cudnn.runtime,
+        "interpreter": facts.python.executable,
+    }
+    for name, fact in named.items():
+        if isinstance(fact, Known):
+            yield (
+                name,
+                memory_size(fact.value) if name == "memory" and isinstance(fact.value, int) else str(fact.value),
+                (fact.source),
+            )

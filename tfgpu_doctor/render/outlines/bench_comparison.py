@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tfgpu_doctor.bench.comparing.comparison import exit_code, is_failing, is_open
-from tfgpu_doctor.bench.comparing.records import WORDS, BenchComparison, FailOnSpeed, RunChange
+from tfgpu_doctor.bench.comparing.records import WORDS, BenchComparison, FailOnSpeed, RunChange, Side
 from tfgpu_doctor.records.report import EXIT_UNKNOWN
 from tfgpu_doctor.render import bench_compare_words as words
-from tfgpu_doctor.render.outline import Detail
-from tfgpu_doctor.render.outlines.gauges import created, gauge, info
+from tfgpu_doctor.render import formats
+from tfgpu_doctor.render.outline import Block, Detail, Line
+from tfgpu_doctor.render.prometheus import created, gauge, info
 from tfgpu_doctor.render.shapes import (
     Annotation,
     Case,
@@ -20,6 +21,7 @@ from tfgpu_doctor.render.shapes import (
     Metric,
     Outcome,
     Page,
+    Part,
     Sample,
     Suite,
     Table,
@@ -27,11 +29,25 @@ from tfgpu_doctor.render.shapes import (
 
 _COMMAND = "tfgpu compare"
 _MOST_NOTES = 50
+_MANY = 8  # runs; of more, those that are the same have one line
 
 
-def page(comparison: BenchComparison) -> Page:
-    """A table of the runs, then what does not fit into it."""
+def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page:
+    """A table of the runs, then what does not fit into it; in a terminal, a block for each; or the verdict alone."""
     base, new = comparison.base, comparison.new
+    about = f"{_COMMAND} {comparison.tool.version}, {words.about(comparison)}"
+    whole = Page(_COMMAND, (about,), words.worst(comparison), _COMMAND, words.summary(comparison), ())
+    if detail == "least":
+        return whole._replace(is_brief=True)
+    if detail != "shared":
+        sides = tuple((label, _side(side)) for label, side in (("base", base), ("new", new)))
+        parts: tuple[Part, ...] = (
+            Table("What was compared", ("Side", "Result"), sides),
+            Items(comparison.notes, mark="note"),
+            *(_block(run, comparison.factor, len(comparison.runs) > _MANY) for run in comparison.runs),
+            Items(tuple(_alone(comparison)), mark="absent"),
+        )
+        return whole._replace(parts=parts)
     rows = tuple(
         (
             " ".join(words.title(run)),
@@ -42,13 +58,21 @@ def page(comparison: BenchComparison) -> Page:
     )
     table = Table("Runs", ("Run", "Verdict", "Base → new"), rows, tuple(map(words.mark, comparison.runs)))
     notes = tuple(dict.fromkeys(islice(_notes(comparison), _MOST_NOTES)))
-    sides = tuple((side.name, side.created, words.software(side)) for side in (base, new))
-    parts = (table, Items(notes), Detail("What was compared", ("Result", "Measured", "With"), sides))
-    about = (
-        f"{_COMMAND} {comparison.tool.version}, {words.about(comparison)}, {base.name} → {new.name}, "
-        f"{comparison.created}"
-    )
-    return Page(_COMMAND, about, words.worst(comparison), _COMMAND, words.summary(comparison), parts)
+    results = tuple((side.name, side.created, words.software(side)) for side in (base, new))
+    parts = (table, Items(notes), Detail("What was compared", ("Result", "Measured", "With"), results))
+    return whole._replace(about=(about, f"{base.name} → {new.name}"), created=comparison.created, parts=parts)
+
+
+def _side(side: Side) -> str:
+    return f"{side.name}  {side.created}  {words.software(side)}"
+
+
+def _block(run: RunChange, factor: float, short: bool) -> Block:
+    texts: tuple[str, ...] = run.reasons
+    if not (short and run.verdict == "same"):
+        texts += (words.speeds(run), *words.figures(run, factor), words.evidence(run), *run.notes)
+    title = "  ".join((*words.title(run), words.verdict(run)))
+    return Block(words.mark(run), title, tuple(Line("", text) for text in texts if text))
 
 
 def _notes(comparison: BenchComparison) -> Iterator[str]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.records.checked import Checked
-from tfgpu_doctor.records.report import FailOn
-from tfgpu_doctor.render.check_words import meaning
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
+
+from tfgpu_doctor.diagnosis.repairing import Repair
+from tfgpu_doctor.manifests import LATER, UNTIL_THEN
+from tfgpu_doctor.plan.answers import NOT_RESOLVED
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.checked import Change, Checked, ReadFile
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.report import Edit, FailOn, Finding, Fix, Report, Severity, Verdict
+from tfgpu_doctor.records.resolution import Answer
 from tfgpu_doctor.render.ci.plain import place_of
-from tfgpu_doctor.render.outline import block
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import block, least
 from tfgpu_doctor.render.outlines.report import (
     annotated,
     finding_case,
@@ -16,21 +26,75 @@ from tfgpu_doctor.render.outlines.report import (
     verdict_case,
     verdict_line,
 )
-from tfgpu_doctor.render.shapes import Case, Checks, Code, Items, Page, Suite, Table
+from tfgpu_doctor.render.shapes import Case, Checks, Code, Items, Page, Part, Suite, Table
+
+_MOST = 8  # versions that are shown
+_BRINGS = frozenset({f"nvidia-{one}-cu{major}" for one in ("cuda-runtime", "cudnn") for major in (11, 12, 13)})
+_MEANING: dict[Verdict, str] = {
+    "ok": "no problems found",
+    "degraded": "it will run, but with problems",
+    "broken": "it will not work",
+    "unknown": "these files name no TensorFlow",
+}
+_NOT_RESOLVED = "whether the requirements can be met is unknown"
+_LATER = "what these files install is known only when they are filled in or run"
+
 
 _COMMAND = "tfgpu check"
 
 
-def page(checked: Checked) -> Page:
-    """The files, the findings, what is open, and the changes that --fix makes or made."""
+def page(checked: Checked, detail: Detail = "shared") -> Page:
+    """The files, the findings, what is open, and the changes that --fix makes or made; or the verdict and the first."""
     report, titles = checked.report, titles_of(checked.report.findings)
+    whole = head(report, _COMMAND, meaning(report), ())
+    if detail == "least":
+        return whole._replace(parts=tuple(least(report)), is_brief=True)
     files = Table("Files", ("File", "Contains"), tuple((one.label, one.content) for one in checked.files))
+    once = detail == "normal"
+    found = (block(_said_once(one, checked.changes) if once else one, titles) for one in report.findings)
+    ids = detail == "full"
+    reasons = (f"{item.reason} ({item.id})" if ids else item.reason for item in report.undetermined)
     left = (f"Not changed by --fix: {one}" for one in checked.not_changed)
-    reasons = tuple(dict.fromkeys((*(item.reason for item in report.undetermined), *left)))
+    resolved = (
+        f"{answer.label}, resolved by {answer.program} for Python {answer.python}: "
+        + ", ".join(f"{name} {version}" for name, version in answer.versions.items())
+        for answer in (report.resolved if detail == "full" else ())
+    )
     title = "Changed" if checked.fixed else "tfgpu check --fix would change"
-    found = (block(finding, titles) for finding in report.findings)
-    changes = Code(title, tuple(checked.difference), "diff")
-    return head(report, _COMMAND, meaning(report), (files, *found, Items(reasons), changes))
+    parts: tuple[Part, ...] = (
+        files,
+        *found,
+        Items(tuple(dict.fromkeys((*reasons, *left))), mark="unknown"),
+        Items(tuple(resolved), mark="note"),
+        Code(title, tuple(checked.difference), "diff"),
+    )
+    return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=parts)
+
+
+def _said_once(finding: Finding, changes: Sequence[Change]) -> Finding:
+    """The finding with a reference to the difference below in place of each fix that says nothing else."""
+    fixes = (
+        structs.replace(fix, text=f"Change {_places(fix.edits)} as shown below") if _is_below(fix, changes) else fix
+        for fix in finding.fixes
+    )
+    return structs.replace(finding, fixes=tuple(fixes))
+
+
+def _is_below(fix: Fix, changes: Sequence[Change]) -> bool:
+    after = {one.path: one.after for one in changes}
+    alone = "; ".join(f"in {one.path}:{one.line}, write {one.new!r} instead of {one.old!r}" for one in fix.edits)
+    # for another finding, --fix may have written something else there
+    return (
+        bool(fix.edits) and fix.text[1:] == alone[1:] and all(one.new in after.get(one.path, "") for one in fix.edits)
+    )
+
+
+def _places(edits: Sequence[Edit]) -> str:
+    """ "requirements.txt:2, 3"."""
+    lines: dict[str, list[str]] = {}
+    for one in edits:
+        lines.setdefault(one.path, []).append(str(one.line))
+    return " and ".join(f"{path}:{', '.join(numbers)}" for path, numbers in lines.items())
 
 
 def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
@@ -55,3 +119,87 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
         ),
         (verdict_line(report, _COMMAND, words),),
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def meaning(report: Report) -> str:
+    """What the verdict means."""
+    if report.verdict == "unknown" and any(NOT_RESOLVED in one.reason for one in report.undetermined):
+        return _NOT_RESOLVED
+    later = any(LATER in one.reason or UNTIL_THEN in one.reason for one in report.undetermined)
+    return _LATER if later and report.verdict == "unknown" else _MEANING[report.verdict]
+
+
+def read_file(seen: PlannedEnvironment, answer: Answer | None = None) -> ReadFile:
+    """What an environment names, in a line, and what a resolver makes of it."""
+    one = seen.environment
+    content = (
+        f"is {one.part_of}" if one.part_of else "; ".join((*_content(seen), *_answered(seen, answer))) or "nothing"
+    )
+    return ReadFile(label=one.label, path=one.place.path, content=content)
+
+
+def not_changed(repaired: Repair) -> Iterator[str]:
+    """What --fix does not change, each with its place and the reason: edits that were refused, and what has none."""
+    for one in repaired.refused:
+        yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
+    for finding in repaired.report.findings:
+        if (
+            finding.root_cause
+            and finding.severity is not Severity.NOTE
+            and not (finding.fixes and finding.fixes[0].edits)
+        ):
+            place = place_of(finding)
+            where = f"{place[0]}:{place[1]}: " if place else ""
+            others = any(fix.edits for fix in finding.fixes)
+            why = "the first of its fixes is not an edit of a file" if others else "no edit of these files repairs it"
+            yield f"{where}{finding.title} ({finding.id}): {why}"
+    if not repaired.is_complete:
+        yield "more changes are needed: run the command again"
+
+
+def _content(seen: PlannedEnvironment) -> Iterator[str]:
+    """What an environment names, and what that comes to."""
+    if seen.base:
+        yield _image(seen)
+    if seen.tensorflow:
+        row = seen.release
+        resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.text else ""
+        yield f"{seen.tensorflow.text}{resolved}"
+    if seen.environment.python and seen.pythons:
+        yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}" if len(seen.pythons) > 1 else "")
+    inside = seen.base.image.reference if seen.base else None
+    # one line can name both: nvidia-cudnn-cu12 is a cuDNN for CUDA 12
+    named = dict.fromkeys(version.text for version in (*seen.cudas, *seen.cudnns))
+    yield from (text for text in named if text != inside)
+    if seen.environment.gpu:
+        yield seen.environment.gpu.text
+
+
+def _answered(seen: PlannedEnvironment, answer: Answer | None) -> Iterator[str]:
+    """The versions that a reader looks for: TensorFlow, what the file names, what NVIDIA's packages bring."""
+    if answer is None or answer.refusal is not None:
+        return
+    named = {one.name for one in seen.environment.requirements}
+    rank = [lambda one: one in TENSORFLOW, named.__contains__, _BRINGS.__contains__]
+    first = [name for pick in rank for name, _ in answer.versions if pick(name)]
+    versions = dict(answer.versions)
+    shown = list(dict.fromkeys(first))[:_MOST]
+    more = len(versions) - len(shown)
+    texts = [f"{name} {versions[name]}" for name in shown] + ([f"{more} more"] if more else [])
+    yield f"resolved by {answer.program} for Python {answer.python}: {', '.join(texts)}"
+
+
+def _image(seen: PlannedEnvironment) -> str:
+    assert seen.base is not None
+    base = seen.base
+    parts = [
+        f"TensorFlow {base.tensorflow}" if base.tensorflow else "",
+        f"CUDA {base.cuda}" if base.cuda else "",
+        f"cuDNN {base.cudnn}" if base.cudnn else "",
+        f"Python {base.python}" if base.python else "",
+    ]
+    contents = ", ".join(part for part in parts if part)
+    return base.image.reference + (f" ({contents})" if contents else "")

@@ -11,8 +11,9 @@ from tfgpu_doctor.fleet.records import Fleet, Group, Member, Node, NodeVerdict, 
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Severity, failing
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import fleet_words as words
-from tfgpu_doctor.render.outline import Detail
-from tfgpu_doctor.render.outlines.gauges import created, gauge, info, states
+from tfgpu_doctor.render import formats
+from tfgpu_doctor.render.outline import Block, Detail
+from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     Annotation,
     Case,
@@ -29,6 +30,7 @@ from tfgpu_doctor.render.shapes import (
 )
 
 _COMMAND = "tfgpu fleet"
+_MOST_UNREAD = 5  # parts of files that a first screen names
 _MOST_NODES = 1_000  # odd ones in the table of a page
 _LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
@@ -36,26 +38,52 @@ _LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "wa
 # -------------------------------------------------------------------------------------------------------- for people
 
 
-def page(fleet: Fleet) -> Page:
-    """What the nodes have, the groups, the nodes that are not ok."""
-    about = f"{_COMMAND} {fleet.tool.version}, {words.about(fleet)}, {fleet.created}"
-    layers = tuple(words.stack(fleet))
+def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
+    """What the nodes have, the groups, the nodes that are not ok; or the first of them, or the worst group."""
+    about = f"{_COMMAND} {fleet.tool.version}, {words.about(fleet)}"
+    whole = Page(_COMMAND, (about,), words.MARKS[fleet.verdict], fleet.verdict, words.verdict(fleet), ())
+    if detail == "least":
+        return whole._replace(parts=tuple(_worst(fleet)), is_brief=True)
+    layers = [(layer.mark, layer.name, layer.text) for layer in words.stack(fleet)]
+    layers += [("", "Nodes", words.verdicts(fleet))] if layers else []
     picture = Table(
         "Fleet",
         ("Layer", "What the nodes have"),
-        (*((layer.name, layer.text) for layer in layers), *((("Nodes", words.verdicts(fleet)),) if layers else ())),
-        (*(layer.mark for layer in layers), *(("note",) if layers else ())),
+        tuple(layer[1:] for layer in layers),
+        tuple(layer[0] for layer in layers),
     )
-    blocks = tuple(words.block(group, whole=True) for group in fleet.groups)
+    blocks = [words.block(group, whole=True) for group in fleet.groups]
+    shown, unread, hint = blocks, list(words.unread(fleet)), ""
+    if detail == "normal":
+        shown = list(words.brief(fleet.groups))
+        hint = "All nodes, values and fixes: tfgpu fleet -v" if shown != blocks else ""
+        more = len(unread) - _MOST_UNREAD
+        unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
     parts: tuple[Part, ...] = (
         picture,
-        *blocks,
-        Items(words.unread(fleet), "Could not be read"),
-        Items(fleet.notes),
-        _odd_nodes(fleet),
-        Detail("All values, with the number of nodes", ("Layer", "What", "Values"), words.picture(fleet)),
+        *(_values(fleet) if detail == "full" else ()),
+        *shown,
+        Items(tuple(unread), "Could not be read", "unknown"),
+        Items(fleet.notes, mark="note"),
     )
-    return Page(_COMMAND, about, words.MARKS[fleet.verdict], fleet.verdict, words.verdict(fleet), parts)
+    if detail == "shared":
+        values = Detail("All values, with the number of nodes", ("Layer", "What", "Values"), words.picture(fleet))
+        parts = (*parts, _odd_nodes(fleet), values)
+    return whole._replace(parts=parts, hint=hint, created=fleet.created)
+
+
+def _worst(fleet: Fleet) -> Iterator[Block]:
+    for group in fleet.groups[:1]:
+        block = words.block(group)
+        yield block._replace(lines=tuple(line for line in block.lines if line.label in ("nodes", "fix"))[:2])
+
+
+def _values(fleet: Fleet) -> Iterator[Table]:
+    """Every fact that nodes know, with the number of nodes that have each value, a table for each layer."""
+    rows = words.picture(fleet)
+    for place, layer in enumerate(dict.fromkeys(layer for layer, _, _ in rows)):
+        title = layer if place else f"{layer} (number of nodes)"
+        yield Table(title, ("What", "Values"), tuple(row[1:] for row in rows if row[0] == layer), is_named=True)
 
 
 def _odd_nodes(fleet: Fleet) -> Detail:

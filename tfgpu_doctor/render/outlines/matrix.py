@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.records.fact import encode
-from tfgpu_doctor.render.outline import Block, Detail
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import Block
+from tfgpu_doctor.render.outline import Detail as Folded
 from tfgpu_doctor.render.shapes import Items, Page, Table
 from tfgpu_doctor.render.shapes import Part as PagePart
 
@@ -84,16 +86,22 @@ class Answered(NamedTuple):
 
     def _repr_html_(self) -> str:
         """What Jupyter shows."""
-        from tfgpu_doctor.render.html.fragment import fragment
+        from tfgpu_doctor.render.html.page import fragment
 
         return fragment(page(self))
 
 
-def page(answered: Answered) -> Page:
-    """The whole sheet; sources folded."""
+def page(answered: Answered, detail: Detail = "shared") -> Page:
+    """The whole sheet, its first screen, or its answer alone."""
     sheet = answered.sheet
     about = f"{_COMMAND} {__version__}, matrix of {answered.revision}"
-    return Page(_COMMAND, about, "note", sheet.title, sheet.detail, tuple(_parts(sheet.parts)))
+    whole = Page(_COMMAND, (about,), "note", sheet.title, sheet.detail, tuple(_parts(sheet.parts)))
+    if detail == "shared":
+        return whole
+    parts = sheet.parts if detail == "full" else sheet.brief or sheet.parts
+    if detail == "least":
+        parts = tuple(part for part in parts if isinstance(part, Card | Columns))
+    return whole._replace(mark="", parts=tuple(_parts(parts)), is_brief=True)
 
 
 def _parts(parts: tuple[SheetPart, ...]) -> Iterator[PagePart]:
@@ -114,8 +122,9 @@ def _parts(parts: tuple[SheetPart, ...]) -> Iterator[PagePart]:
             case Note() | Legend():
                 yield Items((part.text,))
             case Sources():
-                rows = ((document, "; ".join(_read(members))) for document, members in part.documents().items())
-                yield Detail("Sources", ("Document", "Read there"), tuple(rows))
+                read = ((document, "; ".join(_read(members))) for document, members in part.documents().items())
+                rows = tuple((document, "" if part.documents_only else fields) for document, fields in read)
+                yield Folded("Sources", ("Document", "Read there"), rows)
             case Block():
                 yield part
     yield from _list(notes)

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
+from tfgpu_doctor.plan.windows_shell import quoted
+from tfgpu_doctor.records.facts import Known, value_or
+from tfgpu_doctor.records.report import Finding, Severity
+from tfgpu_doctor.records.units import count
+from tfgpu_doctor.render.ci.plain import lines_of
+from tfgpu_doctor.render.formats import Detail
+from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.outlines import report as doctor
-from tfgpu_doctor.render.outlines.gauges import created, gauge, info, rate, states
-from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Metric, Page, Sample, Suite, Table
-from tfgpu_doctor.render.smoke_words import MARKS, WORDS, findings_behind, machine, outcome, title, verdict
+from tfgpu_doctor.render.prometheus import created, gauge, info, rate, states
+from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Metric, Page, Part, Sample, Suite, Table
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, Status, Verdict
+
+MARKS = {"ok": "ok", "failed": "error", "not run": "absent", "unknown": "unknown"}
+WORDS = {"ok": "ok", "failed": "failed", "not run": "not run", "unknown": "could not determine"}
+
 
 _COMMAND = "tfgpu smoke"
 
 
-def page(smoke: Smoke) -> Page:
-    """A table of the checks, and the doctor's report."""
-    about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}, {smoke.created}"
-    table = Table(
-        "Checks",
-        ("Check", "Found"),
-        tuple((title(check), outcome(check)) for check in smoke.checks),
-        tuple(MARKS[check.status] for check in smoke.checks),
-    )
+def page(smoke: Smoke, detail: Detail = "shared") -> Page:
+    """A table of the checks, and what the doctor found."""
+    shown = [check for check in smoke.checks if detail != "least" or check.status in ("failed", "unknown")]
+    skipped = _skipped(shown) if detail in ("least", "normal") else {}
+    alone = [check for check in shown if check.status != "not run" or check.why not in skipped]
+    rows = [(MARKS[check.status], title(check), outcome(check)) for check in alone]
+    rows += [("absent", count(number, "check"), f"not run: {why}") for why, number in skipped.items()]
+    table = Table("Checks", ("Check", "Found"), tuple(row[1:] for row in rows), tuple(row[0] for row in rows))
     word, _, counts = verdict(smoke).partition(": ")
-    parts = (table, doctor.page(smoke.report))
-    return Page(_COMMAND, about, MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, parts)
+    below: tuple[Part, ...] = ()
+    if detail == "full":
+        below = tuple(block(finding, doctor.titles_of(smoke.report.findings)) for finding in failing(smoke))
+    elif detail == "shared":
+        below = (doctor.page(smoke.report),)
+    about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}"
+    whole = Page(_COMMAND, (about,), MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, (table, *below))
+    return whole._replace(created=smoke.created, hint=_next(smoke))
+
+
+def _skipped(checks: list[SmokeCheck]) -> dict[str, int]:
+    """Why checks were not run, and how many, where it is more than one."""
+    reasons = Counter(check.why for check in checks if check.status == "not run" and check.why)
+    return {why: number for why, number in reasons.items() if number > 1}
+
+
+def _next(smoke: Smoke) -> str:
+    """What to type where the doctor found something."""
+    if not any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
+        return ""
+    python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
+    return "Next: tfgpu doctor" + (f" --python {quoted(python.value, system)}" if isinstance(python, Known) else "")
 
 
 def checks(smoke: Smoke) -> Checks:
@@ -87,3 +117,52 @@ def metrics(smoke: Smoke) -> Iterator[Metric]:
         yield gauge(
             name, "Speed that a check measured.", *(Sample(one.value, at) for one, at in speeds if one.unit == unit)
         )
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def machine(smoke: Smoke) -> str:
+    """What was tested: "TensorFlow 2.21.0, Python 3.12.3, 2 × NVIDIA H200"."""
+    names = {"tensorflow": "TensorFlow", "python": "Python"}
+    parts = [f"{names[name]} {version}" for name, version in smoke.software.items() if name in names]
+    parts += [f"{smoke.gpus.count(name)} × {name}" for name in dict.fromkeys(smoke.gpus)] or ["no GPU"]
+    return ", ".join(parts)
+
+
+def title(check: SmokeCheck) -> str:
+    """ "matpow, GPU 0"."""
+    return f"{check.name}, {check.on}" if check.on else check.name
+
+
+def outcome(check: SmokeCheck) -> str:
+    """How the check ended, how often, with figure and reason."""
+    word = WORDS[check.status] if check.status != "ok" else ""
+    often = f"{check.passed} of {check.rounds} ok" if check.rounds > 1 and check.ran else ""
+    status = ", ".join(part for part in (word, often) if part)
+    what = "; ".join(part for part in (check.saw, check.why) if part)
+    return ": ".join(part for part in (status, what) if part) or WORDS[check.status]
+
+
+def verdict(smoke: Smoke) -> str:
+    """ "failed: 1 failed, 2 not run of 6 checks (41 s of 60 s)"."""
+    words = {"failed": "failed", "unknown": "could not be determined", "not run": "not run"}
+    counts = {status: sum(check.status == status for check in smoke.checks) for status in words}
+    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    what = f"{', '.join(parts)} of {len(smoke.checks)} checks" if parts else f"all {len(smoke.checks)} checks"
+    return f"{WORDS[smoke.verdict]}: {what} ({smoke.seconds:.0f} s of {smoke.budget_s:g} s)"
+
+
+def findings_behind(check: SmokeCheck, smoke: Smoke) -> Iterator[str]:
+    """For the doctor's check, the findings that make it fail, as plain lines."""
+    titles = doctor.titles_of(smoke.report.findings)
+    for finding in failing(smoke) if check.name == "doctor" else ():
+        yield f"{finding.title} ({finding.id})"
+        yield from lines_of(finding, titles)
+
+
+def failing(smoke: Smoke) -> tuple[Finding, ...]:
+    """The findings that make the doctor's check fail."""
+    if all(check.status == "ok" for check in smoke.checks if check.name == "doctor"):
+        return ()
+    return tuple(one for one in smoke.report.findings if one.root_cause and one.severity is Severity.ERROR)

@@ -1,1 +1,0 @@
-"""Markdown for issues and job summaries."""

@@ -1,1 +1,0 @@
-"""Text for people: plain where the output is not a terminal."""

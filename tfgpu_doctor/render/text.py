@@ -1,0 +1,270 @@
+"""A page as text for people: hanging lines, blocks, and tables that never cut anything off."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.render.console import STYLES, cleaned, console_for, marks
+from tfgpu_doctor.render.outline import LABEL_WIDTH, Block, Detail, Line
+from tfgpu_doctor.render.shapes import Code, Items, Page, Part, Table, has_content
+
+_ROWS = 23  # of a terminal, and one for the prompt
+_NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
+_INDENT = 4  # of a text whose head is too long to stand beside it
+_BAR, _SHORTEST_BAR = 20, 8  # characters
+_COLOURS = {"+": "green", "-": "red", "@": "dim"}  # of the lines of a difference
+# what no line may end within: a command in a sentence, which is copied, a number before its unit, an arrow
+_OPTION = r" --?[a-z][a-z-]{0,24}(?: '[^'\n]{1,40}'| [A-Z]{2,12}\b)?"
+_COMMAND = rf"(?:tfgpu [a-z]{{1,12}}|nvidia-smi)(?:{_OPTION}| [a-z]{{1,12}}\.[a-z-]{{1,40}}){{0,4}}"
+_UNIT = r"\d (?:%|°C|W|MHz|m?s|µs|[KMGT]i?B|[KMGTP]?FLOP|CPUs?|GPUs?|×)(?![\w%])"
+_WHOLE = re.compile(rf"\b{_COMMAND}|{_UNIT}|(?:←|<-) (?:line \d)?")
+_GLUE = "\ue000"  # stands for a blank while lines are wrapped; cleaned text never has it
+_LINK = re.compile(rf"(?<!\s)\s*((?:(?:←|<-){_GLUE})?https?://\S+)\s*")
+
+
+def render(page: Page, console: Console) -> None:
+    """Print the page, or the first of its shorter forms that fits a screen."""
+    forms = (page, *page.shorter)
+    if page.shorter:
+        page = next((form for form in forms if _rows(form, console) <= _ROWS), forms[-1])
+    _print(page, console)
+
+
+def _rows(page: Page, console: Console) -> int:
+    """Count the rows of a terminal that a page takes; it wraps long commands."""
+    stream = io.StringIO()
+    scratch = console_for(stream)
+    scratch.width = console.width
+    _print(page, scratch)
+    return sum(max(1, -(-len(line) // console.width)) for line in stream.getvalue().splitlines())
+
+
+def _print(page: Page, console: Console) -> None:
+    if page.is_brief:
+        _verdict(page, console)
+    for number, line in enumerate(() if page.is_brief else page.about):
+        command = re.match(r"tfgpu \w+", line) if number == 0 else None
+        end = command.end() if command else 0
+        hanging(Text(""), Text.assemble((line[:end], "bold"), (line[end:], "dim" if number == 0 else "")), console)
+    before: Part | None = None
+    for part in filter(has_content, page.parts):
+        if not (_is_title(part) and before is not None and _is_title(before)):  # titles alone stand together
+            console.print()
+        _part(part, console)
+        before = part
+    if page.hint:
+        console.print()
+        hanging(Text(""), Text(page.hint, "dim"), console)
+    if not page.is_brief:
+        console.print()
+        _verdict(page, console)
+
+
+def _verdict(page: Page, console: Console) -> None:
+    style, word = STYLES[page.mark], page.word.removeprefix(page.title).strip()
+    sentence = f": {page.sentence}" if word and page.sentence else page.sentence
+    text = Text.assemble((word, f"bold {style}"), (sentence, "" if word else "bold"))
+    hanging(Text(f"{marks(console)[page.mark]} " if page.mark else "", f"bold {style}"), text, console)
+
+
+def _is_title(part: Part) -> bool:
+    return isinstance(part, Block) and not part.lines and not part.docs
+
+
+def _part(part: Part, console: Console) -> None:
+    match part:
+        case Block():
+            show_block(part, console)
+        case Items():
+            _items(part, console)
+        case Code():
+            _code(part, console)
+        case Table():
+            if part.is_named:
+                _title(part.title, console)
+            if len(part.head) == 2:
+                _pairs(part.rows, part.marks, console)
+            else:
+                _columns(part, console)
+        case Detail():
+            _title(part.title, console)
+            _pairs(part.rows, (), console)
+            for line in part.lines:
+                console.print(Text(f"  {line}"), soft_wrap=True)
+        case Page():
+            _verdict(part, console)
+            for one in filter(has_content, part.parts):
+                _part(one, console)
+
+
+def _items(part: Items, console: Console) -> None:
+    _title(part.title, console)
+    if len(part.lines) == 1 and not part.title and not part.mark:
+        hanging(Text(""), Text(part.lines[0]), console)
+        return
+    symbol, style = (marks(console)[part.mark], STYLES[part.mark]) if part.mark else ("-", "dim")
+    for line in part.lines:
+        hanging(Text(f"{symbol} ", style), Text(line), console)
+
+
+def _code(part: Code, console: Console) -> None:
+    """Print lines as they are; a patch that was wrapped could not be applied."""
+    _title(part.title, console)
+    for line in part.lines:
+        colour = _COLOURS.get(line[:1], "") if part.language == "diff" else ""
+        console.print(Text(line, colour), soft_wrap=True)
+
+
+def _title(title: str, console: Console) -> None:
+    if title:
+        hanging(Text(""), Text(title, "bold"), console)
+
+
+def hanging(head: Text, text: Text, console: Console) -> None:
+    """Print `head`, and `text` beside it, wrapped under itself, without padding at the ends of lines."""
+    if len(head) > console.width // 2 and text:
+        head = cleaned(head)
+        head.rstrip()
+        console.print(head, soft_wrap=True)  # a path must survive being copied
+        head = Text(" " * _INDENT)
+    indent = len(head)
+    width = max(console.width - indent, 20)
+    for line in _wrapped(_glued(cleaned(text), width), width, console):
+        line.rstrip()
+        line.plain = line.plain.replace(_GLUE, " ")
+        shown = Text.assemble(head, line)
+        shown.rstrip()
+        console.print(shown, soft_wrap=True)
+        head = Text(" " * indent)
+
+
+def _wrapped(text: Text, width: int, console: Console) -> Iterator[Text]:
+    """The lines of a text; a link that is wider is a line of its own, since a broken one can be neither copied nor
+    clicked."""
+    links = [found for found in _LINK.finditer(text.plain) if len(found[1]) > width]
+    edges = [edge for found in links for edge in (found.start(), *found.span(1), found.end())]
+    for place, part in enumerate(text.divide(edges)):  # text, blanks, link, blanks, text, ...
+        if place % 4 == 2:
+            yield part
+        elif place % 4 == 0 and (part or not links):
+            yield from part.wrap(console, width, overflow="fold")
+
+
+def _glued(text: Text, width: int) -> Text:
+    """The text with a blank that does not break in each command and before each unit; not in what is wider."""
+    whole = _WHOLE.sub(lambda found: found[0].replace(" ", _GLUE) if len(found[0]) <= width else found[0], text.plain)
+    if whole != text.plain:
+        text = text.copy()
+        text.plain = whole
+    return text
+
+
+def show_block(block: Block, console: Console) -> None:
+    """Print a finding, or what else has a heading and labelled lines."""
+    style = STYLES.get(block.mark, "")
+    ids = f"  {block.ids[0]}" if len(block.ids) == 1 else ""
+    title = Text.assemble((block.title, f"bold {style}"), (ids, "dim"))
+    hanging(Text(f"{marks(console)[block.mark]} " if block.mark else "", style), title, console)
+    indent = LABEL_WIDTH + _INDENT + 1 if any(line.label for line in block.lines) else _INDENT
+    for line in block.lines:
+        _line(line, indent, console)
+    if block.docs:
+        # a link must survive being copied, too
+        console.print(Text(f"    {'see':{LABEL_WIDTH}} {block.docs}", "dim"), soft_wrap=True)
+
+
+def _line(line: Line, indent: int, console: Console) -> None:
+    """Print one labelled line; commands are never wrapped by us: they must survive being copied."""
+    head = Text(f"    {line.label:{LABEL_WIDTH}} "[:indent] if line.label else " " * indent, "dim")
+    commands = line.commands
+    if line.text or not commands:
+        source = f" {marks(console)['from']} {line.source}" if line.source else ""
+        about = f"  {line.id}" if line.id else ""
+        hanging(head, Text.assemble(line.text, (source + about, "dim")), console)
+        indent += 2
+    else:
+        console.print(Text.assemble(head, (commands[0], "bold cyan")), soft_wrap=True)
+        commands = commands[1:]
+    for command in commands:
+        console.print(Text(" " * indent + command, "bold cyan"), soft_wrap=True)
+
+
+def _pairs(rows: Sequence[tuple[str, ...]], signs: Sequence[str], console: Console) -> None:
+    """Print labels with their texts beside them, behind their marks; a label that repeats the one above is left out."""
+    symbols, before = marks(console), None
+    room = console.width // 2 - 5
+    widest = max((len(label) for label, *_ in rows if len(label) <= room), default=0)
+    for place, (label, *texts) in enumerate(rows):
+        mark = signs[place] if signs else ""
+        symbol = (f"  {symbols.get(mark, ' ')} ", STYLES.get(mark, "")) if signs else "  "
+        head = Text.assemble(symbol, (f"{'' if label == before else label:{widest}} ", "bold"))
+        style = "dim" if mark == "absent" else ""
+        if len(head) > console.width and " " in label:
+            hanging(Text(*symbol) if signs else Text("  "), Text(label, "bold"), console)
+            head = Text(" " * _INDENT)
+        hanging(head, Text("  ".join(filter(None, texts)), style), console)
+        before = label
+
+
+def _columns(part: Table, console: Console) -> None:
+    """Print columns under their headings, the widest one wrapped; where that is too wide, a paragraph for each row."""
+    first = "  " if part.marks else ""
+    rows = [[first + clean(row[0]), *map(clean, row[1:])] for row in part.rows]
+    cells = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    whole = [first + clean(part.head[0]), *map(clean, part.head[1:])]
+    for head in (whole, [_folded(name, width) for name, width in zip(whole, cells, strict=True)]):
+        widths = [max(width, *map(cell_len, name.split("\n"))) for name, width in zip(head, cells, strict=True)]
+        wrapped = widths.index(max(widths))
+        longest_word = max(cell_len(word) for row in (head, *rows) for word in row[wrapped].split() or [""])
+        least = max(longest_word, min(widths[wrapped], _NARROWEST))
+        if sum(widths) - widths[wrapped] + least + len(head) - 1 <= console.width:
+            _grid(part, head, rows, widths, console)
+            return
+    _paragraphs(part, whole, rows, console)
+
+
+def _folded(name: str, width: int) -> str:
+    """A heading on several lines, not much wider than what stands below it."""
+    return "\n".join(wrap(name, max(width, _NARROWEST), break_long_words=False)) or name
+
+
+def _grid(part: Table, head: list[str], rows: list[list[str]], widths: list[int], console: Console) -> None:
+    gap = 2 if sum(widths) + 2 * (len(head) - 1) <= console.width else 1
+    room = min(console.width - sum(widths) - gap * len(head), _BAR)
+    bars = part.bars if room >= _SHORTEST_BAR else ()
+    grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for place, name in enumerate((*head, *([""] if bars else []))):
+        is_wrapped = place == widths.index(max(widths))
+        grid.add_column(name, no_wrap=not is_wrapped, justify="right" if place in part.right else "left")
+    for place, row in enumerate(rows):
+        length = max(1, round(room * bars[place])) if bars and bars[place] else 0
+        bar = [Text(marks(console)["bar"] * length, "blue")] if bars else []
+        grid.add_row(
+            Text.assemble(_sign(part, place, console), row[0][2 * bool(part.marks) :]), *map(Text, row[1:]), *bar
+        )
+    for line in console.render_lines(grid, pad=False):
+        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+
+def _sign(part: Table, place: int, console: Console) -> tuple[str, str]:
+    """The mark of a row."""
+    mark = part.marks[place] if part.marks else ""
+    return (f"{marks(console)[mark]} ", STYLES[mark]) if part.marks else ("", "")
+
+
+def _paragraphs(part: Table, head: list[str], rows: list[list[str]], console: Console) -> None:
+    for place, (_, *cells) in enumerate(rows):
+        values = [f"{name} {cell}" for name, cell in zip(head[1:], cells, strict=True) if cell not in ("", "-")]
+        hanging(Text(*_sign(part, place, console)), Text(clean(part.rows[place][0]), "bold"), console)
+        hanging(Text("  "), Text("; ".join(values)), console)
