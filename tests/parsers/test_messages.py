@@ -10,9 +10,10 @@ import tfgpu_doctor
 from tests.findings.logs import log
 from tests.guard import guarded
 from tests.parsers.pasted import lines, mangled, samples
+from tfgpu_doctor.findings.harmless import MEANING
 from tfgpu_doctor.inference.derived_messages import _EVENTS
-from tfgpu_doctor.parsers.messages import catalogue, template
-from tfgpu_doctor.parsers.messages.harmless import MEANING
+from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.parsers import messages as template
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.parsers.text.lines import read as from_bytes
 from tfgpu_doctor.records.facts import Message

@@ -105,7 +105,7 @@ _EVENTS = {
 
 
 def derived_messages(text: ParsedText) -> Iterator[Message]:
-    """What was done around the failure, as messages; their roles stand in parsers/messages/catalogue.py."""
+    """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
@@ -225,7 +225,7 @@ def _of_scheduler(text: ParsedText) -> Iterator[Message]:
 
 
 def _times(text: ParsedText) -> Iterator[Message]:
-    """A sentence compares what a job takes on either device, in no form of parsers/messages/speed.py."""
+    """A sentence compares what a job takes on either device, in no form of messages.txt."""
     if text.messages_of("time-on-both"):
         return
     for line in text.lines:
