@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 import pytest
-from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
 
 from tests.cli.runner import process, tfgpu
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.cli.options import Command, Option
+from tfgpu_doctor.cli.options import Command, Listed, OneOf, Option, Seconds, Size
 
 # what may be given several times and is no list: pairs with --format by position; has commas in its value
 REPEATED = {"--output", "--shape"}
@@ -83,7 +82,7 @@ def test_every_command_is_one_of_ours() -> None:
 def test_lists_are_of_one_type_and_show_it() -> None:
     for path, name, one in options():
         is_list = isinstance(one.type, Listed)
-        assert one.multiple == is_list or name in REPEATED, f"{path} {name}: use cli/values.Listed"
+        assert one.multiple == is_list or name in REPEATED, f"{path} {name}: use cli/options.Listed"
         metavar = one.make_metavar(click.Context(click.Command(path)))
         assert (",..." in metavar) == is_list or name in REPEATED, f"{path} {name} {metavar}"
 
@@ -91,8 +90,8 @@ def test_lists_are_of_one_type_and_show_it() -> None:
 def test_choices_and_times_are_of_one_type() -> None:
     for path, name, one in options():
         item = one.type.item if isinstance(one.type, Listed) else one.type
-        assert isinstance(item, OneOf) or not isinstance(item, click.Choice), f"{path} {name}: use cli/values.OneOf"
-        assert (one.metavar == "S") == isinstance(item, Seconds), f"{path} {name}: times are cli/values.Seconds"
+        assert isinstance(item, OneOf) or not isinstance(item, click.Choice), f"{path} {name}: use cli/options.OneOf"
+        assert (one.metavar == "S") == isinstance(item, Seconds), f"{path} {name}: times are cli/options.Seconds"
         assert not isinstance(item, click.FloatRange) or one.metavar == "X", f"{path} {name}"
         metavar = (one.metavar or "").removesuffix("|auto").strip(",.")
         assert not isinstance(item, Size) or metavar in ("N", "SIZE"), f"{path} {name}"
