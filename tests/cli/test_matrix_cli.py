@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tfgpu_doctor.cli.matrix import PLATFORMS, command
+from tfgpu_doctor.cli.matrix import command
+from tfgpu_doctor.commands import PLATFORMS
 from tfgpu_doctor.matrix.schema import PLATFORMS as KNOWN_PLATFORMS
 
 RELEASE_KEYS = {
