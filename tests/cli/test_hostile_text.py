@@ -35,7 +35,7 @@ from tfgpu_doctor.commands import TfgpuError
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import load_report
 from tfgpu_doctor.render import streams
-from tfgpu_doctor.render.ci.junit import xml
+from tfgpu_doctor.render.ci import xml
 from tfgpu_doctor.render.formats import KINDS, choices
 from tfgpu_doctor.render.shapes import Case, Suite
 from tfgpu_doctor.smoke.records import Smoke
