@@ -132,7 +132,7 @@ def test_wrong_usage_is_a_sentence(subtests: pytest.Subtests) -> None:
         (("cuda", "--version", "12.7.1"), "unknown CUDA 12.7.1; the nearest known are"),
         (("find", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "the nearest are nvcr.io/nvidia/tensorflow:24."),
         (("find", "2.15.7"), "tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"),
-        (("container", "tensorflow/tensorflow"), "container is no longer there: tfgpu matrix find IMAGE:TAG"),
+        (("container", "tensorflow/tensorflow"), "container was removed: tfgpu matrix find IMAGE:TAG"),
         (("jetpack",), "tfgpu matrix find VERSION"),
         (("driver", "470"), "tfgpu matrix tensorflow --driver VERSION"),
         (("python", "3.12"), "tfgpu matrix tensorflow --python VERSION"),

@@ -228,7 +228,7 @@ def test_variables_are_read_and_the_command_line_is_stronger() -> None:
     environ = {"TFGPU_PLAN_GPU": "RTX 4090,A100", "TFGPU_PLAN_FORMAT": "json", "TFGPU_PLAN_LOCK": "0"}
     assert tfgpu("plan", "--gpu", "T4", environ={"TFGPU_PLAN_QUIET": "1"}).stdout.startswith("✓ recommended")
     assert '"GeForce RTX 4090"' in tfgpu("plan", environ=environ).stdout
-    assert "for  T4" in tfgpu("plan", "--gpu", "T4", "--format", "text", environ=environ).stdout
+    assert "for T4" in tfgpu("plan", "--gpu", "T4", "--format", "text", environ=environ).stdout
 
 
 # ------------------------------------------------------------------------------------------------------ did you mean
@@ -365,7 +365,7 @@ def test_more_is_more(tmp_path: Path) -> None:
     assert "(tf.python-unsupported)" in full and "(tf.python-unsupported)" not in normal
     tfgpu("doctor", "--no-import", "--format", "json", "--output", "a.json", cwd=tmp_path)
     normal, full = (tfgpu("compare", "a.json", "a.json", *more, cwd=tmp_path).stdout for more in ([], ["-v"]))
-    assert "still there" not in full and ("still there" not in normal or len(full) > len(normal))
+    assert "still there" in full and "still there" not in normal
 
 
 def test_a_version_of_python_is_looked_for(subtests: pytest.Subtests) -> None:
