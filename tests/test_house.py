@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ ORDER = (
     *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "commands.py", "cli"),
     "integrations",
 )
+FOLDERS = tuple(name for name in ORDER if not name.endswith(".py"))
 LOOSE = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
 FLOORS = 12
 MOST_COMPLEX = 15
@@ -199,7 +201,7 @@ BREAKERS: dict[Law, dict[str, str]] = {
         "records/b.py": "def f():\n    from tfgpu_doctor.records.a import x",
     },
     nothing_lies_loose: {"helpers.py": ""},
-    few_floors: {f"{one}/a.py": f"import tfgpu_doctor.{other}.a" for one, other in zip(ORDER[1:], ORDER, strict=False)},
+    few_floors: {f"{one}/a.py": f"import tfgpu_doctor.{other}.a" for one, other in pairwise(reversed(FOLDERS))},
     findings_stand_alone: {"findings/cuda.py": "from tfgpu_doctor.findings.memory import x", "findings/memory.py": ""},
     no_complex_function: {"records/a.py": f"def f(x):\n    return {' or '.join('x' * 16)}"},
 }

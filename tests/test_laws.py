@@ -157,7 +157,7 @@ CHANGES_FOR_A_REASON = {
     "bench/plans/base.py": "the folder that its worker writes into, which it removes",
     "bench/plans/inference.py": "the folder that its worker writes into, which it removes",
     "bench/plans/input.py": "the folder that its worker writes into, which it removes",
-    "cli/bench/measuring.py": "the folder of --profile",
+    "commands.py": "the folder of --profile",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("files/*",)
@@ -200,7 +200,7 @@ BROAD = {
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
     "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
     "integrations/mcp/server.py::answer": "an assistant gets a sentence, and the server goes on",
-    "integrations/notebook/magics.py::__call__": "a notebook shows a sentence; developers get the traceback",
+    "integrations/notebook.py::__call__": "a notebook shows a sentence; developers get the traceback",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 
@@ -217,9 +217,9 @@ WRITERS = {
 ENCODERS = {
     "records/printable.py": "utf8 itself",
     "records/fact.py": "compact itself",
-    "cli/manifests.py": "a file that --fix changes, in the encoding that it was read in",
+    "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/distil.py": "parameters that were decoded from JSON",
-    "integrations/pytest_examine.py": "Machine.encode, which is ASCII",
+    "integrations/pytest_gpus.py": "Machine.encode, which is ASCII",
     "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
     "manifests/notebook.py": "the same",

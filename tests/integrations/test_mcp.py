@@ -346,22 +346,17 @@ def test_no_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_hostile_text_comes_out_harmless(subtests: pytest.Subtests) -> None:
-    for name in (
-        "explain",
-        "check",
-        "bench_show",
-    ):
+    arguments: dict[str, dict[str, Any]] = {
+        "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no", "facts": True},
+        "check": {"files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"}, "kind": "requirements"},
+        "bench_show": {"text": RESULT.replace('"1 GPU"', json.dumps(f"1 GPU {BOMB}")), "facts": True},
+    }
+    for name, given in arguments.items():
         with subtests.test(name=name):
-            arguments: dict[str, Any] = {
-                "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no", "facts": True},
-                "check": {"files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"}, "kind": "requirements"},
-                "bench_show": {"text": RESULT.replace('"1 GPU"', json.dumps(f"1 GPU {BOMB}")), "facts": True},
-            }[name]  # fmt: skip
-            told = answer(NAMED[name], arguments, Settings())
+            told = answer(NAMED[name], given, Settings())
             assert list(offences(text_of(told))) == []
-            assert [
-                one for text in texts(told.structured_content) for one in offences(text) if "command" not in one
-            ] == []
+            found = [one for text in texts(told.structured_content) for one in offences(text)]
+            assert [one for one in found if "command" not in one] == []
 
 
 def texts(value: Any) -> list[str]:
