@@ -16,6 +16,7 @@ import pytest
 import tfgpu_doctor
 from tests.corpus import reports, written
 from tests.diagnosis import test_manifests as manifests
+from tests.each import each
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
 from tests.findings.advice import Watched
@@ -92,7 +93,7 @@ COMMANDS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_what_is_printed_has_passed(command: str, watched: Watched) -> None:
     found = [*printed(COMMANDS[command]())]
     assert found
@@ -198,13 +199,13 @@ def refusals(rows: Iterable[tuple[str, Judge]], watched: Watched) -> list[tuple[
     return found
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each("table", TABLES)
 def test_no_repair_is_refused(table: str, watched: Watched) -> None:
     rows, share = TABLES[table]
     assert refusals([*rows()][::share], watched) == []
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("table", TABLES)
+@each("table", TABLES)
 def test_no_repair_is_refused_in_any_row(table: str, watched: Watched) -> None:
     assert refusals(TABLES[table][0](), watched) == []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, FILES, RANK
@@ -142,7 +143,7 @@ def test_a_sign_is_silent_beside_a_finding_that_accounts_for_what_it_sees() -> N
 # ------------------------------------------------------------------------------------------- one of several
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "possible"), [(("1.12.3", "1.15.5"), [False]), (("1.15.5", "2.0.4"), [True]), (("2.0.4", "2.1.4"), [])]
 )
 def test_a_fact_that_is_one_of_several(values: tuple[str, ...], possible: list[bool]) -> None:
@@ -232,9 +233,9 @@ def test_a_consequence_stands_under_its_cause_and_a_warning_explains_no_error() 
 def test_two_that_explain_each_other_are_both_shown() -> None:
     one = declared("driver.missing", explained_by=("gpu.fault",))
     other = declared("gpu.fault", explained_by=("driver.missing",))
-    for each in (one, other):
-        each.sign(printed)
-    assert {each.id for each in found(pasted(LINE), one, other)} == {"driver.missing", "gpu.fault"}
+    for declaration in (one, other):
+        declaration.sign(printed)
+    assert {declaration.id for declaration in found(pasted(LINE), one, other)} == {"driver.missing", "gpu.fault"}
 
 
 def test_a_value_that_cannot_be_read_is_unknown() -> None:

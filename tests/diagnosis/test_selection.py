@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.cli.runner import tfgpu
+from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.diagnosis.selection import SelectionError, checks, restrict, verify
@@ -85,7 +86,7 @@ def test_nothing_chosen_changes_nothing() -> None:
     assert restrict(whole, (), ()) is whole
 
 
-@pytest.mark.parametrize("pattern", ["gpu.none", "env.*", "cuda.*"])
+@each("pattern", ["gpu.none", "env.*", "cuda.*"])
 def test_patterns_that_mean_something(pattern: str) -> None:
     verify((pattern,))
 

@@ -5,8 +5,7 @@ Written for this collection, not taken from anybody; they stand beside the colle
 
 from __future__ import annotations
 
-import pytest
-
+from tests.each import each
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.inference import text_to_facts
@@ -297,7 +296,7 @@ REPORTS = [  # the cause ("ok": nothing is wrong), and the text
 ]
 
 
-@pytest.mark.parametrize(("cause", "text"), REPORTS, ids=[f"{n}-{cause}" for n, (cause, _) in enumerate(REPORTS)])
+@each(("cause", "text"), REPORTS, ids=[f"{n}-{cause}" for n, (cause, _) in enumerate(REPORTS)])
 def test_the_first_cause_is_the_right_one(cause: str, text: str) -> None:
     facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
     report = make_report(facts, MATRIX, source="text", timings={})

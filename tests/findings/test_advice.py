@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
+from tests.each import each
 from tests.findings import rows_cuda, rows_first_packages, rows_import
 from tests.findings.advice import complaints, overwritten, pins, unfit
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
@@ -28,7 +28,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("version", ["2.21.0", "2.17.1", "2.12.1"])
+@each("version", ["2.21.0", "2.17.1", "2.12.1"])
 def test_one_release_and_each_fault_once_over_facts(version: str) -> None:
     wrong = []
     for finding, rows in FIRES.items():

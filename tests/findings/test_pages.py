@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 import tfgpu_doctor.diagnosis.engine
+from tests.each import each
 from tests.findings.advice import overwritten
 from tests.healthy import MATRIX
 from tests.test_laws import competing
@@ -205,7 +206,7 @@ def test_unknown_id_has_no_page() -> None:
     assert page_of("") is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "meant"),
     [
         ("cuda.mising", "cuda.missing"),
@@ -285,7 +286,7 @@ def test_format() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "message"),
     [
         ("@ cuda.missing", "cuda.missing", "x:2: this line continues nothing"),

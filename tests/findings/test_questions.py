@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.each import each
 from tests.findings.rows_questions import FIRES, LOOK_ALIKES, NUMBERS, WHICH
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
@@ -18,13 +17,13 @@ def report_of(text: str) -> Report:
     return make_report(facts, MATRIX, source="text", timings={})
 
 
-@pytest.mark.parametrize("text", WHICH)
+@each("text", WHICH)
 def test_the_answer_stands_first_in_a_line(text: str) -> None:
     first = report_of(text).findings[0]
     assert (first.id, WHICH[text] in first.title) == ("tf.which-release", True), first.title
 
 
-@pytest.mark.parametrize("text", WHICH)
+@each("text", WHICH)
 def test_every_answer_has_a_recipe(text: str) -> None:
     first = report_of(text).findings[0]
     assert any(fix.commands for fix in first.fixes), first.fixes
@@ -53,7 +52,7 @@ def test_what_may_have_failed_stays_an_error() -> None:
     assert report_of(asked).findings[0].id == "tf.windows-native"
 
 
-@pytest.mark.parametrize("text", NUMBERS)
+@each("text", NUMBERS)
 def test_each_number_belongs_to_the_nearer_program(text: str) -> None:
     first = report_of(text).findings[0]
     assert (first.id, [one.saw for one in first.evidence]) == ("cuda.versions-differ", ["CUDA 12.2", "CUDA 11.5"])
