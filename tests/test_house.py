@@ -25,21 +25,21 @@ ORDER = (
     *("matrix", "lookup"),
     *("parsers", "inference"),
     "manifests",
-    *("findings", "diagnosis"),
+    "findings",
     *("plan", "install"),
     *("probes", "bench", "smoke", "fleet", "compare", "redact", "render"),
     *("commands.py", "cli", "api", "integrations"),
 )
 # What goes down the list today, or against the sentence below it in DESIGN.md; the list becomes shorter, never longer.
 AGAINST = {
-    *(("findings", "manifests"), ("findings", "plan"), ("diagnosis", "manifests"), ("diagnosis", "plan")),
+    *(("findings", "manifests"), ("findings", "plan")),
     *(("lookup", "manifests"), ("lookup", "plan"), ("install", "probes"), ("fleet", "compare"), ("fleet", "redact")),
 }
 LOOSE = {"__init__.py", "__init__.pyi", "__main__.py", "commands.py", "py.typed"}
 DEEPEST = 3
 # folder::function that nests deeper today; the list becomes shorter, never longer
 NESTED = {
-    *("bench::_look", "bench::groups", "bench::measure", "diagnosis::repair", "integrations::examine"),
+    *("bench::_look", "bench::groups", "bench::measure", "plan::repair", "integrations::examine"),
     *("integrations::run", "manifests::with_files", "matrix::cpu_wheels", "matrix::device_ids"),
     *("matrix::package_requirements", "matrix::used_sources", "parsers::_pieces", "parsers::_variables"),
     *("plan::_direct", "probes::_groups", "probes::_how", "probes::cpu_quota", "probes::read_required"),
@@ -108,7 +108,7 @@ Law = Callable[[House], Iterator[str]]
 
 
 def goes_down(one: str, other: str) -> bool:
-    for_checks_only = one in ("findings", "diagnosis") and other == "manifests"
+    for_checks_only = one == "findings" and other == "manifests"
     return other not in ORDER or ORDER.index(other) > ORDER.index(one) or for_checks_only
 
 

@@ -91,7 +91,7 @@ PURE = (
         "inference/*",
         "plan/*",
     ),
-    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
+    *("lookup/*", "findings/*", "compare/*", "redact/*", "bench/comparing/*"),
     *(
         "bench/advice.py",
         "bench/gpu_load.py",
@@ -119,7 +119,7 @@ IMPURE = MACHINE | {
 IMPURE_FOR_A_REASON = {
     "matrix/bundled.py": {"pathlib": "names the matrix and its copy, which are data of this package"},
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
-    "diagnosis/reports.py": {"datetime": "a report says when it was made"},
+    "findings/engine.py": {"datetime": "a report says when it was made"},
     "inference/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
 }

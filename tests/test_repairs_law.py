@@ -24,7 +24,7 @@ from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, healthy, spoil
 from tfgpu_doctor import check
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.gathering import Gathering
@@ -109,7 +109,7 @@ def test_nobody_else_makes_repairs() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Fix"
     }
     others = {one for one in makers if not one.startswith(("findings/", "plan/"))}
-    assert others == {"diagnosis/engine.py", "diagnosis/together.py", "fleet/grouping.py", "fleet/repairs.py"}
+    assert others == {"findings/engine.py", "plan/check.py", "fleet/grouping.py", "fleet/repairs.py"}
 
 
 def test_only_the_gate_says_or() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import tfgpu
-from tfgpu_doctor.diagnosis import repairing
+from tfgpu_doctor.plan import check
 from tfgpu_doctor.render.formats import choices
 
 
@@ -117,8 +117,8 @@ def test_changes_are_worked_out_only_where_they_are_shown(
     name: str, summary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[object] = []
-    repair = repairing.repair
-    monkeypatch.setattr(repairing, "repair", lambda *given: calls.append(given) or repair(*given))
+    repair = check.repair
+    monkeypatch.setattr(check, "repair", lambda *given: calls.append(given) or repair(*given))
     (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n", encoding="utf-8")
     page = tmp_path / "summary.md"
     environ = {"GITHUB_STEP_SUMMARY": str(page) if summary else ""}

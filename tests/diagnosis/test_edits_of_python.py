@@ -11,9 +11,8 @@ from packaging.specifiers import SpecifierSet
 from tests.cli.runner import tfgpu
 from tests.each import each
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.manifests import judge
-from tfgpu_doctor.diagnosis.repairing import repair
 from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.plan.check import judge, repair
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Edit, Fix
 

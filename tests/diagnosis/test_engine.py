@@ -9,12 +9,18 @@ import pytest
 
 from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, FILES, RANK
-from tfgpu_doctor.findings.declaration import LAYERS, Declaration, Problem, evidence, finding
-from tfgpu_doctor.findings.derived import DERIVED
-from tfgpu_doctor.findings.inputs import PATHS
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    LAYERS,
+    Declaration,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    message_evidence,
+)
+from tfgpu_doctor.findings.engine import diagnose
+from tfgpu_doctor.findings.inputs import DERIVED, PATHS
 from tfgpu_doctor.findings.symptoms import Symptom
 from tfgpu_doctor.records.facts import Facts, Known, Message, Unknown
 from tfgpu_doctor.records.report import Finding, Severity

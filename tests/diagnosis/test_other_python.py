@@ -9,10 +9,9 @@ import pytest
 
 from tests.diagnosis.test_repairing import files
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.manifests import judge
-from tfgpu_doctor.diagnosis.repairing import repair
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.plan.check import judge, repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.resolving import can_be_met
 from tfgpu_doctor.plan.target import describe

@@ -14,9 +14,8 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.diagnosis.selection import SelectionError, checks, restrict, verify
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import SelectionError, checks, make_report, restrict, verify
 from tfgpu_doctor.records.facts import Phase, TfDevice, Unknown
 from tfgpu_doctor.records.report import Report
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.each import each
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Severity

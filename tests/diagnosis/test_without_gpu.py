@@ -7,8 +7,8 @@ from typing import Any
 from tests.each import each
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, phases
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.records.wording import verdict_sentence

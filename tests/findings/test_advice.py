@@ -12,10 +12,9 @@ from tests.findings.advice import complaints, overwritten, pins, unfit
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.no_wheel import without_musl
+from tfgpu_doctor.findings.declaration import Context
+from tfgpu_doctor.findings.engine import diagnose, make_report
+from tfgpu_doctor.findings.python import without_musl
 from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.probes.loader import with_loaded
 from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Loader, Unknown, value_or

@@ -6,7 +6,7 @@ import msgspec
 
 from tests.each import each
 from tests.healthy import MATRIX, healthy, known, sonames, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.records.facts import Candidate, Facts, Soname, Unknown
 from tfgpu_doctor.records.report import Finding
 

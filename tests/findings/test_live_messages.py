@@ -9,7 +9,7 @@ import msgspec
 from tests.each import each
 from tests.findings.logs import text
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.probes.examine import _messages

@@ -12,7 +12,7 @@ import click
 import msgspec
 import pytest
 
-import tfgpu_doctor.diagnosis.engine
+import tfgpu_doctor.findings.engine
 from tests.each import each
 from tests.findings.advice import overwritten
 from tests.healthy import MATRIX

@@ -17,9 +17,9 @@ from tests.findings.rows_over_facts import (
     phases,
 )
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Declaration, Sign
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (

@@ -24,10 +24,9 @@ from tests.findings import (
 )
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.findings import commonness
+from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.messages import catalogue
 from tfgpu_doctor.parsers.text import lines
@@ -49,7 +48,7 @@ POSSIBLE, LIVE = rows_open_and_live.POSSIBLE, rows_open_and_live.LIVE
 
 CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}
 OPEN = {i: one for i, one in DECLARATIONS.items() if one.symptoms}
-COMMON = {cause for table in commonness.COMMON.values() for causes in table.values() for cause in causes}
+COMMON = {cause for table in symptoms.COMMON.values() for causes in table.values() for cause in causes}
 # what probes look at themselves, so that a printed line cannot bring it back
 PROBED = {i for i, one in CERTAIN.items() if any(sign.conclusive for sign in one.signs)}
 

@@ -8,8 +8,8 @@ import msgspec
 
 from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings import xla
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.records.facts import ComputeCheck
 from tfgpu_doctor.records.report import Severity
 

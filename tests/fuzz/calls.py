@@ -28,8 +28,7 @@ from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.answers import problem
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.saved import load_result
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.overlay import layered

@@ -13,7 +13,7 @@ import pytest
 from tests.fault_bench import MadeUp
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy, known, sonames
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.install import proof
 from tfgpu_doctor.install.proof import bare, judged, prove
 from tfgpu_doctor.install.records import Proof, Step

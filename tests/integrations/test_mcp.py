@@ -29,7 +29,7 @@ from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.api.errors import UsageError
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.mcp import bounds, command
 from tfgpu_doctor.integrations.mcp.arguments import LONGEST
 from tfgpu_doctor.integrations.mcp.server import answer

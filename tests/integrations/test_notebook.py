@@ -21,7 +21,7 @@ from tests.render.pages import Page
 from tests.render.results import results
 from tfgpu_doctor import check, compare, explain, plan
 from tfgpu_doctor.api import display
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.notebook import magics
 from tfgpu_doctor.integrations.notebook.kernel import notes
 from tfgpu_doctor.integrations.notebook.magics import Magic, load_ipython_extension
@@ -222,7 +222,7 @@ def test_the_style_reaches_nothing_else_and_has_light_and_dark() -> None:
 def test_a_record_without_a_page_shows_its_line() -> None:
     code = """
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 print(make_report(healthy(), MATRIX, source="live", timings={})._repr_html_())
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -93,7 +93,7 @@ def explain(
         return call(Report, "explain", os.fspath(text), only=only, skip=skip, matrix=matrix)
     from tfgpu_doctor.cli import explain as command
     from tfgpu_doctor.cli.checks import verify
-    from tfgpu_doctor.diagnosis.selection import restrict
+    from tfgpu_doctor.findings.engine import restrict
 
     data = text if isinstance(text, bytes) else utf8(text)
     kept, left = (((one,) if isinstance(one, str) else tuple(one)) for one in (only, skip))

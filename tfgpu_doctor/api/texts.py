@@ -63,7 +63,7 @@ def check_texts(
 
     from tfgpu_doctor.cli.layers import load_matrix
     from tfgpu_doctor.cli.target import read_target
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.install.asking import Resolver
     from tfgpu_doctor.manifests import KINDS, ManifestError
 

@@ -99,7 +99,7 @@ def command(
     target = read_target(matrix, **machine)
     from tfgpu_doctor.cli.check_run import Check
     from tfgpu_doctor.cli.manifests import ManifestFiles
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.install.asking import Resolver
     from tfgpu_doctor.manifests import ManifestError
     from tfgpu_doctor.records.report import exit_code

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.diagnosis.repairing import Repair
     from tfgpu_doctor.install.asking import Resolver
     from tfgpu_doctor.manifests import Environment
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.plan.answers import Answers
+    from tfgpu_doctor.plan.check import Repair
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.records.checked import Checked
     from tfgpu_doctor.records.report import Report
@@ -65,14 +65,13 @@ class Check:
         return self._checked(environments, report, answers, repaired, fixed=fix)
 
     def _judged(self, environments: tuple[Environment, ...]) -> tuple[Report, Answers]:
-        from tfgpu_doctor.diagnosis.manifests import judge
+        from tfgpu_doctor.plan.check import judge
 
         answers = self._answers(environments)
         return judge(environments, self.target, self.matrix, self.created, answers), answers
 
     def _repaired(self, environments: tuple[Environment, ...], report: Report) -> Repair:
-        from tfgpu_doctor.diagnosis.manifests import judge
-        from tfgpu_doctor.diagnosis.repairing import repair
+        from tfgpu_doctor.plan.check import judge, repair
 
         def judged(edited: Mapping[str, str]) -> Report:
             return judge(self.sources.environments(edited), self.target, self.matrix, self.created)

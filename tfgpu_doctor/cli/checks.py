@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tfgpu_doctor.cli.output import Output
-    from tfgpu_doctor.diagnosis.selection import Check
+    from tfgpu_doctor.findings.engine import Check
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -42,17 +42,17 @@ def verify(only: tuple[str, ...], skip: tuple[str, ...]) -> None:
     """Refuse ids of no finding. Raises click.UsageError: an id or a pattern matches no finding."""
     if not only and not skip:
         return
-    from tfgpu_doctor.diagnosis import selection
+    from tfgpu_doctor.findings import engine
 
     try:
-        selection.verify((*only, *skip))
-    except selection.SelectionError as error:
+        engine.verify((*only, *skip))
+    except engine.SelectionError as error:
         raise click.UsageError(str(error)) from error
 
 
 def list_checks(targets: list[Output]) -> None:
     """Show every finding. Raises click.UsageError: the list has no such format."""
-    from tfgpu_doctor.diagnosis.selection import checks, checks_json
+    from tfgpu_doctor.findings.engine import checks, checks_json
 
     if others := [target.format for target in targets if target.format not in choices()]:
         raise click.UsageError(f"--format {others[0]}: the list of checks has {' and '.join(choices())} only")

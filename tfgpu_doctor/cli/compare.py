@@ -153,7 +153,7 @@ def compare_reports(
 ) -> int:
     """Compare two doctor reports; returns the exit code. Raises click.UsageError: an option is for bench results."""
     from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.redact.redaction import redact
 
     if wrong := options.bench_options():
@@ -185,7 +185,7 @@ def compare_results(
 ) -> int:
     """Compare two bench results; returns the exit code. Raises click.UsageError: an option is for doctor reports."""
     from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.redact.redaction import redact
 
     if wrong := options.report_options():

@@ -116,7 +116,7 @@ def command(
         else _live(executable or sys.executable, matrix_file, no_import, timeout, require_gpus)
     )
     if only or skip:
-        from tfgpu_doctor.diagnosis.selection import REQUIRED, restrict
+        from tfgpu_doctor.findings.engine import REQUIRED, restrict
 
         if only and require_gpus is not None:
             only = (*only, REQUIRED)
@@ -129,7 +129,7 @@ def _live(
     executable: str, matrix_file: str | None, no_import: bool, timeout: float | None, require_gpus: int | None
 ) -> Report:
     from tfgpu_doctor.cli.progress import spinner
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.probes.examine import examine
 
     matrices: list[Matrix] = []
@@ -152,7 +152,7 @@ def _live(
 
 def _from_saved(path: str, matrix_file: str | None, require_gpus: int | None) -> Report:
     from tfgpu_doctor.cli.saved import load
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
 
     old = load(path)
     return make_report(

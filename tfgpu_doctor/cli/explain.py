@@ -109,7 +109,7 @@ def command(
     verify(only, skip)
     report = _diagnose(source or "-", matrix_file)
     if only or skip:
-        from tfgpu_doctor.diagnosis.selection import restrict
+        from tfgpu_doctor.findings.engine import restrict
 
         report = restrict(report, only, skip)
     show(report, targets, redact, fail_on, only, skip, detail or "normal")
@@ -128,7 +128,7 @@ def diagnose(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> R
 
     Raises click.UsageError: it is neither.
     """
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.inference import text_to_facts
     from tfgpu_doctor.parsers.text import lines
 
@@ -195,7 +195,7 @@ def _not_text(first: bytes) -> str | None:
 def _saved(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> Report:
     """Diagnose a report in JSON, as ``tfgpu doctor --from`` does."""
     from tfgpu_doctor.cli.saved import LARGEST
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.records.report import ReportError, load_report
 
     data = bytearray()

@@ -171,7 +171,7 @@ def _baseline(path: str) -> Baseline:
 def _run(options: SmokeOptions, executable: str, matrix_file: str | None, baseline: Baseline | None) -> Smoke:
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.smoke.running import Smoking
 
     matrix = load_matrix(matrix_file)
@@ -188,7 +188,7 @@ def _run(options: SmokeOptions, executable: str, matrix_file: str | None, baseli
 
 def _doctor(executable: str, matrix: Matrix, require_gpus: int | None, timeout: float) -> Report:
     """Diagnose the interpreter, with a time limit for TensorFlow; how many GPUs there are is a check of its own."""
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.probes.examine import examine
 
     examination = examine(executable, lambda: matrix, timeout=timeout)

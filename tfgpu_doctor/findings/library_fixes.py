@@ -6,7 +6,7 @@ import ntpath
 import posixpath
 from collections.abc import Collection, Iterable
 
-from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release

@@ -16,7 +16,7 @@ from typing import Literal
 
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import read_whole
-from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
+from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install.records import Added
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.library_links import COMPILER, Links, StartLine, library_paths

@@ -16,9 +16,9 @@ from msgspec import structs
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.diagnosis.reports import now
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
+from tfgpu_doctor.findings.engine import now
 from tfgpu_doctor.install import room, tools
 from tfgpu_doctor.install.choice import Choice
 from tfgpu_doctor.install.commands import INSTALL, Commands

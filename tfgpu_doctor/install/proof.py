@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
+from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install import proof_child
 from tfgpu_doctor.install.folder import python_of
 from tfgpu_doctor.install.records import Proof, Step, StepState

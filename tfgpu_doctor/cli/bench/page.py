@@ -87,7 +87,7 @@ def diagnosis(matrix_file: str | None) -> Callable[[Facts], Report]:
     """What gives the doctor's verdict over the facts that a result carries, which its page shows."""
 
     def diagnose(facts: Facts) -> Report:
-        from tfgpu_doctor.diagnosis.reports import make_report
+        from tfgpu_doctor.findings.engine import make_report
 
         return make_report(facts, load_matrix(matrix_file), source="live", timings={})
 

@@ -163,7 +163,7 @@ def _run(
     targets: list[Output],
 ) -> int:
     from tfgpu_doctor.cli.layers import load_matrix
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.fleet import MADS, exit_code, judge_fleet
     from tfgpu_doctor.fleet.reading import read_fleet
 
@@ -206,7 +206,7 @@ def _baseline(path: str) -> Baseline:
 
 
 def _save(gathered: Gathered, path: str) -> None:
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.baseline import from_gathered
 
     try:

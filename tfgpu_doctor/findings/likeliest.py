@@ -1,8 +1,4 @@
-"""How likely each cause is where a text is all there is: by its signs, its versions, its situation and its words.
-
-All of it is evidence, and none of it proof. A problem that a sign sees is doubted, and so only possible, where it is
-not clearly likelier than every other cause; what is possible stands in the order of its likelihood. Pure.
-"""
+"""The likeliest causes of what a text shows."""
 
 from __future__ import annotations
 
@@ -11,10 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tfgpu_doctor.diagnosis.arranging import Found, arrange
-from tfgpu_doctor.diagnosis.asked import asks_only
-from tfgpu_doctor.diagnosis.judging import Candidate, Judged
-from tfgpu_doctor.findings.commonness import (
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    Declaration,
+    MessageLog,
+    Problem,
+    evidence,
+    matches,
+    message_evidence,
+)
+from tfgpu_doctor.findings.inputs import Card, fetch, needs, smi_works
+from tfgpu_doctor.findings.judging import Candidate, Found, Judged, arrange, as_note
+from tfgpu_doctor.findings.libraries import serves
+from tfgpu_doctor.findings.symptoms import (
     BECAUSE,
     BESIDE,
     DOUBTED_FROM,
@@ -30,19 +35,111 @@ from tfgpu_doctor.findings.commonness import (
     UNLIKE,
     Told,
     evidence_of,
+    nothing_fails,
     ruled_out,
     situation,
     trouble,
 )
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Declaration, Problem, matches
-from tfgpu_doctor.findings.driver_answers import smi_works
-from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.unmet_needs import Unmet, unmet_needs
 from tfgpu_doctor.inference.resemblance import NO_CAUSE
-from tfgpu_doctor.records.facts import Known, Message, value_or
-from tfgpu_doctor.records.report import Finding, Severity
+from tfgpu_doctor.matrix.compatibility import runs_on
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.facts import CudnnFile, Known, Message, Toolkit, value_or
+from tfgpu_doctor.records.report import Evidence, Finding, Severity
+from tfgpu_doctor.records.versions import capability, major, minor
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a release needs, and a text says is otherwise: the GPU, CUDA, cuDNN.
+# Whoever names them says nothing of a failure of them. But where something fails, and the text shows no other cause,
+# what does not fit together is the likeliest one.
+
+
+_BECAUSE = "the text does not show why; what it names does not fit together: TensorFlow {} {}"
+# what stops before any kernel runs, so that libraries come first, and the GPU after them
+_BEFORE_KERNELS = ("no GPU", "import")
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """One of them."""
+
+    cause: str  # the id of the finding
+    problem: Problem
+
+
+def unmet_needs(context: Context, seen: str | None) -> tuple[Unmet, ...]:
+    """What does not fit the release that the text names, the likeliest first; nothing where it names none."""
+    release = fetch("gpu_release", context)
+    if not isinstance(release, Known):
+        return ()
+    row = release.value
+    of_libraries = (*_cuda(context, row), *_cudnn(context, row))
+    of_gpus = tuple(_gpus(value_or(fetch("cards", context), ()), row))
+    return (*of_libraries, *of_gpus) if seen in _BEFORE_KERNELS else (*of_gpus, *of_libraries)
+
+
+def _unmet(cause: str, row: Release, need: str, found: Sequence[Evidence]) -> Unmet:
+    return Unmet(cause, Problem(cause=_BECAUSE.format(row.version, need), evidence=tuple(found)))
+
+
+def _gpus(cards: tuple[Card, ...], row: Release) -> Iterator[Unmet]:
+    """Cards for which the build has no machine code, when there is none that it has some for."""
+    kernels = (*row.sass, *row.ptx)
+    if not kernels or not cards or any(runs_on(row, one.compute_capability) == "sass" for one in cards):
+        return
+    newest = max(map(capability, kernels))
+    need = f"has kernels for {' '.join(dict.fromkeys(kernels))}"
+    cause = "gpu.arch-too-new" if all(one.version > newest for one in cards) else "gpu.arch-too-old"
+    yield _unmet(cause, row, need, [needs(one, "one of these", f"TensorFlow {row.version} (wheel)") for one in cards])
+
+
+def _cuda(context: Context, row: Release) -> Iterator[Unmet]:
+    kits: tuple[Toolkit, ...] = value_or(fetch("toolkits", context), ())
+    there = [kit for kit in kits if kit.version]
+    if row.cuda and there and not any(serves(kit.version or "", row.cuda) for kit in there):
+        need = f"CUDA {minor(row.cuda)}"
+        yield _unmet(
+            "cuda.version-mismatch",
+            row,
+            f"loads {need}",
+            [evidence(f"CUDA {k.version}", k.source, need) for k in there],
+        )
+
+
+def _cudnn(context: Context, row: Release) -> Iterator[Unmet]:
+    files: tuple[CudnnFile, ...] = value_or(context.facts.cudnn.installed, ())
+    there = [one for one in files if one.version]
+    if row.cudnn and there and all(major(one.version) != major(row.cudnn) for one in there):
+        need = f"cuDNN {major(row.cudnn)}"
+        found = [evidence(f"cuDNN {one.version}", one.path, need) for one in there]
+        yield _unmet("cudnn.version-mismatch", row, f"loads {need}", found)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a text that only asks would run into: a note beside the answer, since nothing has failed yet. Pure.
+
+
+def only_asked(found: list[Found], context: Context) -> list[Found]:
+    """The findings as notes, where somebody asks and tells of no trouble; the answer alone says what to install."""
+    if not asks_only(context):
+        return found
+    return [one if one.finding.severity is Severity.NOTE else as_note(one, fixes=()) for one in found]
+
+
+def asks_only(context: Context) -> bool:
+    """Whether a text asks, and nothing fails in it."""
+    messages = fetch("messages", context)
+    if context.probed or not isinstance(messages, Known):
+        return False
+    question = messages.value.first("question")
+    asks = question is not None and question.values["trouble"] != "yes"
+    return asks and nothing_fails(messages.value, value_or(fetch("devices", context), None))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How likely each cause is where a text is all there is: by its signs, its versions, its situation and its words.
+# All of it is evidence, and none of it proof. A problem that a sign sees is doubted, and so only possible, where it is
+# not clearly likelier than every other cause; what is possible stands in the order of its likelihood. Pure.
+
 
 Open: TypeAlias = "tuple[Declaration, Candidate]"
 _AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
@@ -83,11 +180,11 @@ def read(context: Context) -> Text | None:
 
 def weigh(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, float]:
     """How likely each cause is: a number to compare with those of the others."""
-    found = evidence(text, certain, opened)
+    found = weights(text, certain, opened)
     return {cause: sum(EVIDENCE[name] * much for name, much in found[cause].items()) for cause in found}
 
 
-def evidence(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, dict[str, float]]:
+def weights(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, dict[str, float]]:
     """What speaks for each cause: evidence by name, as in EVIDENCE, and how much of it there is."""
     found: dict[str, dict[str, float]] = defaultdict(lambda: {"likeness": UNLIKE})
     for cause, likeness in text.likeness.items():
