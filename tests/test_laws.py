@@ -121,6 +121,7 @@ IMPURE_FOR_A_REASON = {
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
     "findings/engine.py": {"datetime": "a report says when it was made"},
     "inference/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
+    "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
 }
 # Law 1: who makes, changes or removes what is in a file system; the environment of `tfgpu install` is made of files.
@@ -169,6 +170,7 @@ OPENS_FOR_A_REASON = {
     "bench/workloads/replicas.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "inference/resemblance.py": "weights of this package",
+    "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/activity.py::_of": "/proc of child processes",
     "probes/child.py::mapped": "/proc/self/maps",

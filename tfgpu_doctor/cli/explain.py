@@ -171,7 +171,7 @@ def _is_message(source: str) -> bool:
         return False
     if _SENTENCE.match(source):
         return True
-    from tfgpu_doctor.parsers.messages import catalogue
+    from tfgpu_doctor.parsers import messages as catalogue
     from tfgpu_doctor.parsers.text import lines
 
     read = lines.read([utf8(source)])

@@ -25,7 +25,6 @@ from tfgpu_doctor.lookup.releases import Filters, also_load, releases, same_as_f
 from tfgpu_doctor.matrix.compatibility import arm_only, requirement
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
 from tfgpu_doctor.matrix.schema import Condition, KnownIssue
-from tfgpu_doctor.parsers.messages.harmless import MEANING
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, source, span, violations
 from tfgpu_doctor.plan.file_edits import replacement, write_tensorflow
 from tfgpu_doctor.plan.install_commands import list_gpus
@@ -68,16 +67,6 @@ def asked_about(context: Context, messages: MessageLog, release: Release | None 
         return None
     where = f"line {found.line}"
     return _cuda_answer(context, release, (smi, where), (nvcc, where))
-
-
-@DIFFER.sign
-def noted(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """Somebody writes each number on a line of its own."""
-    smi, nvcc = messages.first("smi-cuda-noted"), messages.first("nvcc-cuda-noted")
-    if context.probed or messages.complains or not (smi and nvcc) or smi.values["cuda"] == nvcc.values["cuda"]:
-        return None
-    numbers = ((one.values["cuda"], f"line {one.line}") for one in (smi, nvcc))
-    return _cuda_answer(context, release, *numbers)
 
 
 @DIFFER.sign
@@ -465,6 +454,36 @@ def first_run_asked(
 
 
 _SHOWN = 90  # characters
+# kind → what it says, for people
+MEANING = {
+    "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
+    "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
+    "onednn": "TensorFlow uses oneDNN on the CPU; results may differ in the last digits",
+    "factory": "CUDA's plugins are registered twice while TensorFlow is imported; the second attempt is ignored",
+    "absl-init": "TensorFlow writes to standard error before its logging is set up",
+    "tensorrt-warning": "TensorRT is an optional extra; without it TF-TRT is off and nothing else changes",
+    "driver-version-on-windows": "on Windows TensorFlow cannot read the driver's version, and does not need it",
+    "graph-pass": "a graph optimisation was not applied",
+    "interconnect": "how the devices are connected with each other",
+    "end-of-data": "a dataset came to its end",
+    "allocation-hint": "an allocation was refused and made otherwise; it costs speed at most",
+    "host-allocation": "a large part of the machine's memory is allocated at once",
+    "xla-ready": "XLA, TensorFlow's compiler, is ready",
+    "autograph": "a function is run as it stands instead of as a graph",
+    "profiler": "the profiler may not read the GPU's counters without permission",
+    "deprecated": "a function will go away in a later release",
+    "no-peer-access": "these GPUs cannot reach each other directly; TensorFlow copies through the host",
+    "ptx-in-sequence": "the driver is older than the compiler, within one CUDA major: XLA compiles one "
+    "kernel at a time",
+    "ptx-by-driver": "on Windows the driver compiles what TensorFlow would give to ptxas elsewhere",
+    "growth-by-variable": "TF_FORCE_GPU_ALLOW_GROWTH is set, and memory is taken as needed",
+    "spills": "a kernel keeps some values in memory instead of registers; it costs speed at most",
+    "tf32": "TensorFloat-32 is used for float32 matrix products",
+    "weak-gpu-left-out": "a second, weaker GPU is left out on purpose",
+    "timer": "a measurement of a kernel timed out; another one is taken",
+    "plugin": "a device plugin was registered",
+    "autotuning": "XLA tries and compiles kernels in the first steps, and says that one of them takes its time",
+}
 _TENSORRT = "tensorrt-warning"
 _LOGGED_AS_ERRORS = ("factory",)  # TensorFlow logs these lines with an E
 
@@ -620,48 +639,6 @@ def bug_of_this_release(
         severity=Severity(issue.severity),
         despite_verified=issue.affects == "run" and not issue.condition.extra,  # the extra's libraries were found then
         never_consequence=not (issue.condition.extra or _is_about_architecture(issue.condition)),
-    )
-
-
-@KNOWN_BUG.sign
-def extra_not_on_index(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """2.14 and 2.15.0 require TensorRT packages of which the public index has no wheel for this Python."""
-    seen = messages.all("extra-not-on-index")
-    if not seen:
-        return None
-    return Problem(
-        severity=Severity.ERROR,
-        title=f"The extra and-cuda of TensorFlow {release.version if release else '2.15.0'} cannot be installed",
-        cause="it requires versions of TensorRT that the public index does not have; 2.15.1 does not require TensorRT",
-        evidence=message_evidence(*seen),
-        fixes=context.remedies.installing(
-            "Install the next release, whose extra does not require TensorRT", "tensorflow[and-cuda]==2.15.1"
-        ),
-    )
-
-
-@KNOWN_BUG.sign
-def dependency_not_on_index(context: Context, messages: MessageLog) -> Problem | None:
-    """pip finds no version of a package that TensorFlow or an addition to it requires."""
-    seen = messages.all("dependency-not-on-index")
-    if not seen or messages.has("extra-not-on-index"):
-        return None
-    package = seen[0].values["package"]
-    if package.startswith("nvidia-") and context.remedies.os == "windows":
-        return Problem(
-            title=f"The extra and-cuda needs {package}, which does not exist for Windows",
-            cause="TensorFlow 2.11 and later have no GPU support on native Windows, and so no CUDA packages there",
-            evidence=message_evidence(*seen),
-            fixes=tuple(context.remedies.use_wsl()),
-        )
-    return Problem(
-        title=f"The index has no {package} of the required version",
-        cause="the version was never published there, or not for this Python and system",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(text="List the published versions", commands=(f"python -m pip index versions {package}",)),
-            Fix(text="Install the previous release, or another one whose dependencies are published"),
-        ),
     )
 
 

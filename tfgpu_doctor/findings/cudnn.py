@@ -32,7 +32,6 @@ from tfgpu_doctor.findings.libraries import (
     missing_evidence,
     needed_by,
     off_path_evidence,
-    other_versions_renamed,
     serves,
 )
 from tfgpu_doctor.findings.library_fixes import (
@@ -127,7 +126,6 @@ def comparison_message(messages: MessageLog) -> Problem | None:
     """TensorFlow compares the version loaded with the one compiled with; cuDNN does so with those of its parts."""
     differs = messages.all("cudnn-version-differs")
     mixed = [m for m in messages.all("cudnn-status") if "VERSION_MISMATCH" in m.text]
-    mixed += messages.all("cudnn-symbol")  # one part of cuDNN asks another for what that has not
     if not (differs or mixed):
         return None
     title = "Parts of different cuDNN versions are mixed"
@@ -178,16 +176,6 @@ def _installed_problem(
             *(evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]),
         )
     )
-
-
-@VERSION_MISMATCH.sign
-def other_version_renamed(messages: MessageLog) -> Problem | None:
-    """A library of another cuDNN has been given the name that TensorFlow opens."""
-    renamed = other_versions_renamed(messages, "libcudnn")
-    if not renamed or messages.has("gpu-created"):
-        return None
-    cause = "the library has the functions and the version of its own release, whatever its name is"
-    return Problem(cause=cause, evidence=message_evidence(*renamed))
 
 
 @in_manifests(VERSION_MISMATCH, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))
@@ -397,14 +385,6 @@ DEP_MISSING = finding(
 _HELPERS = re.compile(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so", re.IGNORECASE)
 _FILE = re.compile(r"[\w./+-]+")
 _NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined symbol")
-_UNVERSIONED = re.compile(r"\blibcuda\.so: cannot open shared object file")
-_CUDA_LINK = Fix(
-    text="Create the link beside the driver's library",
-    commands=(
-        "ldconfig -p | grep 'libcuda\\.so'",
-        "sudo ln -s libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so && sudo ldconfig",
-    ),
-)
 _FIND_DEPENDENCIES = Fix(
     text="Add the folder of the missing library to the loader path (nvrtc and cublas are parts of CUDA)",
     commands=("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
@@ -437,21 +417,6 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
         evidence=tuple(evidence(str(file.problem), file.path, "found", needed_by(gpu_release)) for file in files),
         fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context), ldd),
         never_consequence=bool(hiding),
-    )
-
-
-@DEP_MISSING.sign(unless=("cudnn.version-mismatch", *NO_GPU_SIDE))
-def unversioned_libcuda(messages: MessageLog) -> Problem | None:
-    """A part of cuDNN 8 asks for libcuda.so, which only the driver's package for developers has."""
-    lines = [m for m in messages.all("cudnn-part-missing") if _UNVERSIONED.search(m.text)]
-    if not lines:
-        return None
-    return Problem(
-        title="cuDNN needs libcuda.so, but only libcuda.so.1 is installed",
-        cause="a part of cuDNN 8 opens the driver's library without its version; the link of that name is in the "
-        "driver's development package. TensorFlow itself opens libcuda.so.1",
-        evidence=message_evidence(*lines),
-        fixes=(_CUDA_LINK,),
     )
 
 

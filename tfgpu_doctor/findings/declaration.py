@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import CondaBuild
-from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier

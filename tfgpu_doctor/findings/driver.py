@@ -53,10 +53,10 @@ def calls_without_answer(context: Context, unresponsive: tuple[str, ...]) -> Pro
 
 @UNRESPONSIVE.sign
 def hung_task_message(messages: MessageLog) -> Problem | None:
-    """nvidia-smi hangs, or the kernel reports a task that waits for the driver."""
+    """The kernel reports a task that waits for the driver."""
     hung = [m for m in messages.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
     slow = inputs.hook_failures(messages, "timed out|timeout")
-    seen = message_evidence(*messages.all("smi-hangs"), *hung, *slow)
+    seen = message_evidence(*hung, *slow)
     keep_loaded = Fix(
         text="If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
         commands=("sudo systemctl enable --now nvidia-persistenced", "sudo nvidia-smi -pm 1"),
@@ -755,22 +755,4 @@ def cuinit_result(
         cause="the driver's library crashes, and TensorFlow with it: its files are damaged, or of several versions",
         evidence=(line(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
         fixes=(context.remedies.install_driver(), packages),
-    )
-
-
-@INIT_FAILED.sign
-def closed_device_nodes(messages: MessageLog) -> Problem | None:
-    """The permissions of the device nodes let only a group in, of which this user is no member."""
-    closed = messages.all("device-node-closed")
-    if not closed:
-        return None
-    groups = ",".join(dict.fromkeys(message.values["group"] for message in closed))
-    return Problem(
-        title="This user may not open the device nodes of the GPU",
-        cause=f"/dev/nvidia* can be opened by members of {groups} only; CUDA then finds no device",
-        evidence=message_evidence(*closed, *messages.all("cuinit-failed", "no-cuda-device")),
-        fixes=(
-            Fix(text="Become a member, and log in anew", commands=(f"sudo usermod -aG {groups} $USER",)),
-            inputs.DEVICE_NODES,
-        ),
     )

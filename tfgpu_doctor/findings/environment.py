@@ -382,20 +382,6 @@ def _refused(name: str, refusal: Refusal) -> Callable[[Context, MessageLog], Pro
 DECLARED = {variable.id: _declare(variable) for variable in VARIABLES}
 
 
-@DECLARED["env.keras-backend"].sign
-def another_backend_printed(messages: MessageLog) -> Problem | None:
-    """Keras prints on import which backend it uses."""
-    lines = messages.all("other-backend")
-    if not lines:
-        return None
-    return Problem(
-        title=f"Keras runs on {lines[0].values['backend']}, not on TensorFlow",
-        cause="KERAS_BACKEND or ~/.keras/keras.json selects it; the GPUs that TensorFlow lists do not matter to it",
-        evidence=message_evidence(*lines),
-        fixes=(Fix(text="Select TensorFlow before Python starts", commands=("export KERAS_BACKEND=tensorflow",)),),
-    )
-
-
 @DECLARED["env.keras-backend"].sign(conclusive=False)
 def another_backend_in_file(
     context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] | None = None
@@ -406,12 +392,13 @@ def another_backend_in_file(
     if written is None or judgement is None:
         return None
     quote = context.remedies.quote
-    change = quote(f's/"backend" *: *"{written.value}"/"backend": "tensorflow"/')
+    change = "sed -i " + quote(f's/"backend" *: *"{written.value}"/"backend": "tensorflow"/')
+    edit = f"{'notepad' if context.remedies.os == 'windows' else change} {quote(written.file)}"
     return Problem(
         title=f"Keras runs on {written.value}, not on TensorFlow",
         cause=f"{judgement[1]}; {written.file} selects it",
         evidence=(evidence(f'"backend": "{written.value}"', f"{written.file} line {written.line}", "tensorflow"),),
-        fixes=(Fix(text="Select TensorFlow in that file", commands=(f"sed -i {change} {quote(written.file)}",)),),
+        fixes=(Fix(text="Select TensorFlow in that file", commands=(edit,)),),
         severity=ERROR if import_fails(phases) else judgement[0],
     )
 

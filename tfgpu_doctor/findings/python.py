@@ -26,7 +26,7 @@ from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.requirements import ended_on_macos, newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.manifests import Image, Requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.parsers.messages.catalogue import STOPS_IMPORT
+from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.file_edits import (
     replacement,
@@ -215,7 +215,7 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
         other = "If it is installed in another Python, diagnose that one"
         return (*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",)))
     which = "See which Python runs, and which packages it has"
-    commands = ("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow")
+    commands = ("python -c 'import sys; print(sys.executable)'", remedies.filtered("python -m pip list", "tensorflow"))
     return (*fixes, Fix(text=which, commands=commands))
 
 
@@ -543,10 +543,11 @@ _NOTHING_OFFERED = (
     "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the system has no "
     "glibc (Alpine), or the index cannot be reached or has no TensorFlow"
 )
-_PYTHON_OF_PIP = Fix(
-    text="See which Python pip belongs to, and whether it is 64-bit",
-    commands=("python -m pip debug --verbose | head -n 20",),
-)
+
+
+def _python_of_pip(context: Context) -> Fix:
+    command = context.remedies.filtered("python -m pip debug --verbose", most=20)
+    return Fix(text="See which Python pip belongs to, and whether it is 64-bit", commands=(command,))
 
 
 def _what_decides(context: Context) -> Fix:
@@ -619,7 +620,9 @@ def _refused(
             evidence=seen,
             fixes=(_what_decides(context), *for_it, *_another_environment(context)),
         )
-    return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context), _PYTHON_OF_PIP))
+    return Problem(
+        title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context), _python_of_pip(context))
+    )
 
 
 def _pip_python(
@@ -836,8 +839,7 @@ def first_on_sys_path(
     folder = posixpath.dirname(path)
     if (not folders or folder in folders) and not path.endswith("tensorflow.py"):
         return None
-    quote = context.remedies.quote
-    rename = f"mv {quote(winner)} {quote(posixpath.join(folder, 'my_' + posixpath.basename(path)))}"
+    rename = context.remedies.rename(winner, posixpath.join(folder, "my_" + posixpath.basename(path)))
     expected = next(iter(folders), "an installed tensorflow")
     return Problem(
         title=f"{winner} shadows the tensorflow package",
@@ -925,13 +927,13 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
 
 
 def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
-    quote, path = context.remedies.quote, _slashes(module.path)
+    path = _slashes(module.path)
     folder, name = posixpath.split(path)
     if module.via and module.line:
         command = comment_out(module.via, module.line, posixpath.basename(folder), context.remedies.os)
         return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
     if module.version is None:
-        rename = f"mv {quote(module.path)} {quote(posixpath.join(folder, 'my_' + name))}"
+        rename = context.remedies.rename(module.path, posixpath.join(folder, "my_" + name))
         return Fix(text="Rename it, or start Python from another folder", commands=(rename,))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
     return Fix(text=f"Start Python from another folder, or remove {folder} from sys.path", commands=(command,))
@@ -969,8 +971,9 @@ def _standard_module(message: Message, context: Context) -> Problem:
     file = _slashes(message.values["file"])
     folder = posixpath.dirname(file) if posixpath.isabs(file) else ""
     own, renamed, compiled = (posixpath.join(folder, one) for one in (f"{name}.py", f"my_{name}.py", "__pycache__"))
-    remove = f"rm -rf {quote(compiled)}/{name}.*.pyc {quote(posixpath.join(folder, name + '.pyc'))}"
-    commands = (f"mv {quote(own)} {quote(renamed)}", remove)
+    remove = "del /q" if context.remedies.os == "windows" else "rm -rf"
+    copies = f"{remove} {quote(compiled)}/{name}.*.pyc {quote(posixpath.join(folder, name + '.pyc'))}"
+    commands = (context.remedies.rename(own, renamed), copies)
     return Problem(
         title=f"A local file {name}.py shadows the standard library's module {name}",
         cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",

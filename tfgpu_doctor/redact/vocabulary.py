@@ -102,7 +102,7 @@ def _stem(low: str) -> str:
 def _terms() -> frozenset[str]:
     """With the words of the ids of findings and of the kinds of messages."""
     from tfgpu_doctor.findings.catalogue import DECLARATIONS  # 0.2 s, which most commands have spent by now
-    from tfgpu_doctor.parsers.messages.catalogue import TEMPLATES
+    from tfgpu_doctor.parsers.messages import TEMPLATES
 
     ids = (*DECLARATIONS, *(template.kind for template in TEMPLATES))
     return _TERMS | WORDS | {word for one in ids for word in re.findall(r"[a-z]\w+", one)}
