@@ -27,10 +27,7 @@ from scipy.optimize import minimize
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from tfgpu_doctor.findings import (
-    engine,
-    likeliest,
-)
+from tfgpu_doctor.findings import engine, likeliest  # noqa: E402
 from tfgpu_doctor.findings.catalogue import DECLARATIONS  # noqa: E402
 from tfgpu_doctor.findings.declaration import Context  # noqa: E402
 from tfgpu_doctor.findings.symptoms import EVIDENCE  # noqa: E402
