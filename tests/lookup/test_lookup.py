@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn, last_cudnn
 from tfgpu_doctor.lookup.gpus import all_gpus, default_platform, gpu_answer
 from tfgpu_doctor.lookup.release import find_release, nearest_versions, with_gpu
@@ -43,7 +44,7 @@ ALL_STABLE = ["2.18.0", "2.15.1", "2.15.0", "2.14.0", "2.13.0", "2.10.1", "1.14.
 CUDA_11 = ["2.14.0", "2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("filters", "expected"),
     [
         ({}, ALL_STABLE),  # of package tensorflow
@@ -100,7 +101,7 @@ def test_all_platforms_stand_side_by_side() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "wanted", "same"),
     [
         ("12.5.1", "12", True),
@@ -179,7 +180,7 @@ def test_what_is_known_to_be_broken_is_named_with_its_issue() -> None:
     assert known_broken(SMALL, Filters(python="3.12")) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("filters", "expected"),
     [
         ({"cuda": "11.8"}, ["2.10.1", "tensorflow-gpu 2.10.1"]),
@@ -201,7 +202,7 @@ def test_builds_for_an_earlier_minor_that_open_the_same_files(filters: dict[str,
 # ------------------------------------------------------------------------------------------------- one release
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "package", "expected"),
     [
         ("2.15.1", None, "2.15.1"),
@@ -225,7 +226,7 @@ def test_a_release_by_what_people_write(text: str, package: str | None, expected
 LINUX = "linux_x86_64"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "platform", "package", "message"),
     [
         ("2.15.7", LINUX, None, "unknown tensorflow 2.15.7; the nearest known on linux_x86_64: 2.15.1, 2.15.0"),
@@ -271,7 +272,7 @@ def test_the_twin_with_the_gpu() -> None:
 # --------------------------------------------------------------------------------------------- the other tables
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "version"),
     [
         ("12.5", "12.5"),
@@ -286,7 +287,7 @@ def test_a_toolkit_by_what_people_write(text: str, version: str) -> None:
     assert find_cuda(SMALL, text).version == version
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("12.7.9", "unknown CUDA 12.7.9; the nearest known are 12.5.1, 12.5, 12.2"),
@@ -321,12 +322,12 @@ def test_cuda_answer() -> None:
     assert set(old.sources) == {"min_driver_linux", "compute_capabilities"}
 
 
-@pytest.mark.parametrize(("text", "line"), [("9.3", "9.3"), ("9.3.0.75", "9.3"), ("8.9.7", "8.9"), ("v8.9", "8.9")])
+@each(("text", "line"), [("9.3", "9.3"), ("9.3.0.75", "9.3"), ("8.9.7", "8.9"), ("v8.9", "8.9")])
 def test_a_cudnn_line_by_any_of_its_versions(text: str, line: str) -> None:
     assert find_cudnn(SMALL, text).version == line
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("9", "cuDNN 9 is a series; name one of 9.11, 9.3"),
@@ -396,7 +397,7 @@ def test_a_branch_is_the_gpus_own_and_that_of_its_architecture_a_lower_bound() -
     assert rows["Tesla K80"].last_driver_branch == "470"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "capability", "platform"),
     [
         ("Jetson AGX Orin", "8.7", "linux_aarch64"),
@@ -414,7 +415,7 @@ def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str,
 # ---------------------------------------------------------------------------------------------------- our matrix
 
 
-@pytest.mark.parametrize(
+@each(
     ("filters", "release", "satisfied"),
     [
         ({"cuda": "11.8", "cudnn": "8.6"}, "2.13.0", True),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
 from tfgpu_doctor.lookup.drivers import driver_answer
 from tfgpu_doctor.lookup.gpus import gpu_answer
@@ -23,7 +24,7 @@ def test_every_question_has_the_newest_release_that_the_plan_takes() -> None:
     assert gpu_answer(MATRIX, "8.6").newest_tensorflow == planned
 
 
-@pytest.mark.parametrize(("table", "version"), [("cuda", "14"), ("cudnn", "10"), ("cuda", "12.99")])
+@each(("table", "version"), [("cuda", "14"), ("cudnn", "10"), ("cuda", "12.99")])
 def test_the_nearest_version_is_named_where_one_is_unknown(table: str, version: str) -> None:
     find, rows = (find_cuda, MATRIX.data.cuda) if table == "cuda" else (find_cudnn, MATRIX.data.cudnn)
     known = sorted((row.version for row in rows), key=numbers)

@@ -7,15 +7,14 @@ last line is continued, and everything inside here-documents.
 
 from __future__ import annotations
 
-import pytest
-
 from tests.guard import guarded
+from tests.tables import each
 from tfgpu_doctor.manifests import ManifestError
 from tfgpu_doctor.manifests.instructions import instructions
 from tfgpu_doctor.manifests.reading import read
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("from x\n\trun\ta  b \n", [("FROM", 1, "x"), ("RUN", 2, "a  b ")]),
@@ -42,7 +41,7 @@ def test_instructions(text: str, expected: list[tuple[str, int, str]]) -> None:
     assert [(one.verb, one.line, one.value) for one in instructions(text)] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("RUN <<EOF\na\n# b\nFROM x\nEOF\nCMD c", {"RUN": ["a", "# b", "FROM x"], "CMD": []}),
@@ -71,7 +70,7 @@ def settings(text: str) -> list[tuple[str, str, int]]:
     return [(one.name, one.value, one.place.line) for one in found.settings]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("ENV A b c=d ", [("A", "b c=d", 2)]),
@@ -139,7 +138,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each("name", HOSTILE)
 def test_the_time_is_linear(name: str) -> None:
     with guarded(2.0, name):  # the slowest takes a fifth of it
         instructions_seen = sum(1 for _ in instructions(HOSTILE[name]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.manifests import Environment, ManifestError
 from tfgpu_doctor.manifests.reading import read
 
@@ -69,14 +70,14 @@ RUN ${PIP} install --cache-dir=$HOME/x ${TF_PACKAGE}${TF_PACKAGE_VERSION:+==${TF
 """
 
 
-@pytest.mark.parametrize(("version", "expected"), [("", "tensorflow"), ("2.4.1", "tensorflow==2.4.1")])
+@each(("version", "expected"), [("", "tensorflow"), ("2.4.1", "tensorflow==2.4.1")])
 def test_the_dockerfile_of_tensorflow_itself(version: str, expected: str) -> None:
     found = one("Dockerfile", OFFICIAL % version)
     assert told(found) == [f"Dockerfile:7 {expected}"]
     assert found.not_understood == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ('FROM x\nRUN ["pip", "install", "tensorflow==2.4"]\n', ["Dockerfile:2 tensorflow==2.4"]),
@@ -163,7 +164,7 @@ def test_a_variable_of_the_host_is_not_known() -> None:
     assert [(each.name, each.value) for each in settings] == [("A", "")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "count", "text"),
     [
         ("    gpus: all\n", None, "gpus: all"),
@@ -269,7 +270,7 @@ def test_extras_and_groups_that_name_others() -> None:
 # --------------------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text", "message"),
     [
         ("compose.yaml", SERVICE + "    image: y\n", "compose.yaml:4: duplicate key image"),

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.guard import guarded
+from tests.tables import each
 from tfgpu_doctor.manifests import Environment, ManifestError
 from tfgpu_doctor.manifests.reading import read
 
@@ -35,7 +36,7 @@ def told(environment: Environment) -> list[str]:
 # ---------------------------------------------------------------------------------------------- requirements.txt
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("tensorflow\n", ["1 tensorflow"]),
@@ -175,7 +176,7 @@ def test_dockerfile() -> None:
     assert found.not_understood == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name", "tag"),
     [
         ("FROM ubuntu", "ubuntu", None),
@@ -303,7 +304,7 @@ def test_kubernetes() -> None:
 # -------------------------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text", "message"),
     [
         ("notes.txt", "hello", "notes.txt: unknown kind of file; name it with --kind requirements|"),
@@ -351,7 +352,7 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("path", SAMPLES)
+@each("path", SAMPLES)
 def test_whatever_is_cut_or_flipped_gives_an_answer_or_a_refusal(path: str) -> None:
     text = SAMPLES[path]
     chance = random.Random(1)

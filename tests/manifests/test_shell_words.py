@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.tables import each
 from tfgpu_doctor.manifests.shell import Installed, read_commands
 from tfgpu_doctor.manifests.words import commands
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "expected"),
     [
         ("a b && c; d|e", [["1a", "1b"], ["1c"], ["1d"], ["1e"]]),
@@ -26,7 +25,7 @@ def test_commands(code: str, expected: list[list[str]]) -> None:
     assert [[f"{word.line}{word.text}" for word in words] for words in found if words] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "expected"),
     [
         ("pip --no-cache-dir --timeout 100 --retries 3 install tensorflow", ["tensorflow"]),
@@ -63,7 +62,7 @@ def test_a_variable_without_a_value_is_said() -> None:
     ]
 
 
-@pytest.mark.parametrize("command", ["uv python install 3.12", "uv venv --python 3.12", "uv venv -p python3.12.4 /x"])
+@each("command", ["uv python install 3.12", "uv venv --python 3.12", "uv venv -p python3.12.4 /x"])
 def test_python_of_uv(command: str) -> None:
     found = Installed()
     read_commands([(1, command)], "Dockerfile", found)

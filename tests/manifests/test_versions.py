@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.manifests import Place
 from tfgpu_doctor.manifests.containers import fill, read_quantity, read_size, substitute
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.manifests.versions import poetry_specifier
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "name", "specifier", "build"),
     [
         ("tensorflow", "tensorflow", "", None),
@@ -37,13 +38,13 @@ def test_match_specs(spec: str, name: str, specifier: str, build: str | None) ->
     assert (one.name, one.specifier, one.build) == (name, specifier, build)
 
 
-@pytest.mark.parametrize("spec", ["", "=2.4", "tensorflow>=2.4|<2", "tensorflow >>2"])
+@each("spec", ["", "=2.4", "tensorflow>=2.4|<2", "tensorflow >>2"])
 def test_what_is_no_match_spec(spec: str) -> None:
     with pytest.raises(ValueError):
         conda_requirement(spec, Place("environment.yml", 1))
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "expected"),
     [
         ("*", ""),
@@ -64,7 +65,7 @@ def test_poetry(version: str, expected: str) -> None:
     assert poetry_specifier(version) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("a$V-${V}b", "a1-1b"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.matrix import compatibility
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, drives, numpy_bound, runs_on
 from tfgpu_doctor.plan.constraints import best_release
@@ -27,7 +26,7 @@ KEPLER = {
 BLACKWELL = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "commands"),
     [
         # 2.21.0 does not find its own libcusolver
@@ -78,7 +77,7 @@ def test_words_are_quoted_for_the_shell() -> None:
     assert windows.quote("C:\\Program Files\\python.exe") == '"C:\\Program Files\\python.exe"'
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "capability", "how"),
     [
         ("2.21.0", "9.0", "sass"),
@@ -105,7 +104,7 @@ def test_bounds() -> None:
     assert numpy_bound(new) == new.numpy
 
 
-@pytest.mark.parametrize(
+@each(
     ("driver", "last", "expected"),
     [("472.12", "470", True), ("475.14", "470", True), ("496.13", "470", False), ("470.256.02", "470", True),
      ("582.28", "580", True), ("590.48.01", "580", False), ("391.35", "390", True), ("397.31", "390", False)],

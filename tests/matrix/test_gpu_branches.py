@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.lookup.drivers import driver_answer
 from tfgpu_doctor.lookup.gpus import gpu_answer
 from tfgpu_doctor.lookup.releases import Filters, releases
@@ -53,7 +52,7 @@ def usable(gpu: str, driver: str) -> bool:
     return any(option.kind == "as-is" for option in made.options)
 
 
-@pytest.mark.parametrize("branch", FIRST)
+@each("branch", FIRST)
 def test_the_first_branch_is_the_models_own(branch: str) -> None:
     found = {name: gpu and gpu.first_driver_branch for name in FIRST[branch].split("; ") for gpu in [MATRIX.gpu(name)]}
     assert set(found.values()) == {branch}, found
@@ -70,7 +69,7 @@ def test_every_other_card_from_pascal_on_has_a_branch_of_its_own() -> None:
     assert {name for row in rows if not is_tegra(row.compute_capability) for name in row.names} == UNKNOWN
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "driver"),
     [
         ("A100-SXM4-80GB", "450.172.01"),
@@ -90,7 +89,7 @@ def test_a_driver_that_knows_the_card_is_taken(gpu: str, driver: str) -> None:
         assert known is not None and known.name in driver_answer(MATRIX, driver).gpus
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "driver", "first"),
     [
         ("RTX 4080", "520.61.05", "525"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-import pytest
-
+from tests.tables import each
 from tfgpu_doctor.matrix import gpu_names
 from tfgpu_doctor.matrix.gpu_names import NameIndex
 from tfgpu_doctor.matrix.loader import Gpu, Matrix
@@ -191,7 +190,7 @@ def test_a_name_has_one_compute_capability() -> None:
 # -------------------------------------------------------------------------------- several answers
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "expected"),
     [
         ("Titan X", {"5.2", "6.1"}),
@@ -210,7 +209,7 @@ def test_a_name_of_several_chips_has_no_single_answer(name: str, expected: set[s
     assert MATRIX.gpu(name) is None
 
 
-@pytest.mark.parametrize(("name", "expected"), [("GTX 680 Laptop GPU", "3.0"), ("GTX 980 notebook", "5.2")])
+@each(("name", "expected"), [("GTX 680 Laptop GPU", "3.0"), ("GTX 980 notebook", "5.2")])
 def test_a_laptop_of_an_old_series_is_known_where_its_namesakes_agree(name: str, expected: str) -> None:
     assert {gpu.name for gpu in MATRIX.gpu_candidates(name)} > {MATRIX.gpu_candidates(name)[0].name}
     assert capability(name) == expected
@@ -237,7 +236,7 @@ def test_what_is_no_gpu_of_the_matrix_is_unknown() -> None:
     assert [name[:40] for name in names if MATRIX.gpu_candidates(name) or MATRIX.gpu(name)] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "nearest"),
     [
         ("RTX 5900", "GeForce RTX 5090"),
@@ -255,7 +254,7 @@ def test_a_slip_gets_the_nearest_name(name: str, nearest: str) -> None:
     assert near[0] == nearest and len(near) <= 3
 
 
-@pytest.mark.parametrize("name", ["Voodoo 2", "Matrox Millennium", "", "CPU"])
+@each("name", ["Voodoo 2", "Matrox Millennium", "", "CPU"])
 def test_nothing_is_near_to_something_else(name: str) -> None:
     assert MATRIX.nearest_gpus(name) == ()
 
@@ -263,7 +262,7 @@ def test_nothing_is_near_to_something_else(name: str) -> None:
 # -------------------------------------------------------------------------------------- the table
 
 
-@pytest.mark.parametrize("spelling", ["{}", "NVIDIA {}", "nvidia {} ", "{} GPU"])
+@each("spelling", ["{}", "NVIDIA {}", "nvidia {} ", "{} GPU"])
 def test_every_name_finds_itself_first(spelling: str) -> None:
     for name in NAMES:
         for written in (spelling.format(name), spelling.format(name).lower(), spelling.format(name).upper()):
@@ -288,7 +287,7 @@ def test_there_are_many() -> None:
     assert len(NAMES) >= 500
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "first", "last"),
     [
         ("RTX 5090", "570", None),

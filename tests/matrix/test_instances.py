@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.instances import InstanceIndex
 from tfgpu_doctor.matrix.lint_tables import instance_gpus
@@ -48,19 +47,19 @@ NONE = (
 )
 
 
-@pytest.mark.parametrize("name", NAMED)
+@each("name", NAMED)
 def test_a_name_has_a_gpu(name: str) -> None:
     gpu = MATRIX.gpu(name)
     assert gpu is not None and gpu.name == NAMED[name]
 
 
-@pytest.mark.parametrize("text", WRITTEN)
+@each("text", WRITTEN)
 def test_a_sentence_names_an_instance(text: str) -> None:
     cards = text_to_facts.read(lines.read([text.encode()]), MATRIX).host.pci_gpus
     assert isinstance(cards, Known) and cards.grade == "stated" and [one.name for one in cards.value] == [WRITTEN[text]]
 
 
-@pytest.mark.parametrize("text", NONE)
+@each("text", NONE)
 def test_what_only_looks_alike(text: str) -> None:
     assert not isinstance(text_to_facts.read(lines.read([text.encode()]), MATRIX).host.pci_gpus, Known)
 

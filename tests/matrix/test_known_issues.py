@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
-import pytest
 from msgspec import structs
 
+from tests.tables import each
 from tfgpu_doctor.matrix.lint import issues
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.rows import concerns
@@ -32,7 +32,7 @@ def holds(condition: Condition, **known: object) -> bool:
     return bool(matrix.issues_for(row, **known))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     ("beside", "expected"),
     [
         ({"numpy": "2.1.3"}, True),
@@ -58,16 +58,15 @@ def test_all_that_stands_beside_must_fit() -> None:
     assert not holds(condition, beside={"numpy": "2.1.3", "keras": "3.5.0"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "expected"),
     [(("sse4_2",), True), (("avx", "sse4_2"), False), ((), False)],
-    ids=["lacks", "has", "unknown"],
 )
 def test_a_condition_on_the_processor(flags: tuple[str, ...], expected: bool) -> None:
     assert holds(Condition(versions="==2.17.1", cpu_lacks="avx"), cpu_flags=flags) is expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "versions", "expected"),
     [
         ("2.17.0", "<=2.21.0", True),
@@ -98,7 +97,7 @@ def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:
     assert [text for text in texts if "!" in text.replace("!=", "") or "\n" in text] == []
 
 
-@pytest.mark.parametrize("version", ["x" * 80, "²", "0x10", ""])
+@each("version", ["x" * 80, "²", "0x10", ""])
 def test_a_version_that_cannot_be_read_meets_no_condition(version: str) -> None:
     assert not holds(Condition(versions=">=2.17", python=">=3.8"), python=version)
     assert not holds(Condition(versions=">=2.17", beside={"numpy": ">=1"}), beside={"numpy": version})

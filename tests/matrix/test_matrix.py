@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.matrix.bundled import ready_to_decode
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, bundled_path, parse
 from tfgpu_doctor.records.schemas import FOLDER
@@ -22,7 +23,7 @@ TABLE = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where one begins
 # ------------------------------------------------------------------------------------- known truths
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "platform", "package", "cuda", "cudnn", "pythons", "sass", "ptx"),
     [
         # build_info.py, cudnn_version.h and the file names of the wheels; cuDNN of 2.10 to 2.13 from
@@ -53,7 +54,7 @@ def test_gpu_releases(
     assert {"cuda", "cudnn", "python", "sass", "ptx", "libraries", "min_driver_linux"} <= row.sources.keys()
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "platform", "package", "redirects"),
     [
         ("2.21.0", "linux_aarch64", "tensorflow", None),
@@ -93,7 +94,7 @@ def test_pins_bounds_and_libraries() -> None:
     assert (sonames["cusolver"], sonames["cusparse"]) == ("libcusolver.so.11", "libcusparse.so.12")
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "linux", "windows"),
     [("2.21.0", "525.60.13", "528.33"), ("2.14.1", "450.80.02", "452.39"), ("2.10.0", "450.80.02", "452.39")],
 )
@@ -104,7 +105,7 @@ def test_oldest_drivers_of_a_release(version: str, linux: str, windows: str) -> 
     assert (row.min_driver_linux, row.min_driver_windows) == (linux, windows)
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "linux", "windows", "minor", "first", "last"),
     [
         # CUDA Toolkit Release Notes, Table 3; capabilities: ptxas --help of each toolkit
@@ -129,7 +130,7 @@ def test_an_unknown_update_is_answered_by_its_minor_version() -> None:
     assert MATRIX.cuda("42.0") is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "majors", "lowest"),
     [
         # cuDNN support matrices, and the architectures in libcudnn_ops of the nvidia-cudnn wheels
@@ -147,7 +148,7 @@ def test_cudnn(version: str, majors: tuple[str, ...], lowest: str) -> None:
     assert (row.cuda_majors, row.min_compute_capability) == (majors, lowest)
 
 
-@pytest.mark.parametrize(
+@each(
     ("capability", "name", "first", "last"),
     [("8.9", "Ada Lovelace", "520", None), ("6.1", "Pascal", "367", "580"), ("3.5", "Kepler", None, "470")],
 )
@@ -158,7 +159,7 @@ def test_architectures(capability: str, name: str, first: str | None, last: str 
     assert (row.name, row.first_driver_branch, row.last_driver_branch) == (name, first, last)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "capability"),
     [
         ("NVIDIA GeForce RTX 4090", "8.9"),
@@ -183,7 +184,7 @@ def test_unknown_names_are_unknown() -> None:
     assert MATRIX.peak("1.7") is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "capability", "multiprocessors", "ghz", "dtype", "tflops"),
     [
         # data sheets and whitepapers
@@ -218,7 +219,7 @@ def test_the_nearest_patch_answers_for_an_unknown_one() -> None:
     assert post is not None and post.version == "2.15.0.post1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "platform", "package"),
     [
         ("9.99.0", "linux_x86_64", "tensorflow"),
@@ -310,7 +311,7 @@ def edited(tmp_path: Path, old: str, new: str) -> str:
     return message
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "message"),
     [
         ("revision:", "version: 1\nrevision:", "unknown field `version`"),
@@ -331,7 +332,7 @@ def test_what_does_not_fit_the_schema_is_refused_with_its_place(
     assert message in edited(tmp_path, old, new)
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "message"),
     [
         ("source: cudnn-9.10-matrix}", "source: hearsay}", "no source 'hearsay'; there are wheel"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.matrix.lint import LINTERS, Linter, order
 from tfgpu_doctor.matrix.lint_tables import (
     cudnn_floors,
@@ -36,7 +37,7 @@ MATRIX = Matrix.load()
 # ------------------------------------------------------------------------------------------ toolkits
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "linux", "windows", "oldest", "first", "last"),
     [
         # CUDA Toolkit Release Notes, Table 3 (drivers), and nvcc --help or Clang's Cuda.cpp (first and last SASS)
@@ -74,7 +75,7 @@ def test_there_is_no_minor_version_compatibility_before_cuda_11() -> None:
         assert (row.minor_compat_min_windows is None) is before, row.version
 
 
-@pytest.mark.parametrize("minor", ["7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0", "10.1", "10.2"])
+@each("minor", ["7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0", "10.1", "10.2"])
 def test_every_early_toolkit_has_a_row(minor: str) -> None:
     assert minor in {row.version for row in MATRIX.data.cuda}
 
@@ -82,7 +83,7 @@ def test_every_early_toolkit_has_a_row(minor: str) -> None:
 # ------------------------------------------------------------------------------------------ cuDNN
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "floors"),
     [
         # names of NVIDIA's archives; cudnnGetVersion and cudnnGetCudartVersion of the libcudnn in the CuPy wheels;
@@ -104,7 +105,7 @@ def test_early_cudnn(version: str, floors: dict[str, str]) -> None:
     assert row.min_compute_capability_by_cuda == floors
 
 
-@pytest.mark.parametrize(
+@each(
     ("card", "major", "newest"),
     [
         # support matrices of cuDNN 8.7 and 9.10, and the kernels in the nvidia-cudnn wheels of 9.11
@@ -129,7 +130,7 @@ def test_the_last_cudnn_for_a_card_follows_from_the_table(card: str, major: str,
 # ------------------------------------------------------------------------------------------ architectures
 
 
-@pytest.mark.parametrize(
+@each(
     ("capability", "name", "min_cuda", "max_cuda", "last"),
     [
         # NVIDIA's "CUDA Toolkit, Driver, and Architecture Matrix"; 2.1, 6.2 and 7.2: Spack, nvcc --help, Clang
@@ -249,7 +250,7 @@ def test_every_row_of_peaks_with_rates_is_held_against_a_figure() -> None:
     assert {(row.compute_capability, row.products) for row in MATRIX.data.peaks} - held <= free
 
 
-@pytest.mark.parametrize(
+@each(
     ("capability", "name", "rate"),
     [
         ("6.1", "GeForce GTX 1080", None),  # cuBLAS computes float16 in float32 there
@@ -270,7 +271,7 @@ def test_the_tensor_rate_is_that_of_the_product(capability: str, name: str, rate
     assert row.float16 == rate
 
 
-@pytest.mark.parametrize("capability", ["8.8", "10.1", "10.7"])
+@each("capability", ["8.8", "10.1", "10.7"])
 def test_what_nobody_publishes_stays_unknown(capability: str) -> None:
     assert MATRIX.architecture(capability) is not None
     assert MATRIX.peak(capability) is None
@@ -279,7 +280,7 @@ def test_what_nobody_publishes_stays_unknown(capability: str) -> None:
 # ------------------------------------------------------------------------------------------ TensorFlow's own table
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "pythons", "cuda", "cudnn"),
     [
         # tensorflow/docs, site/en/install/source.md, "Tested build configurations", Linux GPU
@@ -338,7 +339,7 @@ def found(lint: Linter, **tables: object) -> list[str]:
     return list(lint(data))
 
 
-@pytest.mark.parametrize(
+@each(
     "lint",
     [
         cudnn_floors,
@@ -460,7 +461,7 @@ def test_spans_of_architectures_run_forwards() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("rates", "message"),
     [
         ({"tf32": 512.0, "float16": 1024.0, "bfloat16": 1024.0}, None),
@@ -502,7 +503,7 @@ def test_a_later_cudnn_does_not_serve_cards_again_that_were_dropped() -> None:
     assert found(cudnn_floors, cudnn=rows) == ["cudnn 9.12: goes down to 5.0 with CUDA 12, but 9.11 only to 7.5"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("cuda", "version", "message"),
     [
         ("9.0", "7", None),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-import pytest
-
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.inference import pci_names
 from tfgpu_doctor.inference.text_to_facts import read
 from tfgpu_doctor.parsers.text import lines
@@ -26,7 +25,7 @@ def test_every_device_is_of_a_known_gpu_with_that_chip() -> None:
     assert sum(len(ids.split()) for row in MATRIX.data.pci_devices for ids in row.devices.values()) > 600
 
 
-@pytest.mark.parametrize(
+@each(
     ("device", "name", "capability"),
     [
         ("10de:2684", "GeForce RTX 4090", "8.9"),
@@ -48,12 +47,12 @@ def test_a_device_id_names_the_card_and_its_chip(device: str, name: str, capabil
     assert gpu is not None and (gpu.name, gpu.compute_capability) == (name, capability)
 
 
-@pytest.mark.parametrize("device", ["10de:ffff", "1002:2684", "10de", "", "2684", "10de:22ba"])
+@each("device", ["10de:ffff", "1002:2684", "10de", "", "2684", "10de:22ba"])
 def test_other_devices_have_no_name(device: str) -> None:
     assert MATRIX.gpu_of_device(device) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "device", "name"),
     [
         (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.lookup.releases import Filters, releases
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
@@ -21,7 +20,7 @@ def row_of(version: str) -> Release:
     return row
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "card", "isa", "driver", "windows"),
     [
         ("2.21.0", "9.0", "8.5", "555.42.02", "555.85"),
@@ -60,8 +59,8 @@ def test_the_highest_need_of_several_gpus_counts() -> None:
     assert oldest_driver(row_of("2.20.0"), ["no such card"]) == "525.60.13"
 
 
-@pytest.mark.parametrize("name", CARDS)
-@pytest.mark.parametrize("driver", DRIVERS)
+@each("name", CARDS)
+@each("driver", DRIVERS)
 def test_no_part_by_ptx_alone_meets_a_driver_of_an_older_cuda(name: str, driver: str) -> None:
     """Of every release that is listed for a GPU and a driver, each fat binary has SASS or PTX that the driver knows."""
     first = {row.isa: MATRIX.cuda(row.cuda) for row in MATRIX.data.ptx}
@@ -74,7 +73,7 @@ def test_no_part_by_ptx_alone_meets_a_driver_of_an_older_cuda(name: str, driver:
             assert needed is None or driver_reaches(driver, needed), (row.version, part)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "driver", "newest"),
     [
         ("H100", "525.60.13", "2.16.2"), ("H100", "535", "2.16.2"), ("H100", "550", "2.18.1"),
@@ -87,7 +86,7 @@ def test_the_newest_release_for_a_gpu_and_a_driver(name: str, driver: str, newes
     assert releases(MATRIX, Filters(gpu=name, driver=driver, package="tensorflow"))[0].version == newest
 
 
-@pytest.mark.parametrize(
+@each(
     ("card", "isa"),
     [("7.5", None), ("8.6", None), ("9.0", "8.5"), ("6.9", "6.3"), ("12.0", "8.5"), ("5.0", None)],
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.plan.alternatives import alternatives, is_data_centre
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.records import Option
@@ -28,7 +27,7 @@ def test_images_whose_tensorflow_opens_another_cudnn_are_left_out() -> None:
     assert images(offered(gpu="RTX 4090", driver="570"))["tensorflow/tensorflow"] == "2.17.0-gpu"
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "driver", "nvidia"),
     [
         ("RTX 5090", "570.86", "25.02-tf2-py3"),
@@ -51,7 +50,7 @@ def test_forward_compatibility_is_said() -> None:
     assert "branch 535 works as well" in note
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "os", "drivers"),
     [
         ("RTX 3060", "linux", ["525.60.13", "570", "545.23.06"]),
@@ -66,7 +65,7 @@ def test_the_driver_that_is_needed_exists_for_the_card_and_the_system(gpu: str, 
     assert sorted(str(one.min_driver) for one in found) == sorted(drivers), found
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "driver", "spec"),
     [
         ("RTX 4090", "550", "'tensorflow=2.19.1=cuda129*'"),
@@ -91,7 +90,7 @@ def test_the_newest_tensorflow_comes_first() -> None:
     assert versions == sorted(versions, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "expected"),
     [
         ("A100", True), ("Tesla V100-SXM2-16GB", True), ("NVIDIA H100 80GB HBM3", True), ("T4", True), ("L40S", True),

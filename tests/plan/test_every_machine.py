@@ -15,6 +15,7 @@ from msgspec import structs
 from packaging.version import Version
 
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
@@ -115,7 +116,7 @@ def kept(option: Option, target: Target) -> bool:
     return driver and python and drivable and (has_kernels or option.kind in ("container", "conda-forge", "wsl2"))
 
 
-@pytest.mark.parametrize("part", range(3))
+@each("part", range(3))
 def test_a_sample_of_machines(part: int) -> None:
     for index, machine in enumerate(SAMPLE[part::3]):
         asked = SPECIFIERS[index % len(SPECIFIERS)]
@@ -126,7 +127,7 @@ def test_a_sample_of_machines(part: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("card", sorted({card for card, *_ in MACHINES}))
+@each("card", sorted({card for card, *_ in MACHINES}))
 def test_every_machine(card: str) -> None:
     for machine in MACHINES:
         if machine[0] == card:

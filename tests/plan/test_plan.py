@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, violations
 from tfgpu_doctor.plan.dead_ends import lifts
 from tfgpu_doctor.plan.install_commands import list_gpus
@@ -47,7 +48,7 @@ WITH_CUDA, PASCAL, SPELLED_OUT = "tensorflow[and-cuda]==2.20.0", "nvidia-cudnn-c
 # ------------------------------------------------------------------------------------------- the best option
 
 
-@pytest.mark.parametrize(
+@each(
     ("described", "kind", "version", "python", "requirements"),
     [
         # 2.21.0 does not find its own libcusolver
@@ -126,7 +127,7 @@ def test_a_driver_that_no_longer_drives_the_card() -> None:
     )
 
 
-@pytest.mark.parametrize(("gpu", "driver"), [("RTX 5090", "550"), ("RTX 5080", "565"), ("B200", "535")])
+@each(("gpu", "driver"), [("RTX 5090", "550"), ("RTX 5080", "565"), ("B200", "535")])
 def test_a_card_of_conda_forge_only_with_a_driver_that_is_too_old(gpu: str, driver: str) -> None:
     found = plan(gpu=gpu, driver=driver)
     assert found.options[0].kind == "conda-forge"
@@ -147,7 +148,7 @@ def test_a_driver_that_does_not_know_the_card_yet() -> None:
     assert found.options[0].kind == "driver"
 
 
-@pytest.mark.parametrize(
+@each(
     ("python", "kinds"),
     [
         ("3.10", ["as-is 2.10.1", "wsl2 2.20.0"]),
@@ -171,7 +172,7 @@ def test_windows(python: str | None, kinds: list[str]) -> None:
     assert (found.options[-1].kind, found.options[-1].tensorflow) == ("cpu", "2.21.0")
 
 
-@pytest.mark.parametrize(
+@each(
     ("described", "first"),
     [
         ({"gpu": "GTX 1060", "driver": "390"}, "driver 2.20.0"),  # not 1.12.0, which fits as it is
@@ -184,7 +185,7 @@ def test_a_release_of_more_than_five_years_ago_is_not_the_first(described: dict[
     assert found[:1] == ([first] if first else found[:1])
 
 
-@pytest.mark.parametrize(
+@each(
     ("python", "options"),
     [
         ("3.14", ["2.21.0 3.13"]),
@@ -241,7 +242,7 @@ def test_only_the_versions_asked_for() -> None:
     assert plan(">=2.12,<2.14", gpu="RTX 3090", driver="535", python="3.10").options[0].tensorflow == "2.13.1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "described", "first"),
     [
         (">=2.16", {"gpu": "A100", "os": "windows", "python": "3.10"}, "wsl2 2.20.0"),  # 2.21.0 needs links
@@ -302,13 +303,13 @@ def test_every_constraint_keeps_a_machine_from_a_release() -> None:
     assert set(CONSTRAINTS) - found == set()
 
 
-@pytest.mark.parametrize("text", ["latest", "2.x", ">=", "2.15.*.1"])
+@each("text", ["latest", "2.x", ">=", "2.15.*.1"])
 def test_no_version(text: str) -> None:
     with pytest.raises(TargetError, match=r"not a TensorFlow version such as 2\.15"):
         read_specifier(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "inside", "outside"),
     [
         ("2.15", "2.15.1", "2.16.1"),
@@ -391,7 +392,7 @@ def test_json_and_back() -> None:
     assert msgspec.json.decode(found.to_json(), type=Plan) == found
 
 
-@pytest.mark.parametrize(
+@each(
     ("described", "specifier", "line"),
     [
         ({"gpu": "T4", "driver": "525", "python": "3.8"}, None, "cd ~/tf/lib/python3.8/site-packages/tensorflow &&"),
@@ -487,7 +488,7 @@ def test_what_pip_delivers_and_what_a_lock_names() -> None:
     assert locked.delivered is None and all("==" in word for word in words)
 
 
-@pytest.mark.parametrize(
+@each(
     ("described", "commands"),
     [
         ({"python": "3.12"}, ["pipx install uv", "uv python install 3.12", "deadsnakes", "python3.12-venv"]),
@@ -509,7 +510,7 @@ def test_a_pip_that_does_not_know_the_wheels_is_updated_first() -> None:
         assert lines[1] == "~/tf/bin/python -m pip install --upgrade pip", python
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "call"),
     [("1.15.5", "is_gpu_available"), ("2.0.4", "is_gpu_available"), ("2.1.0", "list_physical_devices")],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.manifests.joining import joined
 from tfgpu_doctor.manifests.reading import read
@@ -50,7 +51,7 @@ def test_no_false_ok_and_no_false_error_of_all() -> None:
     assert wrong_answers(ANSWERS) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "identity", "said", "edit"),
     [
         (
@@ -120,7 +121,7 @@ def test_through_a_third_package() -> None:
     assert [line.need for line in finding.evidence] == ["tensorflow<2.18,>=2.17.0", "tensorflow<2.17,>=2.16"]
 
 
-@pytest.mark.parametrize(
+@each(
     "lines",
     [
         ("tensorflow==2.20.0", "somebodys-package==1"),  # not in the matrix

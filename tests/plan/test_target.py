@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.matrix.compatibility import on_windows
 from tfgpu_doctor.plan.target import (
     Target,
@@ -22,7 +23,7 @@ from tfgpu_doctor.plan.target import (
 from tfgpu_doctor.records.facts import Facts, PciGpu, Unknown
 
 
-@pytest.mark.parametrize(
+@each(
     ("os", "machine", "platform"),
     [
         (None, None, "linux_x86_64"),
@@ -38,20 +39,18 @@ def test_platform(os: str | None, machine: str | None, platform: str) -> None:
     assert describe(MATRIX, os=os, machine=machine).platform == platform
 
 
-@pytest.mark.parametrize(
-    ("text", "read"), [("8.9", "8.9"), ("89", "8.9"), ("sm_89", "8.9"), ("compute_120", "12.0"), (" 12.0 ", "12.0")]
-)
+@each(("text", "read"), [("8.9", "8.9"), ("89", "8.9"), ("sm_89", "8.9"), ("compute_120", "12.0"), (" 12.0 ", "12.0")])
 def test_capabilities(text: str, read: str) -> None:
     assert read_capability(text, MATRIX) == read
 
 
-@pytest.mark.parametrize("text", ["", "8", "8.4", "nine", "8.9.1", "sm_"])
+@each("text", ["", "8", "8.4", "nine", "8.9.1", "sm_"])
 def test_no_capability(text: str) -> None:
     with pytest.raises(TargetError, match=r"is not a compute capability of an NVIDIA GPU; known are 2\.0, "):
         read_capability(text, MATRIX)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "read"),
     [
         ("570.86.10", "570.86.10"),
@@ -66,26 +65,24 @@ def test_drivers(text: str, read: str) -> None:
     assert read_driver(text) == read
 
 
-@pytest.mark.parametrize("text", ["", "latest", "5", "570.", "570.86.10.1", "-570"])
+@each("text", ["", "latest", "5", "570.", "570.86.10.1", "-570"])
 def test_no_driver(text: str) -> None:
     with pytest.raises(TargetError, match="is not an NVIDIA driver version such as"):
         read_driver(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "read"), [("3.12", "3.12"), ("3.12.4", "3.12"), ("cp312", "3.12"), ("python3.9", "3.9"), ("2.7", "2.7")]
-)
+@each(("text", "read"), [("3.12", "3.12"), ("3.12.4", "3.12"), ("cp312", "3.12"), ("python3.9", "3.9"), ("2.7", "2.7")])
 def test_pythons(text: str, read: str) -> None:
     assert read_python(text) == read
 
 
-@pytest.mark.parametrize("text", ["", "three", "3", "3.", "3.12rc1", "12"])
+@each("text", ["", "three", "3", "3.", "3.12rc1", "12"])
 def test_no_python(text: str) -> None:
     with pytest.raises(TargetError, match="is not a Python version such as"):
         read_python(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "message"),
     [
         ("RTX 4009", "the nearest names are .*RTX 4090"),
@@ -105,7 +102,7 @@ def test_a_live_machine() -> None:
     assert from_facts(healthy(), MATRIX, python="3.9").python == "3.9"
 
 
-@pytest.mark.parametrize(
+@each(
     ("device", "name", "expected"),
     [
         ("ffff", "AD102 [GeForce RTX 4090]", "8.9"),
@@ -136,7 +133,7 @@ def test_capabilities_each_once_ascending() -> None:
     assert len(from_facts(two, MATRIX).gpus) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("driver", "read"),
     [("450", "451"), ("470", "472"), ("465", "465"), ("451", "451"), ("450.80", "450.80"), ("472.50", "472.50")],
 )
@@ -145,7 +142,7 @@ def test_driver_branches_on_windows(driver: str, read: str) -> None:
     assert on_windows(MATRIX, driver) == read
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "specifier"),
     [("2.15", "==2.15.*"), ("2.15.1", "==2.15.1"), ("2.16rc1", "==2.16rc1"), (">=2.12,<2.16", "<2.16,>=2.12")],
 )
@@ -153,7 +150,7 @@ def test_releases_that_are_asked_for(text: str, specifier: str) -> None:
     assert str(read_specifier(text)) == specifier
 
 
-@pytest.mark.parametrize("text", ["newest", "6-1", "0+N", "2.15 or so"])  # 6-1 is a version, of no range
+@each("text", ["newest", "6-1", "0+N", "2.15 or so"])  # 6-1 is a version, of no range
 def test_what_is_no_release_is_refused(text: str) -> None:
     with pytest.raises(TargetError, match="is not a TensorFlow version"):
         read_specifier(text)

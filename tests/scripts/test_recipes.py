@@ -21,6 +21,7 @@ from tests.manifests.other_shapes import OTHERS
 from tests.manifests.real_shapes import SHAPES
 from tests.scripts.recipes import BLOCKS, COMMANDS, FILES, ROOT, Job, Project, blocks, commands, write
 from tests.smoke.smoking import Machine
+from tests.tables import each
 from tfgpu_doctor.cli import smoke
 from tfgpu_doctor.manifests import KINDS
 from tfgpu_doctor.manifests.reading import is_yaml, kind_of
@@ -99,7 +100,7 @@ def test_the_workflow_for_pull_requests(project: Project, tmp_path: Path) -> Non
 # ------------------------------------------------------------------------------------------------- GitLab and Jenkins
 
 
-@pytest.mark.parametrize(("name", "output"), [("check", PROBLEM), ("gpu", "smoke ")])
+@each(("name", "output"), [("check", PROBLEM), ("gpu", "smoke ")])
 def test_the_jobs_of_gitlab(project: Project, tmp_path: Path, name: str, output: str) -> None:
     pipeline = yaml.safe_load(FILES[GITLAB])
     job, folder = pipeline[name], copy_of(project, tmp_path / "build")
