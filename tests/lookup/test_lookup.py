@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn, last_cudnn
 from tfgpu_doctor.lookup.gpus import all_gpus, default_platform, gpu_answer
 from tfgpu_doctor.lookup.release import find_release, nearest_versions, with_gpu
@@ -25,6 +25,8 @@ from tfgpu_doctor.lookup.releases import (
     same_as_far_as_given,
 )
 from tfgpu_doctor.matrix.loader import Matrix, parse
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 FILE = Path(__file__).parents[1] / "small_matrix.yaml"
 SMALL = Matrix(parse(FILE.read_text(encoding="utf-8"), FILE.name), FILE.name)
@@ -101,19 +103,7 @@ def test_all_platforms_stand_side_by_side() -> None:
     ]
 
 
-@each(
-    ("version", "wanted", "same"),
-    [
-        ("12.5.1", "12", True),
-        ("12.5.1", "12.5", True),
-        ("12.5.1", "12.5.1", True),
-        ("12.5.1", "12.5.0", False),
-        ("12.5", "12.5.1", False),
-        ("11.8", "11.8.0", True),
-        ("7", "7.0", False),  # a major alone says nothing of the minor
-        ("7", "7", True),
-    ],
-)
+@each(("version", "wanted", "same"), ROWS["test_versions_are_compared_as_far_as_given"])
 def test_versions_are_compared_as_far_as_given(version: str, wanted: str, same: bool) -> None:
     assert same_as_far_as_given(version, wanted) is same
 
@@ -180,21 +170,7 @@ def test_what_is_known_to_be_broken_is_named_with_its_issue() -> None:
     assert known_broken(SMALL, Filters(python="3.12")) == ()
 
 
-@each(
-    ("filters", "expected"),
-    [
-        ({"cuda": "11.8"}, ["2.10.1", "tensorflow-gpu 2.10.1"]),
-        ({"cuda": "11.8", "cudnn": "8.6"}, ["2.10.1", "tensorflow-gpu 2.10.1"]),  # compiled for 8.1
-        ({"cuda": "11.8", "cudnn": "8.0"}, []),
-        ({"cuda": "11.8", "python": "3.11"}, []),
-        ({"cuda": "11.4"}, ["2.10.1", "tensorflow-gpu 2.10.1"]),  # builds for 11.2 and for 11.8 name the same files
-        ({"cuda": "11.2"}, []),  # nothing is built for an earlier one
-        ({"cuda": "12.6"}, []),  # no build for 12.6 or later shows what its files are called
-        ({"cuda": "12.5"}, ["2.15.1", "2.15.0"]),
-        ({"cuda": "11"}, []),
-        ({}, []),
-    ],
-)
+@each(("filters", "expected"), ROWS["test_builds_for_an_earlier_minor_that_open_the_same_files"])
 def test_builds_for_an_earlier_minor_that_open_the_same_files(filters: dict[str, Any], expected: list[str]) -> None:
     assert [_name(row.package, row.version) for row in also_load(SMALL, Filters(**filters))] == expected
 
@@ -202,22 +178,7 @@ def test_builds_for_an_earlier_minor_that_open_the_same_files(filters: dict[str,
 # ------------------------------------------------------------------------------------------------- one release
 
 
-@each(
-    ("text", "package", "expected"),
-    [
-        ("2.15.1", None, "2.15.1"),
-        (" 2.15.1 ", None, "2.15.1"),
-        ("v2.15.1", None, "2.15.1"),
-        ("tensorflow==2.15.1", None, "2.15.1"),
-        ("tensorflow[and-cuda] == 2.15.1", "tensorflow", "2.15.1"),
-        ("2.15", None, "2.15.1"),
-        ("2.15.*", None, "2.15.1"),
-        ("2.19.0rc0", None, "2.19.0rc0"),
-        ("tensorflow-gpu==2.10", None, "tensorflow-gpu 2.10.1"),
-        ("tensorflow_gpu==2.10.1", "tensorflow-gpu", "tensorflow-gpu 2.10.1"),
-        ("2.10", "Tensorflow_GPU", "tensorflow-gpu 2.10.1"),
-    ],
-)
+@each(("text", "package", "expected"), ROWS["test_a_release_by_what_people_write"])
 def test_a_release_by_what_people_write(text: str, package: str | None, expected: str) -> None:
     row = find_release(SMALL, text, "linux_x86_64", package)
     assert _name(row.package, row.version) == expected
@@ -272,17 +233,7 @@ def test_the_twin_with_the_gpu() -> None:
 # --------------------------------------------------------------------------------------------- the other tables
 
 
-@each(
-    ("text", "version"),
-    [
-        ("12.5", "12.5"),
-        ("12.5.1", "12.5.1"),
-        ("12.5.0", "12.5"),
-        ("12.5.9", "12.5"),
-        ("v11.8", "11.8"),
-        ("cuda 11.8", "11.8"),
-    ],
-)
+@each(("text", "version"), ROWS["test_a_toolkit_by_what_people_write"])
 def test_a_toolkit_by_what_people_write(text: str, version: str) -> None:
     assert find_cuda(SMALL, text).version == version
 
@@ -327,14 +278,7 @@ def test_a_cudnn_line_by_any_of_its_versions(text: str, line: str) -> None:
     assert find_cudnn(SMALL, text).version == line
 
 
-@each(
-    ("text", "message"),
-    [
-        ("9", "cuDNN 9 is a series; name one of 9.11, 9.3"),
-        ("9.4.0", "unknown cuDNN 9.4; the nearest known are 9.11, 9.3"),
-        ("x", "'x' is not a cuDNN version such as 9.3"),
-    ],
-)
+@each(("text", "message"), ROWS["test_an_unknown_cudnn"])
 def test_an_unknown_cudnn(text: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         find_cudnn(SMALL, text)
@@ -397,17 +341,7 @@ def test_a_branch_is_the_gpus_own_and_that_of_its_architecture_a_lower_bound() -
     assert rows["Tesla K80"].last_driver_branch == "470"
 
 
-@each(
-    ("name", "capability", "platform"),
-    [
-        ("Jetson AGX Orin", "8.7", "linux_aarch64"),
-        ("GH200 480GB", "9.0", "linux_aarch64"),
-        ("GB10", "12.1", "linux_aarch64"),
-        ("H100 80GB HBM3", "9.0", "linux_x86_64"),
-        ("GeForce RTX 5090", "12.0", "linux_x86_64"),
-        (None, "8.7", "linux_x86_64"),
-    ],
-)
+@each(("name", "capability", "platform"), ROWS["test_the_platform_that_a_gpu_is_sold_with"])
 def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str, platform: str) -> None:
     assert default_platform(name, capability) == platform
 
@@ -415,21 +349,7 @@ def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str,
 # ---------------------------------------------------------------------------------------------------- our matrix
 
 
-@each(
-    ("filters", "release", "satisfied"),
-    [
-        ({"cuda": "11.8", "cudnn": "8.6"}, "2.13.0", True),
-        ({"cuda": "11.8", "cudnn": "8.6"}, "2.14.0", True),  # what its extra installs is 8.7
-        ({"gpu": "Tesla K80", "driver": "470"}, "2.11.0", True),
-        ({"gpu": "Tesla K80", "driver": "470"}, "2.15.1", False),
-        ({"python": "3.12"}, "2.16.2", True),
-        ({"python": "3.12"}, "2.15.1", False),
-        ({"cuda": "11", "platform": "windows_amd64"}, "2.10.1", True),
-        ({"cuda": "11", "platform": "windows_amd64"}, "2.11.0", False),
-        ({"driver": "525.60.13"}, "2.15.1", True),
-        ({"driver": "520"}, "2.15.1", False),
-    ],
-)
+@each(("filters", "release", "satisfied"), ROWS["test_known_facts"])
 def test_known_facts(filters: dict[str, Any], release: str, satisfied: bool) -> None:
     found = {row.version for row in releases(OURS, Filters(**filters)) if row.package == "tensorflow"}
     assert (release in found) is satisfied

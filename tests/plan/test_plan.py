@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, violations
 from tfgpu_doctor.plan.dead_ends import lifts
 from tfgpu_doctor.plan.install_commands import list_gpus
@@ -22,6 +22,8 @@ from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import TargetError, describe, from_facts, read_specifier
 from tfgpu_doctor.records.facts import Facts, Unknown
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
 def plan(specifier: str | None = None, **described: Any) -> Plan:
@@ -148,14 +150,7 @@ def test_a_driver_that_does_not_know_the_card_yet() -> None:
     assert found.options[0].kind == "driver"
 
 
-@each(
-    ("python", "kinds"),
-    [
-        ("3.10", ["as-is 2.10.1", "wsl2 2.20.0"]),
-        ("3.12", ["wsl2 2.20.0", "python 2.10.1"]),
-        (None, ["wsl2 2.20.0", "as-is 2.10.1"]),
-    ],
-)
+@each(("python", "kinds"), ROWS["test_windows"])
 def test_windows(python: str | None, kinds: list[str]) -> None:
     found = plan(gpu="RTX 3060", os="windows", python=python)
     assert [brief(found.options)[0], *(one for one in brief(found.options) if one in kinds[1:])] == kinds
@@ -172,28 +167,13 @@ def test_windows(python: str | None, kinds: list[str]) -> None:
     assert (found.options[-1].kind, found.options[-1].tensorflow) == ("cpu", "2.21.0")
 
 
-@each(
-    ("described", "first"),
-    [
-        ({"gpu": "GTX 1060", "driver": "390"}, "driver 2.20.0"),  # not 1.12.0, which fits as it is
-        ({"gpu": "V100", "driver": "535", "python": "3.6"}, "python 2.20.0"),  # not 2.6.2 of 2021
-        ({"gpu": "GTX 580", "driver": "390", "python": "3.6"}, None),
-    ],
-)
+@each(("described", "first"), ROWS["test_a_release_of_more_than_five_years_ago_is_not_the_first"])
 def test_a_release_of_more_than_five_years_ago_is_not_the_first(described: dict[str, Any], first: str | None) -> None:
     found = brief(plan(**described).options)
     assert found[:1] == ([first] if first else found[:1])
 
 
-@each(
-    ("python", "options"),
-    [
-        ("3.14", ["2.21.0 3.13"]),
-        ("3.7", ["2.11.0 3.7", "2.21.0 3.13"]),
-        ("3.5", ["2.21.0 3.13", "2.3.1 3.5"]),
-        ("2.7", ["2.21.0 3.13", "2.1.0 2.7"]),
-    ],
-)
+@each(("python", "options"), ROWS["test_pythons_without_a_wheel_on_a_machine_without_a_gpu"])
 def test_pythons_without_a_wheel_on_a_machine_without_a_gpu(python: str, options: list[str]) -> None:
     facts = spoil(healthy(), {"gpus": known(()), "host.pci_gpus": known(())})
     found = plan_of(facts, python=python).options
@@ -242,16 +222,7 @@ def test_only_the_versions_asked_for() -> None:
     assert plan(">=2.12,<2.14", gpu="RTX 3090", driver="535", python="3.10").options[0].tensorflow == "2.13.1"
 
 
-@each(
-    ("asked", "described", "first"),
-    [
-        (">=2.16", {"gpu": "A100", "os": "windows", "python": "3.10"}, "wsl2 2.20.0"),  # 2.21.0 needs links
-        ("2.10", {"gpu": "L4", "os": "windows"}, "as-is 2.10.1"),  # who asks for it means Windows itself
-        ("2.18", {"gpu": "A100", "driver": "535"}, "as-is 2.18.1"),
-        ("2.15", {"gpu": "T4", "driver": "535", "python": "3.8"}, "python 2.15.1"),
-        ("1.15", {"gpu": "H100", "driver": "525", "python": "3.13"}, "container 1.15.5+nv23.1"),
-    ],
-)
+@each(("asked", "described", "first"), ROWS["test_what_is_asked_for_on_other_systems"])
 def test_what_is_asked_for_on_other_systems(asked: str, described: dict[str, Any], first: str) -> None:
     assert brief(plan(asked, **described).options)[0] == first
 
@@ -309,15 +280,7 @@ def test_no_version(text: str) -> None:
         read_specifier(text)
 
 
-@each(
-    ("text", "inside", "outside"),
-    [
-        ("2.15", "2.15.1", "2.16.1"),
-        ("2.15.1", "2.15.1", "2.15.0"),
-        (">=2.12,<2.14", "2.13.1", "2.14.0"),
-        ("2", "2.21.0", "1.15.5"),
-    ],
-)
+@each(("text", "inside", "outside"), ROWS["test_specifiers"])
 def test_specifiers(text: str, inside: str, outside: str) -> None:
     specifier = read_specifier(text)
     assert specifier.contains(inside) and not specifier.contains(outside)
@@ -392,15 +355,7 @@ def test_json_and_back() -> None:
     assert msgspec.json.decode(found.to_json(), type=Plan) == found
 
 
-@each(
-    ("described", "specifier", "line"),
-    [
-        ({"gpu": "T4", "driver": "525", "python": "3.8"}, None, "cd ~/tf/lib/python3.8/site-packages/tensorflow &&"),
-        ({"gpu": "A100", "python": "3.12"}, "2.21", "cd ~/tf/lib/python3.12/site-packages/nvidia/cuda_runtime/lib &&"),
-        ({"gpu": "A100", "python": "3.12"}, "2.16.1", "cd ~/tf/lib/python3.12/site-packages/nvidia/cuda_runtime/lib"),
-        ({"gpu": "A100", "python": "3.12"}, "2.20", None),
-    ],
-)
+@each(("described", "specifier", "line"), ROWS["test_libraries_that_tensorflow_does_not_find_are_linked"])
 def test_libraries_that_tensorflow_does_not_find_are_linked(
     described: dict[str, Any], specifier: str | None, line: str | None
 ) -> None:
@@ -488,14 +443,7 @@ def test_what_pip_delivers_and_what_a_lock_names() -> None:
     assert locked.delivered is None and all("==" in word for word in words)
 
 
-@each(
-    ("described", "commands"),
-    [
-        ({"python": "3.12"}, ["pipx install uv", "uv python install 3.12", "deadsnakes", "python3.12-venv"]),
-        ({}, ["pipx install uv", "python3-venv"]),  # any of several: python3, or uv that brings one
-        ({"python": "3.6"}, ["uv python install 3.13"]),
-    ],
-)
+@each(("described", "commands"), ROWS["test_how_to_get_what_is_missing"])
 def test_how_to_get_what_is_missing(described: dict[str, Any], commands: list[str]) -> None:
     best = plan(gpu="V100", driver="535", **described).options[0]
     told = " | ".join(command for fix in best.missing for command in fix.commands)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.manifests.joining import joined
 from tfgpu_doctor.manifests.reading import read
@@ -17,6 +17,8 @@ from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, smallest_conflict, s
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.plan.universe import universe_of
 from tfgpu_doctor.records.report import Report, Severity
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 # answer, Python, requirements; the head of the file says where they come from
 ANSWERS = [
@@ -121,14 +123,6 @@ def test_through_a_third_package() -> None:
     assert [line.need for line in finding.evidence] == ["tensorflow<2.18,>=2.17.0", "tensorflow<2.17,>=2.16"]
 
 
-@each(
-    "lines",
-    [
-        ("tensorflow==2.20.0", "somebodys-package==1"),  # not in the matrix
-        ("tensorflow==2.20.0", "keras==3.99.0"),  # newer than the matrix
-        ("tensorflow==2.23.0", "numpy==2.3.0"),
-        ("tensorflow==2.20.0", "tf-keras==2.17.0; python_version < '3.9'"),
-    ],
-)
+@each("lines", ROWS["test_what_is_not_known_constrains_nothing"])
 def test_what_is_not_known_constrains_nothing(lines: tuple[str, ...]) -> None:
     assert not [one.title for one in checked(*lines).findings if one.severity.value == "error"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.compatibility import on_windows
 from tfgpu_doctor.plan.target import (
     Target,
@@ -22,19 +23,10 @@ from tfgpu_doctor.plan.target import (
 )
 from tfgpu_doctor.records.facts import Facts, PciGpu, Unknown
 
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
-@each(
-    ("os", "machine", "platform"),
-    [
-        (None, None, "linux_x86_64"),
-        ("linux", "aarch64", "linux_aarch64"),
-        ("wsl2", None, "linux_x86_64"),
-        ("windows", None, "windows_amd64"),
-        ("macos", None, "macos_arm64"),
-        ("macos", "x86_64", "macos_x86_64"),
-        ("WSL2", None, "linux_x86_64"),
-    ],
-)
+
+@each(("os", "machine", "platform"), ROWS["test_platform"])
 def test_platform(os: str | None, machine: str | None, platform: str) -> None:
     assert describe(MATRIX, os=os, machine=machine).platform == platform
 
@@ -50,17 +42,7 @@ def test_no_capability(text: str) -> None:
         read_capability(text, MATRIX)
 
 
-@each(
-    ("text", "read"),
-    [
-        ("570.86.10", "570.86.10"),
-        ("570.86", "570.86"),
-        ("570", "570"),
-        ("R570", "570"),
-        ("535.xx", "535"),
-        (" 470 ", "470"),
-    ],
-)
+@each(("text", "read"), ROWS["test_drivers"])
 def test_drivers(text: str, read: str) -> None:
     assert read_driver(text) == read
 
@@ -82,15 +64,7 @@ def test_no_python(text: str) -> None:
         read_python(text)
 
 
-@each(
-    ("name", "message"),
-    [
-        ("RTX 4009", "the nearest names are .*RTX 4090"),
-        ("GT 730", "was sold with several chips"),
-        ("RTX 6000", "can mean "),
-        ("Voodoo 2", "--compute-capability X.Y works for any GPU"),
-    ],
-)
+@each(("name", "message"), ROWS["test_unknown_and_ambiguous_cards"])
 def test_unknown_and_ambiguous_cards(name: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         describe(MATRIX, gpu=(name,))
@@ -102,19 +76,7 @@ def test_a_live_machine() -> None:
     assert from_facts(healthy(), MATRIX, python="3.9").python == "3.9"
 
 
-@each(
-    ("device", "name", "expected"),
-    [
-        ("ffff", "AD102 [GeForce RTX 4090]", "8.9"),
-        ("ffff", "GeForce RTX 4090", "8.9"),
-        ("ffff", "AD999", None),
-        ("ffff", None, None),
-        ("2684", "AD999", "8.9"),
-        ("2684", None, "8.9"),
-        ("1392", "GM107M [GeForce GTX 860M]", "5.0"),  # a name of two chips: the device id tells which
-        ("119a", "GK104M [GeForce GTX 860M]", "3.0"),
-    ],
-)
+@each(("device", "name", "expected"), ROWS["test_without_a_driver_the_bus_names_the_card"])
 def test_without_a_driver_the_bus_names_the_card(device: str, name: str | None, expected: str | None) -> None:
     card = PciGpu(address="0000:01:00.0", device_id=f"10de:{device}", name=name)
     facts = spoil(healthy(), {"gpus": Unknown("no driver"), "host.pci_gpus": known((card,))})
