@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 from tests.cli.runner import tfgpu
-from tests.manifests.other_shapes import OTHERS
-from tests.manifests.real_shapes import SHAPES
+from tests.manifests.shapes import SHAPES
 from tests.scripts.recipes import BLOCKS, COMMANDS, FILES, ROOT, Job, Project, blocks, commands, write
 from tests.smoke.smoking import Machine
 from tests.tables import each
@@ -159,7 +158,7 @@ HOOK = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-
 
 
 def test_the_hook_runs_for_every_kind_of_file_that_is_read() -> None:
-    names = {name for shape in (*SHAPES.values(), *OTHERS.values()) for name in shape.files}
+    names = {name for shape in SHAPES.values() for name in shape.files}
     read = {name for name in names if kind_of(name) or is_yaml(name)}
     by_keys = {"kubernetes", "compose", "conda", "workflow"}
     assert {kind_of(name) for name in read} - {None} | by_keys == set(KINDS), "no example of a kind"
