@@ -216,7 +216,7 @@ ENCODERS = {
     "integrations/pytest_examine.py": "Machine.encode, which is ASCII",
     "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
-    "manifests/notebook.py": "the same",
+    "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
     "probes/descendants.py": "a mark of ours",
     "probes/examine.py": "tries whether facts can be encoded",

@@ -12,8 +12,8 @@ from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.diagnosis.repairing import repair
 from tfgpu_doctor.manifests.editing import apply
+from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
-from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.render.outlines.check import not_changed

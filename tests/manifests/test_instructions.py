@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.guard import guarded
 from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import ManifestError
-from tfgpu_doctor.manifests.instructions import instructions
+from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.manifests.reading import read
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.tables import each, read_rows
-from tfgpu_doctor.manifests.shell import Installed, read_commands
-from tfgpu_doctor.manifests.words import commands
+from tfgpu_doctor.manifests.shell import Installed, commands, read_commands
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

@@ -8,9 +8,8 @@ import pytest
 
 from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import Place
-from tfgpu_doctor.manifests.containers import fill, read_quantity, read_size, substitute
-from tfgpu_doctor.manifests.requirement import conda_requirement
-from tfgpu_doctor.manifests.versions import poetry_specifier
+from tfgpu_doctor.manifests.requirement import conda_requirement, poetry_specifier
+from tfgpu_doctor.manifests.variables import fill, read_quantity, read_size, substitute
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

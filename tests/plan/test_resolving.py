@@ -10,8 +10,7 @@ import pytest
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
 from tfgpu_doctor.diagnosis.manifests import judge
-from tfgpu_doctor.manifests.joining import joined
-from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.manifests.reading import joined, read
 from tfgpu_doctor.plan.planned import planned
 from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, smallest_conflict, solve
 from tfgpu_doctor.plan.target import describe

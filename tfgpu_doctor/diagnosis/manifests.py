@@ -45,7 +45,7 @@ def judge(
     """Judge every environment.
 
     Args:
-        environments: as :func:`manifests.joining.joined` gives them.
+        environments: as :func:`manifests.reading.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
         answers: of a real resolver, where it was asked.
     """

@@ -13,8 +13,8 @@ from dataclasses import replace
 from msgspec import structs
 
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
+from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
-from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.report import Edit, Finding, Fix, Severity
 

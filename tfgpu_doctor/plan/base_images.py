@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from tfgpu_doctor.manifests import Image, Place
-from tfgpu_doctor.manifests.containers import read_image
+from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.records.versions import numbers
