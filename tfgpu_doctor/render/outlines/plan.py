@@ -69,7 +69,7 @@ def page(plan: Plan, detail: Detail = "shared") -> Page:
 
 
 def _answer(plan: Plan) -> tuple[str, str, str]:
-    if plan.options and plan.options[0].kind != "cpu":
+    if plan.is_found:
         return "ok", "recommended", f"option 1, {plan.options[0].title}"
     if not plan.options:
         return "error", "no match", "no release is suitable"
