@@ -12,9 +12,9 @@ import pytest
 from tests.healthy import MATRIX
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
 from tests.tables import each
-from tfgpu_doctor.install.library_paths import add_library_paths
+from tfgpu_doctor.install.proof import add_library_paths
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.library_links import XLA_LINE, link_commands, repaired_by_links
+from tfgpu_doctor.plan.install_commands import XLA_LINE, link_commands, repaired_by_links
 from tfgpu_doctor.probes import xla_files
 
 FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"}  # of components; others are their own

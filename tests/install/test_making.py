@@ -30,7 +30,8 @@ from tests.install.fakes import (
     write_index,
 )
 from tests.tables import each
-from tfgpu_doctor.install import making, room, tools
+from tfgpu_doctor.install import folder as folders
+from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.folder import MARKER
 from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Proof, Step
 from tfgpu_doctor.records.report import decode_saved
@@ -58,7 +59,7 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture(autouse=True)
 def room_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is made here is small, whatever the real packages would take; test_parts.py has the test of the room."""
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**12))
+    monkeypatch.setattr(folders.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**12))
 
 
 @pytest.fixture
@@ -273,7 +274,7 @@ class Moments:
         for owner, name in (
             ("tfgpu_doctor.install.making.writing", "replace"),
             ("tfgpu_doctor.install.making.room", "require"),
-            ("tfgpu_doctor.install.commands.process", "run"),
+            ("tfgpu_doctor.install.tools.process", "run"),
             ("tfgpu_doctor.install.making", "add_library_paths"),
             ("tfgpu_doctor.install.making", "prove"),
             ("tfgpu_doctor.cli.install._Shown", "agrees"),
@@ -308,7 +309,7 @@ def _resolve(module: str, attribute: str) -> Any:
 
 def test_interrupted_at_every_moment_nothing_is_left(uv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _once(monkeypatch, "tfgpu_doctor.cli.install", "_choose")
-    _once(monkeypatch, "tfgpu_doctor.install.interpreters", "Interpreters._ask")
+    _once(monkeypatch, "tfgpu_doctor.install.tools", "Interpreters._ask")
     assert install(uv, "first").returncode == 0
     moments = Moments(monkeypatch)
     assert install(uv, "env").returncode == 0

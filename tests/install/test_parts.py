@@ -19,21 +19,16 @@ from packaging.specifiers import SpecifierSet
 from tests.install.fakes import quick_environment
 from tests.tables import each
 from tfgpu_doctor.cli.install import _explained
-from tfgpu_doctor.install import resolved, room, tools
+from tfgpu_doctor.install import resolved, tools
 from tfgpu_doctor.install.choice import Choice, choose, host_target
-from tfgpu_doctor.install.commands import Commands
-from tfgpu_doctor.install.failures import CommandError, RefusedError
-from tfgpu_doctor.install.folder import TEMPORARY, python_of
-from tfgpu_doctor.install.interpreters import Interpreters
-from tfgpu_doctor.install.records import Method, Package
+from tfgpu_doctor.install.folder import TEMPORARY, python_of, require, sizes_of
+from tfgpu_doctor.install.records import CommandError, Method, Package, RefusedError
 from tfgpu_doctor.install.resolved import UnreadableError
-from tfgpu_doctor.install.tools import of_pylock_text
-from tfgpu_doctor.install.variables import OURS, dropped, of_children
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.parsing import MatrixError
+from tfgpu_doctor.install.tools import OURS, Commands, Interpreters, dropped, of_children, of_pylock_text
+from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.constraints import PlanRequest
-from tfgpu_doctor.plan.library_links import repaired_by_links
+from tfgpu_doctor.plan.install_commands import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
 from tfgpu_doctor.plan.target import describe
 
@@ -224,11 +219,11 @@ def test_a_lock_file_has_hashes_for_all_packages_or_for_none() -> None:
 
 
 def test_how_much_room_it_takes(tmp_path: Path) -> None:
-    known = room.sizes_of([Package("a", "1", size=1000), Package("b", "1", size=2000)])
+    known = sizes_of([Package("a", "1", size=1000), Package("b", "1", size=2000)])
     assert (known.download, known.on_disk, known.needed) == (3000, 6300, 9300)
-    assert room.sizes_of([Package("a", "1", size=1000), Package("b", "1")]).needed == 8_000_000_000
+    assert sizes_of([Package("a", "1", size=1000), Package("b", "1")]).needed == 8_000_000_000
     with pytest.raises(RefusedError, match=r"has .* free, and the installation takes up to 2887 GiB"):
-        room.require(tmp_path, room.sizes_of([Package("a", "1", size=10**12)]))
+        require(tmp_path, sizes_of([Package("a", "1", size=10**12)]))
 
 
 # ------------------------------------------------------------------------------------------------ what programs print

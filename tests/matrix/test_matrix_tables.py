@@ -8,14 +8,16 @@ import msgspec
 import pytest
 
 from tests.tables import each, read_rows
-from tfgpu_doctor.matrix.lint import LINTERS, Linter, order
-from tfgpu_doctor.matrix.lint_tables import (
+from tfgpu_doctor.matrix.lint import (
+    LINTERS,
+    Linter,
     cudnn_floors,
     device_ids,
     driver_branches,
     drivers,
     gpu_branches,
     official,
+    order,
     peak_products,
     peak_rates,
     toolkit_architectures,

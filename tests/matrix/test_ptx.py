@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
-from tfgpu_doctor.lookup.releases import Filters, releases
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.queries import Filters, releases
 from tfgpu_doctor.matrix.schema import FatBinaries
 from tfgpu_doctor.records.versions import numbers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.plan.base_images import base_named, driver_of
+from tfgpu_doctor.plan.planned import base_named, driver_of
 
 # image → CUDA, the oldest driver; release notes of the month
 OF_A_MONTH = {

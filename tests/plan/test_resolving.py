@@ -12,9 +12,8 @@ from tests.tables import each, read_rows
 from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.manifests.reading import joined, read
 from tfgpu_doctor.plan.planned import planned
-from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, smallest_conflict, solve
+from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, smallest_conflict, solve, universe_of
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.plan.universe import universe_of
 from tfgpu_doctor.records.report import Report, Severity
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))

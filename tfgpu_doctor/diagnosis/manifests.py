@@ -16,9 +16,8 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.answers import Answers, settled
-from tfgpu_doctor.plan.differences import compared
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment, compared, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.facts import Facts, Known
 from tfgpu_doctor.records.report import (

@@ -9,10 +9,9 @@ from msgspec import structs
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.base_images import cudnn_in_tags
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_conda_cuda, write_tensorflow
-from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
+from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, cudnn_in_tags
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import at_least, major, minor, same_minor
 

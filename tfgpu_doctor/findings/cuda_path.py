@@ -26,7 +26,7 @@ from tfgpu_doctor.findings.reported_libraries import (
     requested_in_vain,
 )
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.library_links import forgets_folders
+from tfgpu_doctor.plan.install_commands import forgets_folders
 from tfgpu_doctor.records.facts import Package, Soname, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import minor

@@ -8,9 +8,9 @@ from tfgpu_doctor.findings.declaration import Problem
 from tfgpu_doctor.findings.no_wheel import pythons_of
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, pythons_for
 from tfgpu_doctor.plan.file_edits import replacement, write_all, write_python, write_release
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
-from tfgpu_doctor.plan.pythons import HAVE_WHEELS, pythons_for
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import numbers
 

@@ -8,7 +8,7 @@ from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.phases import phase_named
-from tfgpu_doctor.plan.startup_lines import comment_out
+from tfgpu_doctor.plan.install_commands import comment_out
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, Phase, ShadowedModule
 from tfgpu_doctor.records.report import Fix, Severity

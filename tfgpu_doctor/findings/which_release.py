@@ -11,9 +11,9 @@ from tfgpu_doctor.findings.commonness import nothing_fails
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.lookup.releases import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
 from tfgpu_doctor.matrix.compatibility import arm_only
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.queries import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, source, span, violations
 from tfgpu_doctor.plan.ranking import MachineState, Planner, make_plan
 from tfgpu_doctor.plan.records import Option

@@ -1,18 +1,23 @@
-"""What the matrix says of a CUDA toolkit and of a cuDNN line, joined with what refers to them. Pure."""
+"""CUDA toolkits, cuDNN versions, rows of any other table by name, and what the matrix has. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
 
-from msgspec import field
+from msgspec import field, to_builtins
 from packaging.version import Version
 
-from tfgpu_doctor.lookup.releases import QueryError, same_as_far_as_given
+from tfgpu_doctor.matrix.lint import TABLES
 from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
+from tfgpu_doctor.matrix.queries import QueryError, same_as_far_as_given
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Architecture
 from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.similar import similar
 from tfgpu_doctor.records.versions import major, minor, numbers, padded
 
 _VERSION = re.compile(r"(?:cuda|cudnn|v)?[ -]?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})", re.IGNORECASE)
@@ -200,3 +205,139 @@ def _distance(one: str, other: str) -> tuple[int, ...]:
         sign = 1 if here[0] > there[0] else -1
         return (away, *(sign * part for part in here[1:]))
     return (0, *(abs(a - b) for a, b in zip(here[1:], there[1:], strict=True)))
+
+
+class SourceOf(Record, frozen=True, kw_only=True):
+    """A source, and how many rows of a table name it."""
+
+    title: str
+    url: str | None
+    rows: int
+
+
+class Table(Record, frozen=True, kw_only=True):
+    """A table of the matrix."""
+
+    name: str
+    rows: int
+    updated: str | None  # the day on which it was last held to its sources; None: unknown
+    derived_by: str | None  # the script that writes it; None: entered by hand
+    sources: tuple[SourceOf, ...]  # most rows first
+
+
+class About(Record, frozen=True, kw_only=True):
+    """The whole matrix."""
+
+    revision: str
+    layers: tuple[str, ...]  # files laid over the bundled matrix
+    rows: int
+    tables: tuple[Table, ...]
+
+
+_DERIVED = {
+    **dict.fromkeys(("libraries", "nvidia", "tensorflow"), "scripts/refresh_matrix.py"),
+    **dict.fromkeys(("gpus", "pci_devices"), "scripts/refresh_gpus.py"),
+    "log_lines": "scripts/refresh_log_lines.py",
+    "packages": "scripts/refresh_packages.py",
+}
+
+
+def about(matrix: Matrix) -> About:
+    """Count the rows of each table and its sources."""
+    tables = tuple(_table(matrix, name) for name in TABLES)
+    return About(
+        revision=matrix.revision,
+        layers=matrix.layers,
+        rows=sum(one.rows for one in tables),
+        tables=tables,
+    )
+
+
+def _table(matrix: Matrix, name: str) -> Table:
+    rows = getattr(matrix.data, name)
+    keys = Counter(row.source for row in rows)
+    return Table(
+        name=name,
+        rows=sum(map(_entries, rows)),
+        updated=matrix.data.updated.get(name),
+        derived_by=_DERIVED.get(name),
+        sources=tuple(_source(matrix, key, count) for key, count in keys.most_common()),
+    )
+
+
+def _entries(row: Any) -> int:
+    """Rows of `gpus` hold many names, those of `tensorflow` a wheel for each platform."""
+    names, wheels = getattr(row, "names", None), getattr(row, "wheels", None)
+    if names is not None:
+        return len(names)
+    return len(wheels) if isinstance(wheels, dict) else 1
+
+
+def _source(matrix: Matrix, key: str, rows: int) -> SourceOf:
+    source = matrix.data.sources[key]
+    return SourceOf(title=source.title, url=source.url, rows=rows)
+
+
+_OWN_COMMAND = ("tensorflow", "cuda", "cudnn", "gpus")  # of `tfgpu matrix`
+_NAMES = ("id", "version", "l4t", "package", "isa", "file", "first", "cloud", "gpu", "tag", "compute_capability")
+_PREFIX = re.compile(r"(?:docker://|docker\.io/|jetpack |l4t |r(?=\d\d\.\d))+")
+
+
+class Found(Record, frozen=True, kw_only=True):
+    """A row of a table."""
+
+    table: str
+    name: str
+    row: dict[str, Any]  # its fields, without empty ones
+    sources: dict[str, str]  # field that names a source → the source
+
+
+def find(matrix: Matrix, key: str) -> tuple[Found, ...]:
+    """Return the rows that have this name; where none has, those whose name begins with it.
+
+    Raises QueryError: there is none; the message has names that are written like it.
+    """
+    wanted = _PREFIX.sub("", key.strip().lower(), count=1)
+    rows = [*_named_rows(matrix)]
+    exact = [one for one in rows if any(fnmatchcase(wanted, _pattern(name)) for name in one[2])]
+    found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
+    if not found or not wanted:
+        raise QueryError(_unknown_of_find(key, [name for *_, several in rows for name in several]))
+    return tuple(_found(matrix, table, row, several[0]) for table, row, several in found)
+
+
+def _named_rows(matrix: Matrix) -> Iterator[tuple[str, Any, list[str]]]:
+    """Yield the rows of the tables that have no command of their own, with their names."""
+    for table in TABLES:
+        if table not in _OWN_COMMAND:
+            yield from ((table, row, [*names(row)]) for row in getattr(matrix.data, table))
+
+
+def _unknown_of_find(key: str, known: list[str]) -> str:
+    near = similar(key.strip(), known, 4)
+    hint = f"; the nearest are {', '.join(near)}" if near else ""
+    return (
+        f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
+        "tensorflow, cuda, cudnn and gpu look up theirs"
+    )
+
+
+def names(row: Any) -> Iterator[str]:
+    """Yield the names of a row, first the one that tells it from the others."""
+    image = getattr(row, "image", None)
+    if image:
+        yield f"{image}:{row.tag}"
+    yield from getattr(row, "names", ())
+    yield from (value for name in _NAMES if isinstance(value := getattr(row, name, None), str))
+
+
+def _pattern(name: str) -> str:
+    """The name in lower case, as a pattern: names of instances have "#" for a number and end with "*"."""
+    return name.lower().replace("#", "[0-9]*")
+
+
+def _found(matrix: Matrix, table: str, row: Any, name: str) -> Found:
+    fields = {field: value for field, value in to_builtins(row).items() if value not in (None, "", (), [], {})}
+    keys = [field for field in fields if field == "source" or field.endswith("_source")]
+    sources = {field: spelled_out(matrix.data, fields.pop(field)) for field in keys}
+    return Found(table=table, name=name, row=fields, sources=sources)

@@ -7,9 +7,9 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
-from tfgpu_doctor.lookup.gpus import gpu_answer
-from tfgpu_doctor.lookup.releases import QueryError
+from tfgpu_doctor.matrix.queries import QueryError
+from tfgpu_doctor.matrix.tables import cuda_answer, cudnn_answer, find_cuda, find_cudnn
+from tfgpu_doctor.plan.gpu_answers import gpu_answer
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.versions import numbers

@@ -9,22 +9,24 @@ import msgspec
 import pytest
 
 from tests.tables import each, read_rows
-from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn, last_cudnn
-from tfgpu_doctor.lookup.gpus import all_gpus, default_platform, gpu_answer
-from tfgpu_doctor.lookup.release import find_release, nearest_versions, with_gpu
-from tfgpu_doctor.lookup.releases import (
+from tfgpu_doctor.matrix.loader import Matrix, parse
+from tfgpu_doctor.matrix.queries import (
     Filters,
     QueryError,
     also_load,
     broken_on,
     explain_empty,
+    find_release,
     kernels_for,
     known_broken,
+    nearest_versions,
     only_with,
     releases,
     same_as_far_as_given,
+    with_gpu,
 )
-from tfgpu_doctor.matrix.loader import Matrix, parse
+from tfgpu_doctor.matrix.tables import cuda_answer, cudnn_answer, find_cuda, find_cudnn, last_cudnn
+from tfgpu_doctor.plan.gpu_answers import all_gpus, default_platform, gpu_answer
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
