@@ -22,7 +22,7 @@ NAME = "tfgpu_doctor"
 # one folder; what is no folder yet, or no more, does no harm.
 ORDER = (
     *("files", "records", "facts"),
-    *("matrix", "lookup"),
+    "matrix",
     *("parsers", "inference"),
     "manifests",
     "findings",
@@ -33,7 +33,7 @@ ORDER = (
 # What goes down the list today, or against the sentence below it in DESIGN.md; the list becomes shorter, never longer.
 AGAINST = {
     *(("findings", "manifests"), ("findings", "plan")),
-    *(("lookup", "manifests"), ("lookup", "plan"), ("install", "probes"), ("fleet", "compare"), ("fleet", "redact")),
+    *(("install", "probes"), ("fleet", "compare"), ("fleet", "redact")),
 }
 LOOSE = {"__init__.py", "__init__.pyi", "__main__.py", "commands.py", "py.typed"}
 DEEPEST = 3

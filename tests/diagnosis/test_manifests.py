@@ -10,7 +10,7 @@ from tests.each import each
 from tests.healthy import MATRIX
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
-from tfgpu_doctor.manifests.joining import joined
+from tfgpu_doctor.manifests.reading import joined
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.plan.alternatives import is_data_centre

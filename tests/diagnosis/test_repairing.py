@@ -11,8 +11,8 @@ from packaging.requirements import Requirement
 from tests.each import each
 from tests.healthy import MATRIX
 from tfgpu_doctor.manifests.editing import apply
+from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
-from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.plan.check import judge, repair
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.records.report import Finding, Report, Severity

@@ -23,7 +23,7 @@ from tfgpu_doctor.findings.pages import LAYERS, all_ids, nearest, page_of, pages
 from tfgpu_doctor.findings.pages.headline import PageDocument, headline_of, page_json
 from tfgpu_doctor.findings.pages.reading import PageError, read_pages
 from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign, Source
-from tfgpu_doctor.plan.library_links import conda_library_path
+from tfgpu_doctor.plan.install_commands import conda_library_path
 
 FOLDER = Path(tfgpu_doctor.__file__).parent / "findings" / "pages"
 WIDEST = 120  # characters of a line of prose in the files

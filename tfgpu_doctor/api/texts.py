@@ -26,7 +26,7 @@ class Texts:
 
     def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
         """What they describe, or would describe with other texts in place of some. Raises ManifestError."""
-        from tfgpu_doctor.manifests.joining import joined
+        from tfgpu_doctor.manifests.reading import joined
 
         return tuple(joined(self._read({**self.contents, **(edited or {})})))
 

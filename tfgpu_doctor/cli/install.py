@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tfgpu_doctor.install.choice import Choice
-    from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.making import Making, Resolution
+    from tfgpu_doctor.install.records import InstallError
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import Report
 
@@ -83,9 +83,9 @@ def command(
         raise click.UsageError(
             "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
         )
-    from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.folder import Folder, read_path, trial_folder
     from tfgpu_doctor.install.making import Making
+    from tfgpu_doctor.install.records import InstallError
     from tfgpu_doctor.records.report import EXIT_USAGE
 
     matrix = load_matrix(matrix_file)
@@ -105,7 +105,7 @@ def command(
 
 def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     """Make it, and show how that ended; the exit code."""
-    from tfgpu_doctor.install.failures import InstallError
+    from tfgpu_doctor.install.records import InstallError
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.render import install as page
     from tfgpu_doctor.render.console import console_for
@@ -150,7 +150,7 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
     from tfgpu_doctor.install.choice import choose, host_target
     from tfgpu_doctor.plan.constraints import PlanRequest
-    from tfgpu_doctor.plan.library_links import repaired_by_links
+    from tfgpu_doctor.plan.install_commands import repaired_by_links
     from tfgpu_doctor.plan.ranking import machine_state
     from tfgpu_doctor.plan.target import TargetError, from_facts, read_specifier
     from tfgpu_doctor.probes import host
@@ -179,7 +179,7 @@ def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | No
     """What the doctor says of an environment that does not work, or of what a program wrote."""
     from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.inference import text_to_facts
-    from tfgpu_doctor.install.failures import CommandError, UnprovenError
+    from tfgpu_doctor.install.records import CommandError, UnprovenError
     from tfgpu_doctor.parsers.text import lines
 
     if isinstance(error, UnprovenError) and error.proof.report:

@@ -53,7 +53,7 @@ class ManifestFiles:
 
         Raises ManifestError: a text is no manifest; click.UsageError: a file cannot be read.
         """
-        from tfgpu_doctor.manifests.joining import joined
+        from tfgpu_doctor.manifests.reading import joined
 
         texts = {_key(path): text for path, text in (edited or {}).items()}
         found = (one for path in self._chosen.files for one in self._of_file(path, texts))

@@ -22,8 +22,8 @@ from tfgpu_doctor.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.lookup.releases import Filters
     from tfgpu_doctor.matrix.loader import Matrix, Release
+    from tfgpu_doctor.matrix.queries import Filters
 
 _LIST_ONLY = ("newest", "pre")
 _FILTERS = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu")
@@ -120,7 +120,7 @@ def tensorflow(
     if version is None:
         _list(matrix, selected, newest, reply)
         return
-    from tfgpu_doctor.lookup.release import find_release
+    from tfgpu_doctor.matrix.queries import find_release
 
     with usage_errors():
         row = find_release(matrix, version, selected.platform or "linux_x86_64", package, prefer_gpu=True)
@@ -153,7 +153,7 @@ def gpu(
     if name is not None and compute_capability is not None:
         raise click.UsageError("give either NAME or --compute-capability, not both")
     matrix = reply.matrix
-    from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
+    from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import read_capability, read_gpu
 
     if name is None and compute_capability is None:
@@ -179,10 +179,9 @@ def _only_one_release(platform: str | None, filters: dict[str, Any]) -> None:
 
 def _filters(matrix: Matrix, platform: str | None, package: str | None, filters: dict[str, Any]) -> Filters:
     """Read the filters. Raises QueryError or TargetError: a value is not valid, or not in the matrix."""
-    from tfgpu_doctor.lookup.cuda_cudnn import read_version
-    from tfgpu_doctor.lookup.gpus import default_platform
-    from tfgpu_doctor.lookup.release import known_package
-    from tfgpu_doctor.lookup.releases import Filters
+    from tfgpu_doctor.matrix.queries import Filters, known_package
+    from tfgpu_doctor.matrix.tables import read_version
+    from tfgpu_doctor.plan.gpu_answers import default_platform
     from tfgpu_doctor.plan.target import read_capability, read_gpu, read_python
 
     system = "wsl2" if filters["wsl2"] else (platform or "").partition("_")[0]
@@ -209,7 +208,7 @@ def _filters(matrix: Matrix, platform: str | None, package: str | None, filters:
 
 
 def _list(matrix: Matrix, filters: Filters, newest: bool, reply: Reply) -> None:
-    from tfgpu_doctor.lookup.releases import releases
+    from tfgpu_doctor.matrix.queries import releases
 
     rows = releases(matrix, filters)[: 1 if newest else None]
     if newest and rows:
@@ -221,7 +220,7 @@ def _list(matrix: Matrix, filters: Filters, newest: bool, reply: Reply) -> None:
 
 def _show(matrix: Matrix, row: Release, filters: Filters, reply: Reply) -> None:
     """One release, and whether it matches the filters."""
-    from tfgpu_doctor.lookup.why_not import why_not
+    from tfgpu_doctor.plan.gpu_answers import why_not
 
     answer, asks = _data(matrix, row, filters), any(getattr(filters, name) is not None for name in _FILTERS)
     reasons = why_not(matrix, row, filters) if asks else None
@@ -233,8 +232,8 @@ def _show(matrix: Matrix, row: Release, filters: Filters, reply: Reply) -> None:
 def _data(matrix: Matrix, row: Release, filters: Filters) -> dict[str, Any]:
     from msgspec import structs
 
-    from tfgpu_doctor.lookup.releases import cards
     from tfgpu_doctor.matrix.compatibility import kernels_for
+    from tfgpu_doctor.matrix.queries import cards
 
     data = structs.asdict(row)
     if asked := cards(matrix, filters):

@@ -78,7 +78,7 @@ def version_argument(known: Name) -> Callable[[Callable[..., Any]], Callable[...
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Report what the matrix does not contain, or values that are not valid, as wrong usage."""
-    from tfgpu_doctor.lookup.releases import QueryError
+    from tfgpu_doctor.matrix.queries import QueryError
     from tfgpu_doctor.plan.target import TargetError
 
     try:

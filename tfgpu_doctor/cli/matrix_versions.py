@@ -21,7 +21,7 @@ def cuda(version: str | None, reply: Reply) -> None:
 
     VERSION is a toolkit, such as 12.5 or 12.5.1; without it, all are listed.
     """
-    from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, find_cuda
+    from tfgpu_doctor.matrix.tables import cuda_answer, find_cuda
 
     matrix = reply.matrix
     if version is None:
@@ -45,7 +45,7 @@ def cudnn(version: str | None, reply: Reply) -> None:
 
     VERSION is a cuDNN version, such as 9.3 or 9.3.0.75; without it, all are listed.
     """
-    from tfgpu_doctor.lookup.cuda_cudnn import cudnn_answer, find_cudnn
+    from tfgpu_doctor.matrix.tables import cudnn_answer, find_cudnn
 
     matrix = reply.matrix
     if version is None:
@@ -70,8 +70,8 @@ def find(words: tuple[str, ...], reply: Reply) -> None:
     KEY is an image with its tag, a JetPack (6.1) or its Jetson Linux (R36.4), an instance type, the id of a known bug,
     a package, or the beginning of one of these. Without it, the tables are listed, with their rows, dates and sources.
     """
-    from tfgpu_doctor.lookup.about import about
-    from tfgpu_doctor.lookup.find import find as find_rows
+    from tfgpu_doctor.matrix.tables import about
+    from tfgpu_doctor.matrix.tables import find as find_rows
 
     if not words:
         tables = about(reply.matrix)

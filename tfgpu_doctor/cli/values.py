@@ -196,8 +196,8 @@ def _pythons() -> Iterable[str]:
 
 
 def _matrix_keys() -> Iterable[str]:
-    from tfgpu_doctor.lookup.find import names
     from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.matrix.tables import names
 
     data = Matrix.load().data
     return (
@@ -239,7 +239,7 @@ class Executable(_Type):
             return value
         if not re.fullmatch(r"3\.\d{1,2}", value):
             return interpreter_of(value) or value
-        from tfgpu_doctor.install.interpreters import Interpreters
+        from tfgpu_doctor.install.tools import Interpreters
 
         if program := Interpreters(os.environ).program(value):
             return program

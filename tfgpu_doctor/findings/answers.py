@@ -21,9 +21,9 @@ from tfgpu_doctor.findings.inputs import Card
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
-from tfgpu_doctor.lookup.releases import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
 from tfgpu_doctor.matrix.compatibility import arm_only, requirement
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
+from tfgpu_doctor.matrix.queries import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
 from tfgpu_doctor.matrix.schema import Condition, KnownIssue
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, source, span, violations
 from tfgpu_doctor.plan.file_edits import replacement, write_tensorflow

@@ -45,11 +45,10 @@ from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.base_images import cudnn_in_tags
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_conda_cuda, write_tensorflow
-from tfgpu_doctor.plan.library_links import forgets_folders
-from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, specifier
+from tfgpu_doctor.plan.install_commands import forgets_folders
+from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, cudnn_in_tags, specifier
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor, same_minor

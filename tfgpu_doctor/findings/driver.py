@@ -21,8 +21,7 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.base_images import base_named, driver_of
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import PlannedEnvironment, base_named, driver_of
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor, numbers, parts, same_minor

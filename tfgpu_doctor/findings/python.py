@@ -27,6 +27,7 @@ from tfgpu_doctor.findings.requirements import ended_on_macos, newest_minor, off
 from tfgpu_doctor.manifests import Image, Requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
+from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, pythons_for
 from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.file_edits import (
     replacement,
@@ -37,9 +38,8 @@ from tfgpu_doctor.plan.file_edits import (
     write_tensorflow,
 )
 from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.plan.install_commands import comment_out
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
-from tfgpu_doctor.plan.pythons import HAVE_WHEELS, pythons_for
-from tfgpu_doctor.plan.startup_lines import comment_out
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
     NOT_IN_TEXT,

@@ -16,11 +16,10 @@ from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
 from tfgpu_doctor.inference.python_from_versions import versions_offered
 from tfgpu_doctor.manifests import Requirement as Planned
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan.conflicts import Conflict, conflicts
+from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, Conflict, all_fitting, conflicts
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, write, write_python
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
-from tfgpu_doctor.plan.pythons import HAVE_WHEELS, all_fitting
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, ShadowedModule
 from tfgpu_doctor.records.report import Evidence, Fix

@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.inputs import Card, fetch
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.file_edits import with_extra, write_image, write_tensorflow
 from tfgpu_doctor.plan.fixes import SITE
-from tfgpu_doctor.plan.library_links import (
+from tfgpu_doctor.plan.install_commands import (
     COMPILER,
     XLA_LINE,
     XLA_READS_PACKAGES_SINCE,

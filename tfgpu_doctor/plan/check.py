@@ -16,13 +16,12 @@ from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.findings.judging import SEVERITIES
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Requirement
 from tfgpu_doctor.manifests.editing import Refused, apply
+from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
-from tfgpu_doctor.manifests.toml_project import loads
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.answers import Answers, settled
-from tfgpu_doctor.plan.differences import compared
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment, compared, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Known
@@ -216,7 +215,7 @@ def judge(
     """Judge every environment.
 
     Args:
-        environments: as :func:`manifests.joining.joined` gives them.
+        environments: as :func:`manifests.reading.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
         answers: of a real resolver, where it was asked.
     """
