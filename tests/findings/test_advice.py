@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from tests.each import each
-from tests.findings import rows_cuda, rows_first_packages, rows_import
 from tests.findings.advice import complaints, overwritten, pins, unfit
+from tests.findings.row_texts import FIRES as MESSAGES
+from tests.findings.row_texts import NAMED_FIRST
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
@@ -22,8 +23,8 @@ from tfgpu_doctor.render.outlines.report import stack
 
 # tests/test_cases.py asks the same of the collected reports
 TEXTS = [
-    *(text for rows in (rows_cuda, rows_import) for one in rows.FIRES.values() for text in one.values()),
-    *(text for one in rows_first_packages.FIRST.values() for text in one),
+    *(text for id_, rows in MESSAGES.items() if id_.startswith(("cu", "tf.", "xla.")) for text in rows.values()),
+    *(text for _, text in NAMED_FIRST),
 ]
 
 
