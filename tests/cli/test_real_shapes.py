@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.manifests.other_shapes import OTHERS
+from tests.manifests.real_shapes import SHAPES, Shape
 
 from tests.cli.runner import tfgpu
-from tests.manifests.shapes import SHAPES, Shape
 
 
 def answer(shape: Shape, folder: Path) -> str:
@@ -20,12 +21,16 @@ def answer(shape: Shape, folder: Path) -> str:
     return " ".join((done.stdout + done.stderr).split())
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_what_an_expert_would_say(name: str, tmp_path: Path) -> None:
-    shape = SHAPES[name]
-    said = answer(shape, tmp_path)
-    assert [one for one in shape.says if one not in said] == [], said
-    assert [one for one in shape.never if one in said] == [], said
+EVERY = SHAPES | OTHERS
+
+
+def test_what_an_expert_would_say(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in EVERY:
+        with subtests.test(name=name):
+            shape = EVERY[name]
+            said = answer(shape, tmp_path)
+            assert [one for one in shape.says if one not in said] == [], said
+            assert [one for one in shape.never if one in said] == [], said
 
 
 def test_the_stage_that_is_asked_for(tmp_path: Path) -> None:
