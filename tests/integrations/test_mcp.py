@@ -353,10 +353,16 @@ def test_hostile_text_comes_out_harmless(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(name=name):
             arguments: dict[str, Any] = {
-                "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no", "facts": True},
-                "check": {"files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"}, "kind": "requirements"},
+                "explain": {
+                    "text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no",
+                    "facts": True,
+                },
+                "check": {
+                    "files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"},
+                    "kind": "requirements",
+                },
                 "bench_show": {"text": RESULT.replace('"1 GPU"', json.dumps(f"1 GPU {BOMB}")), "facts": True},
-            }[name]  # fmt: skip
+            }[name]
             told = answer(NAMED[name], arguments, Settings())
             assert list(offences(text_of(told))) == []
             assert [
