@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfgpu_doctor.lookup.cuda_cudnn import CudaAnswer, CudnnAnswer
-from tfgpu_doctor.lookup.gpus import GpuAnswer, GpuRow
-from tfgpu_doctor.lookup.release import cpu_twin, with_gpu
-from tfgpu_doctor.lookup.releases import Filters, min_driver
 from tfgpu_doctor.matrix.compatibility import is_tegra, oldest_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.queries import Filters, cpu_twin, min_driver, with_gpu
 from tfgpu_doctor.matrix.rows import PtxOnly
+from tfgpu_doctor.matrix.tables import CudaAnswer, CudnnAnswer
+from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
 from tfgpu_doctor.records.versions import minor, numbers
 from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines import matrix as shown

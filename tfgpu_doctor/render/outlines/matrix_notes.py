@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from packaging.version import Version
 
-from tfgpu_doctor.lookup.releases import (
+from tfgpu_doctor.matrix.compatibility import driver_branches, drives
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.queries import (
     Filters,
     Lifted,
     also_load,
@@ -17,9 +19,7 @@ from tfgpu_doctor.lookup.releases import (
     only_with,
     releases,
 )
-from tfgpu_doctor.lookup.why_not import branches, elsewhere, left_out
-from tfgpu_doctor.matrix.compatibility import driver_branches, drives
-from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.plan.gpu_answers import branches, elsewhere, left_out
 from tfgpu_doctor.records.versions import numbers
 from tfgpu_doctor.render.outlines.matrix import note
 from tfgpu_doctor.render.shapes import Items

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tfgpu_doctor.lookup.about import About, Table
-from tfgpu_doctor.lookup.find import Found
+from tfgpu_doctor.matrix.tables import About, Found, Table
 from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines import matrix as shown
 from tfgpu_doctor.render.outlines.matrix import Sheet
