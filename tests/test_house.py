@@ -19,7 +19,7 @@ NAME = "tfgpu_doctor"
 
 # From the ground up: each may import what stands before it.
 ORDER = (
-    *("files", "records", "matrix", "parsers", "manifests", "inference", "plan", "lookup", "findings", "diagnosis"),
+    *("files", "records", "matrix", "parsers", "manifests", "plan", "lookup", "findings", "diagnosis"),
     *("compare", "probes", "bench", "install", "redact", "smoke", "fleet", "render", "cli", "api"),
     "integrations",
 )

@@ -7,8 +7,7 @@ import pytest
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.report import Severity
 
 _MODULE = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Sat Feb 17 22:55:48 UTC 2024"

@@ -8,8 +8,7 @@ from tests.findings.rows_questions import FIRES, LOOK_ALIKES, NUMBERS, WHICH
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.report import Report, Severity
 
 

@@ -8,11 +8,10 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
-from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.instances import InstanceIndex
 from tfgpu_doctor.matrix.lint_tables import instance_gpus
 from tfgpu_doctor.matrix.schema import Instance, MatrixFile
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.facts import Known
 
 NAMED = {

@@ -129,8 +129,7 @@ def diagnose(chunks: Iterator[bytes], source: str, matrix_file: str | None) -> R
     Raises click.UsageError: it is neither.
     """
     from tfgpu_doctor.diagnosis.reports import make_report
-    from tfgpu_doctor.inference import text_to_facts
-    from tfgpu_doctor.parsers.text import lines
+    from tfgpu_doctor.parsers import lines, text_to_facts
 
     first = next(chunks, b"")
     if wrong := _not_text(first):
@@ -171,8 +170,8 @@ def _is_message(source: str) -> bool:
         return False
     if _SENTENCE.match(source):
         return True
+    from tfgpu_doctor.parsers import lines
     from tfgpu_doctor.parsers import messages as catalogue
-    from tfgpu_doctor.parsers.text import lines
 
     read = lines.read([utf8(source)])
     return any(catalogue.is_failure(message.kind) for message in catalogue.read(read.lines))

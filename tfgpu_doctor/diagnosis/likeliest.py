@@ -40,7 +40,7 @@ from tfgpu_doctor.findings.driver_answers import smi_works
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.findings.unmet_needs import Unmet, unmet_needs
-from tfgpu_doctor.inference.resemblance import NO_CAUSE
+from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 from tfgpu_doctor.records.facts import Known, Message, value_or
 from tfgpu_doctor.records.report import Finding, Severity
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.declaration import Declaration, Problem
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.parsers.text.own_report import without_blanks
+from tfgpu_doctor.parsers.own_report import without_blanks
 from tfgpu_doctor.records.facts import Message, value_or
 from tfgpu_doctor.records.report import Fix, Severity
 

@@ -9,8 +9,8 @@ from packaging.requirements import Requirement
 
 from tfgpu_doctor.findings.context import Context
 from tfgpu_doctor.findings.message_log import MessageLog
-from tfgpu_doctor.inference.python_from_versions import versions_offered
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.versions import at_least, minor, parts
 
