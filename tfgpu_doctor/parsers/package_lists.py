@@ -1,4 +1,4 @@
-"""One package in one line, in the forms that pip, conda, uv and poetry print. What needs no context is decided here.
+r"""One package in one line, in the forms that pip, conda, uv and poetry print. What needs no context is decided here.
 
 Installed packages, as pip, conda, uv and poetry list them and as people paste parts of the lists.
 
