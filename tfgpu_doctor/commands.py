@@ -524,8 +524,7 @@ def _chunks(path: str, note: Note) -> Iterator[bytes]:
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
     """Diagnose a text or a saved report; `source` is what it is called. Raises UsageError: it is neither."""
     from tfgpu_doctor.findings.engine import make_report
-    from tfgpu_doctor.inference import text_to_facts
-    from tfgpu_doctor.parsers.text import lines
+    from tfgpu_doctor.parsers import lines, text_to_facts
 
     first = next(chunks, b"")
     if wrong := _not_text(first):

@@ -209,7 +209,7 @@ def test_a_log_of_more_than_the_limit_says_what_is_read(folder: Path, monkeypatc
 
 
 def test_a_log_of_very_many_lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfgpu_doctor.parsers.text import lines
+    from tfgpu_doctor.parsers import lines
 
     monkeypatch.setattr(lines, "EXAMINED", 10_000)
     (folder / "log").write_bytes(TEXT + b"\n" * 3_000_000 + b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n")

@@ -12,8 +12,7 @@ import pytest
 from tests.each import each
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.findings.engine import diagnose
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.facts import Facts
 
 VALUES = ("", "abc", "9.x", "²", "9" * 5000)

@@ -10,8 +10,7 @@ import itertools
 from tests.each import each
 from tests.healthy import MATRIX
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.versions import minor
 
 _SYMPTOMS = ("gpu.not-visible", "tf.import-failed", "tf.known-bug", "benign.log", "tensorrt.missing-benign")

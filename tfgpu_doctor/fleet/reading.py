@@ -12,7 +12,7 @@ from tfgpu_doctor.files.reading import STDIN, chunks, in_mib, shown, why
 from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.results import Gathered
 from tfgpu_doctor.fleet.unwrapping import LARGEST
-from tfgpu_doctor.parsers.text.encodings import utf8
+from tfgpu_doctor.parsers.lines import utf8
 
 _PLAIN = (".json", ".jsonl", ".ndjson", ".log", ".txt")
 ENDINGS = (*_PLAIN, *(f"{one}.gz" for one in _PLAIN))

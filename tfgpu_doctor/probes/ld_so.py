@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tfgpu_doctor.parsers.tools.ldconfig import CacheEntry
+from tfgpu_doctor.parsers.system_outputs import CacheEntry
 from tfgpu_doctor.probes import elf
 from tfgpu_doctor.probes.elf import Effect, Elf, Refusal
 from tfgpu_doctor.probes.files import below

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tfgpu_doctor.parsers.tools.tensorflow_build import library_version
+from tfgpu_doctor.parsers.tensorflow_outputs import library_version
 from tfgpu_doctor.probes.events import Built, Devices, Imported, Interpreter, Packages
 from tfgpu_doctor.probes.limits import as_limit
 from tfgpu_doctor.probes.transcript import Ending, Transcript, answer_of, describe_ending, log_lines, phases

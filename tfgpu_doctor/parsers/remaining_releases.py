@@ -1,4 +1,21 @@
-"""Which releases of TensorFlow, and which Pythons, remain where the text does not name one.
+"""Which releases print a message from just this line of a source file: "cpu_feature_guard.cc:193] This TensorFlow ...".
+
+The matrix has the lines that wheels printed. A release is left out only where it is known to print the same message
+from other lines, or the releases before and after it are: between them, a file grows from line to line. A message, or a
+line, that the matrix does not have says nothing.
+
+Which Python a list of offered versions betrays: pip lists exactly the releases with a wheel for its own Python.
+
+>>> from tfgpu_doctor.matrix.loader import Matrix
+>>> found = versions_offered(Matrix.load(), "tensorflow", ["2.20.0rc0", "2.20.0"])
+>>> found.pythons, found.exact
+(('3.13',), True)
+
+The list was printed on some day, so releases newer than its newest one do not count, and neither do later patches of
+the older minor versions that it names. Releases that the matrix does not know are left out; most release candidates
+are not in it.
+
+Which releases of TensorFlow, and which Pythons, remain where the text does not name one.
 
 The form of TensorFlow's log, its date, the names of the libraries that it opens and the cuDNN that it was compiled
 with belong to some releases only; so do the lines of the source files that print, and the Python beside it.
@@ -7,25 +24,214 @@ with belong to some releases only; so do the lines of the source files that prin
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from packaging.version import Version
 
-from tfgpu_doctor.inference import log_lines
-from tfgpu_doctor.inference.cuda import dotted
-from tfgpu_doctor.inference.parsed_text import ParsedText
-from tfgpu_doctor.inference.python_from_versions import versions_offered
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import LogMessage
+from tfgpu_doctor.parsers.machine_facts import dotted
+from tfgpu_doctor.parsers.package_lists import normalised
+from tfgpu_doctor.parsers.parsed_text import ParsedText
 from tfgpu_doctor.records.facts import Fact, Known, Python, Unknown, value_or
 from tfgpu_doctor.records.versions import major, minor
+
+# ------------------------------------------------------------------------------------------ log lines
+
+WORDS = 5  # of a message that tell it from others
+MOST_LINES = 400  # messages of one text that are looked at
+PRINTED = re.compile(r"\b(?P<file>\w{2,60}\.cc):(?P<line>\d{1,5})\] (?P<message>\S.{0,200})")
+_VALUE = re.compile(r"[\d'\"/\\<>@]|^\(")
+
+Series = tuple[int, int]
+
+
+def message_key(message: str) -> str:
+    """The first words of a message, its values left out.
+
+    >>> message_key("Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open")
+    'Could not load dynamic library'
+    >>> message_key("failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected")
+    'failed call to cuInit: CUDA_ERROR'
+    """
+    words: list[str] = []
+    for word in message.split()[:WORDS]:
+        if word.startswith("CUDA_ERROR"):
+            return " ".join([*words, "CUDA_ERROR"])
+        words.append("*" if _VALUE.search(word) else word)
+        if (len(words) == 1 and word.endswith(":")) or words == ["Executing", "op"]:
+            break
+    return " ".join(words)
+
+
+def printed(texts: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+    """Source file, line and key of each message of TensorFlow's log."""
+    for text in texts:
+        if found := PRINTED.search(text):
+            yield found["file"], int(found["line"]), message_key(found["message"])
+
+
+def by_series(row: LogMessage) -> dict[Series, set[int]]:
+    """Minor release → the lines from which its patches print the message."""
+    lines: dict[Series, set[int]] = {}
+    for line, releases in row.lines.items():
+        for release in releases.split():
+            version = Version(release)
+            lines.setdefault((version.major, version.minor), set()).add(int(line))
+    return lines
+
+
+def places_of(texts: Iterable[str], rows: Iterable[LogMessage]) -> dict[str, dict[Series, bool]]:
+    """ "dso_loader.cc:64" → minor release → whether it prints that message from that line."""
+    known = {(row.file, row.message): row for row in rows}
+    found: dict[str, dict[Series, bool]] = {}
+    for number, (file, line, key) in enumerate(printed(texts)):
+        if number >= MOST_LINES:
+            break
+        row = known.get((file, key))
+        if row is not None and str(line) in row.lines:
+            possible = found.setdefault(f"{file}:{line}", {})
+            for series, lines in _with_those_between(by_series(row)).items():
+                possible[series] = line in lines or possible.get(series, False)
+    return found
+
+
+def _with_those_between(known: dict[Series, set[int]]) -> dict[Series, range | set[int]]:
+    """The lines of each minor release, also of those between two that are known: from the first of theirs to the last.
+
+    >>> _with_those_between({(2, 13): {110}, (2, 15): {113}})
+    {(2, 13): {110}, (2, 14): range(110, 114), (2, 15): {113}}
+    """
+    series = sorted(known)
+    lines: dict[Series, range | set[int]] = dict(known)
+    for before, after in pairwise(series):
+        theirs = known[before] | known[after]
+        for number in range(before[1] + 1, after[1]) if before[0] == after[0] else ():
+            lines[before[0], number] = range(min(theirs), max(theirs) + 1)
+    return dict(sorted(lines.items()))
+
+
+# ------------------------------------------------------------------------------------------ python from versions
+
+_MOST = 2000
+_Series = tuple[int, int]
+_AFTER_2_0: _Series = (1, 15)  # came out after 2.0.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A Python and a platform for which the index has wheels."""
+
+    python: str  # "3.8"
+    platform: str  # "linux_x86_64"
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The Pythons and platforms that fit the list best."""
+
+    offers: tuple[Target, ...]
+    exact: bool  # the list is what they are offered, on some day; else it is only near to that
+
+    @property
+    def pythons(self) -> tuple[str, ...]:
+        """Each Python once, ascending."""
+        return tuple(sorted({offer.python for offer in self.offers}, key=Version))
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Each platform once."""
+        return tuple(sorted({offer.platform for offer in self.offers}))
+
+
+def versions_offered(matrix: Matrix, name: str, versions: Iterable[str], platform: str | None = None) -> Matches | None:
+    """Find the Pythons to which the index offers this list.
+
+    Args:
+        name: the distribution, as it was asked for.
+        versions: what pip prints behind "from versions:".
+        platform: look only at this one, "linux_x86_64"; None: at all.
+
+    Returns:
+        None for a package that the matrix does not know, and for a list without any version that it knows: an
+        empty list means that there is no wheel at all, or that the index was not reached.
+    """
+    offered = _offered(matrix, normalised(name), platform)
+    known = set[Version]().union(*offered.values()) if offered else set[Version]()
+    printed = _printed(versions, known)
+    if not printed:
+        return None
+    exact = [offer for offer, whole in offered.items() if _is_a_day_of(whole, printed)]
+    ranked = {offer: _likeness(whole, printed) for offer, whole in offered.items()}
+    best = max(ranked.values())
+    near = [offer for offer, score in ranked.items() if score == best and score[0] >= 0.9]
+    return Matches(tuple(exact or near), exact=bool(exact))
+
+
+def _offered(matrix: Matrix, package: str, platform: str | None) -> dict[Target, frozenset[Version]]:
+    """What the index offers to each Python on each platform, today."""
+    found: dict[Target, set[Version]] = defaultdict(set)
+    for release in matrix.releases(platform, package):
+        version = Version(release.version)
+        for python in release.python:
+            found[Target(python, release.platform)].add(version)
+    return {offer: frozenset(versions) for offer, versions in found.items()}
+
+
+def _printed(versions: Iterable[str], known: set[Version]) -> set[Version]:
+    """The versions that the matrix knows; of a list of candidates alone, the releases that they became."""
+    parsed = set()
+    for text, _ in zip(versions, range(_MOST), strict=False):
+        try:
+            parsed.add(Version(text))
+        except ValueError:
+            continue
+    there = parsed & known
+    return there or {Version(version.base_version) for version in parsed if version.is_prerelease} & known
+
+
+def _series(versions: Iterable[Version]) -> dict[_Series, list[Version]]:
+    """Minor version → its releases, ascending."""
+    found: dict[_Series, list[Version]] = defaultdict(list)
+    for version in sorted(versions):
+        found[version.major, version.minor].append(version)
+    return found
+
+
+def _is_a_day_of(whole: frozenset[Version], printed: set[Version]) -> bool:
+    """Whether this was offered on some day: of each minor version up to the newest, the first releases."""
+    if not printed <= whole:
+        return False
+    ours, theirs = _series(whole), _series(printed)
+    newest = max(theirs)
+    for series, releases in ours.items():
+        if series > newest or (series == _AFTER_2_0 and newest <= (2, 0) and series not in theirs):
+            continue
+        listed = theirs.get(series, [])
+        if not listed or listed != releases[: len(listed)]:
+            return False
+    return True
+
+
+def _likeness(whole: frozenset[Version], printed: set[Version]) -> tuple[float, bool, float]:
+    """How much of the list is offered, whether both begin with the same release, how much of the offer is listed."""
+    until = max(printed)
+    offered = {version for version in whole if version <= until}
+    both = len(printed & whole)
+    return both / len(printed), min(whole) == min(printed), both / max(1, len(offered))
+
+
+# ------------------------------------------------------------------------------------------ remaining releases
 
 MOST = 12  # releases; more say nothing
 _MOST_OF_WINDOWS = 24  # there the question is one alone: whether the release has CUDA at all
 _BY_PIP = re.compile(r"\bpip\d?\b|\binstall\w*\b.{0,40}\btensorflow\b|\btensorflow\b.{0,40}\binstall", re.IGNORECASE)
 
-Series = tuple[int, int]  # major and minor
 # where the source file that prints lies: first and last release (TensorFlow's tags)
 _LOG_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"\bI0000 00:00:\d+\.\d+ +\d+ (?:port|cpu_feature_guard)\.cc:"), (2, 17), (9, 0)),
@@ -194,7 +400,7 @@ def _of_the_paths(text: ParsedText) -> Iterator[Clue]:
 
 def _of_the_lines(text: ParsedText, matrix: Matrix) -> Clue | None:
     """The lines of the source files that print: a release that prints a message from another line is none of these."""
-    places = log_lines.places((line.text for line in text.lines), matrix.data.log_lines)
+    places = places_of((line.text for line in text.lines), matrix.data.log_lines)
     if not places:
         return None
     return ", ".join([*places][:_MOST_PLACES]), lambda row: all(one.get(row.series, True) for one in places.values())

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfgpu_doctor.inference import old_imports
+from msgspec.structs import replace
+
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.parsers.messages import SHOWN
-from tfgpu_doctor.parsers.text import own_report, platform_hints, prose, questions
-from tfgpu_doctor.parsers.text.lines import Excerpt
-from tfgpu_doctor.parsers.text.prose import Said
-from tfgpu_doctor.parsers.text.statements import issue_form
-from tfgpu_doctor.parsers.text.statements.issue_form import Statement, without_expected
-from tfgpu_doctor.parsers.tools import (
-    driver_installation,
-    install_commands,
-    library_listings,
+from tfgpu_doctor.parsers import (
     nvidia_smi,
-    pip_install,
-    pip_list,
+    own_report,
+    package_lists,
+    platform_hints,
+    prose,
+    questions,
+    statements,
     system_outputs,
-    tensorflow_devices,
-    toolkit_outputs,
+    tensorflow_outputs,
 )
+from tfgpu_doctor.parsers.lines import Excerpt, Line
+from tfgpu_doctor.parsers.messages import SHOWN
+from tfgpu_doctor.parsers.prose import Said
+from tfgpu_doctor.parsers.statements import Statement, without_expected
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, Message
 from tfgpu_doctor.records.printable import cut
 
@@ -39,21 +38,21 @@ class ParsedText:
         """Let every parser read the lines once."""
         own, lines = own_report.split(excerpt.lines)
         self.lines = without_expected(lines)
-        self.stated = issue_form.parse(self.lines)
-        self.tensorflow = tensorflow_devices.parse(self.lines)
-        self.listed = pip_list.parse(self.lines)
-        self.events = pip_install.parse(self.lines)
-        self.commands = install_commands.parse(self.lines)
+        self.stated = statements.parse(self.lines)
+        self.tensorflow = tensorflow_outputs.parse(self.lines)
+        self.listed = package_lists.parse_lists(self.lines)
+        self.events = package_lists.parse_events(self.lines)
+        self.commands = package_lists.parse_commands(self.lines)
         self.system = system_outputs.parse(self.lines)
-        self.versions = toolkit_outputs.parse(self.lines)
-        self.installed_driver = driver_installation.parse(self.lines)
-        self.libraries = library_listings.parse(self.lines)
+        self.versions = system_outputs.parse_versions(self.lines)
+        self.installed_driver = system_outputs.parse_dkms(self.lines)
+        self.libraries = system_outputs.parse_libraries(self.lines)
         self.hints = platform_hints.read(self.lines, self._system_name())
         self.prose = prose.parse(self.lines)
         self.messages = (
             *own,
             *catalogue.read(self.lines),
-            *old_imports.of_modules(self.lines),
+            *of_modules(self.lines),
             *questions.compared(self.lines),
             *questions.parse(self.lines, self.prose),
         )
@@ -139,3 +138,28 @@ def line_of(message: Message) -> str:
 def stated_at(stated: Statement) -> str:
     """Where something is stated."""
     return f"line {stated.line}, as stated"
+
+
+_NAME = re.compile(r"ImportError: cannot import name '?(?P<name>\w{1,80})'?\s*$")
+_CODE = re.compile(r"^\s*from (?P<module>\.{0,3}[\w.]{1,200}) import (?P<names>.{1,300})$")
+_NAME_WORD = re.compile(r"\w+")
+_ABOVE = 3  # lines, blank ones among them
+_OF_ANY = ("exception", "failure-said", "trouble-said")  # which the line itself has given
+
+
+def of_modules(lines: Sequence[Line]) -> Iterator[Message]:
+    """Return the messages that these lines would be if they named the module, too: Python up to 3.6 leaves it out.
+
+    >>> code, error = "    from tensorflow.keras import Thing", "ImportError: cannot import name 'Thing'"
+    >>> [(one.kind, one.line, one.text) for one in of_modules([Line(1, code), Line(2, error)])][:1]
+    [('keras-mismatch', 2, "ImportError: cannot import name 'Thing'")]
+    """
+    for place, line in enumerate(lines):
+        missing = _NAME.search(line.text)
+        for above in reversed(lines[max(place - _ABOVE, 0) : place]) if missing else ():
+            code = _CODE.match(above.text)
+            if missing and code and missing["name"] in _NAME_WORD.findall(code["names"]):
+                whole = f"ImportError: cannot import name '{missing['name']}' from '{code['module']}'"
+                found = (one for one in catalogue.read([Line(line.number, whole)]) if one.kind not in _OF_ANY)
+                yield from (replace(one, text=line.text.strip()) for one in found)
+                break

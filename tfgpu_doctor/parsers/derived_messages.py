@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from tfgpu_doctor.inference.devices import devices, first_said
-from tfgpu_doctor.inference.parsed_text import ParsedText
-from tfgpu_doctor.inference.resemblance import SUBJECT
-from tfgpu_doctor.parsers.text import prose, times, without_gpu
+from tfgpu_doctor.parsers import prose, questions
+from tfgpu_doctor.parsers.machine_facts import devices, first_said
+from tfgpu_doctor.parsers.parsed_text import ParsedText
+from tfgpu_doctor.parsers.resemblance import SUBJECT
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Known, Message, lists_gpu
 from tfgpu_doctor.records.versions import minor, same_minor
@@ -229,15 +229,15 @@ def _times(text: ParsedText) -> Iterator[Message]:
     if text.messages_of("time-on-both"):
         return
     for line in text.lines:
-        if prose.is_sentence(line.text) and (both := times.on_both(line.text)):
+        if prose.is_sentence(line.text) and (both := questions.on_both(line.text)):
             yield _message(text, "time-on-both", line.number, **both)
 
 
 def _without_gpu(text: ParsedText) -> Iterator[Message]:
     """Somebody says that there is no GPU of NVIDIA's, or that none is wanted."""
-    if none := _said(text, without_gpu.has_none):
+    if none := _said(text, prose.has_none):
         yield _message(text, "no-gpu-present", none)
-    if wanted := _said(text, without_gpu.wants_cpu):
+    if wanted := _said(text, prose.wants_cpu):
         yield _message(text, "wants-cpu", wanted)
 
 
@@ -246,7 +246,7 @@ def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> in
     for line in text.lines:
         sentence = _LOG_IN_A_SENTENCE.split(line.text, maxsplit=1)[0]
         low = sentence.lower()
-        if not any(word in low for word in without_gpu.WORDS) or not prose.is_sentence(sentence):
+        if not any(word in low for word in prose.WORDS) or not prose.is_sentence(sentence):
             continue
         for clause in prose.clauses(sentence):
             found = reader(clause)

@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from tfgpu_doctor.parsers import messages as template
+from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.messages import HARMLESS
-from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 
 TABLE = Path(__file__).with_name("resemblance.json")

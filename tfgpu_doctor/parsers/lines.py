@@ -1,4 +1,6 @@
-"""Bytes that somebody pasted → the lines worth reading, in bounded memory.
+"""Bytes of a text in any encoding → UTF-8. Pure.
+
+Bytes that somebody pasted → the lines worth reading, in bounded memory.
 
 A paste of some thousand lines is kept whole. Of a log of hundreds of megabytes only a part is: its head, its tail,
 every new kind of line that speaks of something this program knows, and what stands around it. Two lines are of one
@@ -7,6 +9,7 @@ kind when they differ in digits only, so that a million steps of training cost a
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -14,9 +17,40 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from tfgpu_doctor.parsers.text import wrappings
-from tfgpu_doctor.parsers.text.encodings import utf8
+from tfgpu_doctor.parsers import wrappings
 from tfgpu_doctor.records import printable
+
+# ------------------------------------------------------------------------------------------ encodings
+
+
+def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Turn UTF-16, which PowerShell writes, into UTF-8; anything else stays as it is."""
+    decoder: codecs.IncrementalDecoder | None = None
+    first = True
+    for chunk in chunks:
+        if first:
+            first = False
+            if name := _utf16(chunk):
+                decoder = codecs.getincrementaldecoder(name)(errors="replace")
+        # a log that was copied and truncated while it was written begins with as many NULs as it had bytes
+        if decoder:
+            yield printable.utf8(decoder.decode(chunk))
+        else:
+            yield chunk.translate(None, b"\0") if b"\0" in chunk else chunk
+
+
+def _utf16(head: bytes) -> str | None:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    sample = head[:2000]
+    if sample.count(0) > len(sample) * 0.6:  # mostly NUL: no UTF-16 either
+        return None
+    if len(sample) >= 20 and sample[1::2].count(0) > len(sample) // 2 * 0.7:
+        return "utf-16-le"
+    return "utf-16-be" if len(sample) >= 20 and sample[0::2].count(0) > len(sample) // 2 * 0.7 else None
+
+
+# ------------------------------------------------------------------------------------------ lines
 
 WHOLE = 4_000  # lines up to which everything is kept
 TAIL = 400  # last lines of a longer text
