@@ -15,9 +15,8 @@ import pytest
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
-from tfgpu_doctor.plan.delivered import delivered
 from tfgpu_doctor.plan.ranking import make_plan
-from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.records import Option, delivered
 from tfgpu_doctor.plan.target import describe, read_specifier
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
