@@ -21,8 +21,8 @@ def read_rows(path: Path) -> Any:
 def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Call a test with every row, as `parametrize` does, but as one test: it fails with all rows that fail.
 
-    Every row has its own folder `tmp_path`, and what it does with `monkeypatch` is undone after it. A test with fixtures
-    that are made from these takes `parametrize`.
+    Every row has its own folder `tmp_path`, and what it does with `monkeypatch` is undone after it. A test
+    with fixtures that are made from these takes `parametrize`.
     """
     parts = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
     table = [(row,) if len(parts) == 1 else tuple(row) for row in rows]
