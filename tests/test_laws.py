@@ -120,7 +120,10 @@ IMPURE_FOR_A_REASON = {
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
     "diagnosis/reports.py": {"datetime": "a report says when it was made"},
     "inference/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
+    "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
+    "redact/patterns.py": {"pathlib": "reads its expressions, which are data of this package"},
+    "redact/vocabulary.py": {"pathlib": "reads its words, which are data of this package"},
 }
 # Law 1: who makes, changes or removes what is in a file system; the environment of `tfgpu install` is made of files.
 CHANGES_FILES = ("files/*", "probes/*", "bench/worker*.py", "bench/runner/*", "install/*")
@@ -154,7 +157,7 @@ CHANGES_FOR_A_REASON = {
     "bench/plans/base.py": "the folder that its worker writes into, which it removes",
     "bench/plans/inference.py": "the folder that its worker writes into, which it removes",
     "bench/plans/input.py": "the folder that its worker writes into, which it removes",
-    "cli/bench/measuring.py": "the folder of --profile",
+    "commands.py": "the folder of --profile",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("files/*",)
@@ -168,6 +171,7 @@ OPENS_FOR_A_REASON = {
     "bench/workloads/replicas.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "inference/resemblance.py": "weights of this package",
+    "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/activity.py::_of": "/proc of child processes",
     "probes/child.py::mapped": "/proc/self/maps",
@@ -178,6 +182,8 @@ OPENS_FOR_A_REASON = {
     "probes/launch.py": "runs alone in the interpreter under test",
     "probes/loader.py": "not a file: asks the model of the loader",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
+    "redact/patterns.py": "expressions of this package",
+    "redact/vocabulary.py": "words of this package",
     "render/streams.py::discard": "/dev/null",
 }
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "__import__"}
@@ -194,7 +200,7 @@ BROAD = {
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
     "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
     "integrations/mcp/server.py::answer": "an assistant gets a sentence, and the server goes on",
-    "integrations/notebook/magics.py::__call__": "a notebook shows a sentence; developers get the traceback",
+    "integrations/notebook.py::__call__": "a notebook shows a sentence; developers get the traceback",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 
@@ -211,9 +217,9 @@ WRITERS = {
 ENCODERS = {
     "records/printable.py": "utf8 itself",
     "records/fact.py": "compact itself",
-    "cli/manifests.py": "a file that --fix changes, in the encoding that it was read in",
+    "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/distil.py": "parameters that were decoded from JSON",
-    "integrations/pytest_examine.py": "Machine.encode, which is ASCII",
+    "integrations/pytest_gpus.py": "Machine.encode, which is ASCII",
     "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
     "manifests/workflow.py": "the same",
