@@ -90,13 +90,12 @@ PURE = (
         "inference/*",
         "plan/*",
     ),
-    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
+    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/compar*.py"),
     *(
         "bench/advice.py",
         "bench/gpu_load.py",
         "bench/saved.py",
-        "bench/advice.py",
-        "bench/gpu_load.py",
+        "bench/samples.py",
         "bench/doubts.py",
         "bench/speeds.py",
         "bench/ratios.py",
@@ -116,6 +115,7 @@ IMPURE = MACHINE | {
     *("time", "datetime", "random", "secrets", "uuid", "threading", "multiprocessing", "logging", "importlib"),
 }
 IMPURE_FOR_A_REASON = {
+    "bench/samples.py": {"random": "a bootstrap draws from a fixed seed"},
     "matrix/bundled.py": {"pathlib": "names the matrix and its copy, which are data of this package"},
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
     "diagnosis/reports.py": {"datetime": "a report says when it was made"},

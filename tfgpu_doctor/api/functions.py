@@ -16,7 +16,7 @@ from tfgpu_doctor.api.errors import TfgpuError, UsageError
 from tfgpu_doctor.records.printable import utf8
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.comparing.records import BenchComparison
+    from tfgpu_doctor.bench.comparison import BenchComparison
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.manifests import Kind
@@ -268,7 +268,7 @@ def compare(
         across: of bench results: what may differ between the two, such as "tensorflow".
         matrix: file with rows that extend those of the bundled matrix.
     """
-    from tfgpu_doctor.bench.comparing.records import BenchComparison
+    from tfgpu_doctor.bench.comparison import BenchComparison
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.cli import compare as command
     from tfgpu_doctor.compare.records import Comparison

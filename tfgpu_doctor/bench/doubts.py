@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED
-from tfgpu_doctor.bench.comparing.ratio_interval import Samples
+from tfgpu_doctor.bench.samples import DISTURBED, Samples
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL, median, median_interval, percent, relative_error
 
 LIMIT = 0.05  # share of the median

@@ -14,7 +14,6 @@ import psutil
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.advice import About, advise
-from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.jobs import Job, Scalar
 from tfgpu_doctor.bench.peaks import with_peak
@@ -25,6 +24,7 @@ from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import WARM_UPS, measure
 from tfgpu_doctor.bench.runner.workers import Key, Workers
+from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tfgpu_doctor.bench.comparing.ratio_interval import Samples, interval
-from tfgpu_doctor.bench.comparing.verdicts import samples_of
 from tfgpu_doctor.bench.doubts import DOUBTFUL, doubts
 from tfgpu_doctor.bench.results import Run, Throughput
+from tfgpu_doctor.bench.samples import Samples, interval, samples_of
 from tfgpu_doctor.bench.statistics import iqr_spread, median, median_interval
 
 OLDER = ("noisy: ", "rough: ")  # how it began where the spread of the samples was judged
@@ -17,7 +16,7 @@ OLDER = ("noisy: ", "rough: ")  # how it began where the spread of the samples w
 
 def settled(run: Run, cpus: float | None) -> Samples:
     """The samples that its speed is the median of."""
-    return samples_of(msgspec.structs.replace(run, steps=1), cpus).settled()  # samples, not steps
+    return samples_of(run, cpus).settled()
 
 
 def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:

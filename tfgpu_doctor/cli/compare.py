@@ -18,7 +18,7 @@ from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.render.formats import choices
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.comparing.records import FailOnSpeed
+    from tfgpu_doctor.bench.comparison import FailOnSpeed
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.records.report import FailOn, Report
@@ -184,7 +184,7 @@ def compare_results(
     base: BenchResult, new: BenchResult, names: tuple[str, str], options: CompareOptions, targets: list[Output]
 ) -> int:
     """Compare two bench results; returns the exit code. Raises click.UsageError: an option is for doctor reports."""
-    from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
+    from tfgpu_doctor.bench.comparison import FACTOR, compare_benches, exit_code
     from tfgpu_doctor.diagnosis.reports import now
     from tfgpu_doctor.redact.redaction import redact
 
@@ -211,7 +211,7 @@ def compare_results(
 
 def _across(texts: tuple[str, ...]) -> tuple[str, ...]:
     """The names in --across. Raises click.UsageError: a name is unknown."""
-    from tfgpu_doctor.bench.comparing.comparability import ACROSS
+    from tfgpu_doctor.bench.comparability import ACROSS
 
     wanted = [text.lower() for text in texts]
     if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:

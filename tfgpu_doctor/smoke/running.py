@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.comparing.records import RunChange
+from tfgpu_doctor.bench.comparison import RunChange
 from tfgpu_doctor.bench.gpu_load import revised
 from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.results import Run

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import msgspec
 
-from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED, lost_shares
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Check, Figure, Run, Verified
@@ -15,6 +14,7 @@ from tfgpu_doctor.bench.runner.load import OtherPrograms
 from tfgpu_doctor.bench.runner.nvml import Telemetry
 from tfgpu_doctor.bench.runner.process import Worker
 from tfgpu_doctor.bench.runner.workers import Key
+from tfgpu_doctor.bench.samples import DISTURBED, lost_shares
 from tfgpu_doctor.bench.speeds import settled, with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads.judgement import Judgement

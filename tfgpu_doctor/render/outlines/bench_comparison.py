@@ -6,8 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from tfgpu_doctor.bench.comparing.comparison import exit_code, is_failing, is_open
-from tfgpu_doctor.bench.comparing.records import WORDS, BenchComparison, FailOnSpeed, RunChange, Side
+from tfgpu_doctor.bench.comparison import (
+    WORDS,
+    BenchComparison,
+    FailOnSpeed,
+    RunChange,
+    Side,
+    exit_code,
+    is_failing,
+    is_open,
+)
 from tfgpu_doctor.records.report import EXIT_UNKNOWN
 from tfgpu_doctor.render import bench_compare_words as words
 from tfgpu_doctor.render import formats
