@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnosis.test_healthy_texts import explained
+from tests.corpus import report_of
 from tfgpu_doctor.records.facts import Known
 from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
@@ -43,7 +43,7 @@ def printed(report: Report) -> str:
 
 @pytest.mark.parametrize(("text", "wrong"), NOT_SAID)
 def test_nothing_is_printed_that_the_text_does_not_say(text: str, wrong: str) -> None:
-    report = explained(text)
+    report = report_of(text)
     assert wrong not in printed(report)
     if wrong == NO_GPU:
         assert not isinstance(report.facts.tensorflow.devices, Known), "no GPU is shown in the stack"
@@ -52,13 +52,13 @@ def test_nothing_is_printed_that_the_text_does_not_say(text: str, wrong: str) ->
 @pytest.mark.parametrize("field", ["No GPU", "None", "CPU only"])
 def test_a_field_that_names_no_gpu_is_no_error_where_nobody_misses_one(field: str) -> None:
     form = f"GPU model and memory: {field}\nTensorFlow version: 2.16.1\n"
-    first = explained(f"{form}The loss is NaN from the second epoch on.").findings[0]
+    first = report_of(f"{form}The loss is NaN from the second epoch on.").findings[0]
     assert (first.id, first.severity) == ("gpu.none", Severity.WARNING)
-    missed = explained(f"{form}tf.config.list_physical_devices('GPU') returns []").findings[0]
+    missed = report_of(f"{form}tf.config.list_physical_devices('GPU') returns []").findings[0]
     assert (missed.id, missed.severity) == ("gpu.none", Severity.ERROR)
 
 
 def test_low_utilization_alone_has_more_than_one_possible_cause() -> None:
-    report = explained("TensorFlow 2.12, RTX 3060: the GPU utilization is only 35 % during training. Why is that?")
+    report = report_of("TensorFlow 2.12, RTX 3060: the GPU utilization is only 35 % during training. Why is that?")
     assert {one.id for one in report.findings if one.possible} >= {"perf.input-bound", "perf.small-work"}
     assert verdict_sentence(report).startswith("this text leaves ") and not problem_counts(report)

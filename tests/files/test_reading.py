@@ -98,30 +98,34 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("odd", ODD)
-def test_what_is_no_file_is_refused(odd: str, reader: str, tmp_path: Path) -> None:
-    if (odd, reader) == ("/proc/kmsg", "open"):
-        pytest.skip("opened without waiting; who reads it gets what is there")
-    make, reason = ODD[odd]
-    path = str(make(tmp_path / "odd"))
-    with guarded(5, odd, waiting=True), pytest.raises(OSError) as refused:
-        READERS[reader](path)
-    assert refused.match(reason)
-    assert "\n" not in reading.why(refused.value)
+def test_what_is_no_file_is_refused(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for reader in READERS:
+        for odd in ODD:
+            with subtests.test(reader=reader, odd=odd):
+                tmp_path = tmp_path_factory.mktemp("row")
+                if (odd, reader) == ("/proc/kmsg", "open"):
+                    pytest.skip("opened without waiting; who reads it gets what is there")
+                make, reason = ODD[odd]
+                path = str(make(tmp_path / "odd"))
+                with guarded(5, odd, waiting=True), pytest.raises(OSError) as refused:
+                    READERS[reader](path)
+                assert refused.match(reason)
+                assert "\n" not in reading.why(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("path", "most"), [("sparse", 64 << 20), ("/proc/self/pagemap", 1 << 20), ("/proc/kcore", 1 << 20)]
-)
-def test_what_has_no_end_in_sight_is_bounded(path: str, most: int, tmp_path: Path) -> None:
-    path = str(_sparse(tmp_path / "sparse")) if path == "sparse" else path
-    if not os.access(path, os.R_OK):
-        pytest.skip(f"no {path} here")
-    with guarded(20, path):
-        assert len(reading.read_head(path, most)) <= most
-        with pytest.raises(OSError, match=r"it is larger than 1 MiB|not permitted"):
-            reading.read_whole(path, 1 << 20)
+def test_what_has_no_end_in_sight_is_bounded(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for path, most in [("sparse", 64 << 20), ("/proc/self/pagemap", 1 << 20), ("/proc/kcore", 1 << 20)]:
+        with subtests.test(path=path):
+            tmp_path = tmp_path_factory.mktemp("row")
+            path = str(_sparse(tmp_path / "sparse")) if path == "sparse" else path
+            if not os.access(path, os.R_OK):
+                pytest.skip(f"no {path} here")
+            with guarded(20, path):
+                assert len(reading.read_head(path, most)) <= most
+                with pytest.raises(OSError, match=r"it is larger than 1 MiB|not permitted"):
+                    reading.read_whole(path, 1 << 20)
 
 
 def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
@@ -160,14 +164,16 @@ def test_the_limit_is_met_exactly(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ pipes
 
 
-@pytest.mark.parametrize("data", [TEXT, b"", TEXT * 100_000])
-def test_a_pipe_with_a_writer(data: bytes, tmp_path: Path) -> None:
-    path = _pipe(tmp_path / "pipe")
-    writer = threading.Thread(target=lambda: path.write_bytes(data))
-    writer.start()
-    with guarded(20, waiting=True):
-        assert reading.read_whole(str(path), 64 << 20) == data
-        writer.join()
+def test_a_pipe_with_a_writer(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for data in [TEXT, b"", TEXT * 100_000]:
+        with subtests.test(data=data):
+            tmp_path = tmp_path_factory.mktemp("row")
+            path = _pipe(tmp_path / "pipe")
+            writer = threading.Thread(target=path.write_bytes, args=(data,))
+            writer.start()
+            with guarded(20, waiting=True):
+                assert reading.read_whole(str(path), 64 << 20) == data
+                writer.join()
 
 
 def test_a_writer_that_takes_its_time(tmp_path: Path) -> None:

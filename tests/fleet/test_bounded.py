@@ -52,30 +52,32 @@ def test_blank_lines_are_counted_and_not_read() -> None:
     assert isinstance(found, Document) and found.line == 5 * MIB + 2
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 1500, MIB])
-def test_lines_are_those_of_the_text(size: int) -> None:
-    data = b"a\n\nbc\n" + b"\n" * 1500 + b"d\n\ne"
-    read = _lines(pieces(data, size), "x", Gathering())
-    found = [line for one in read for line in ([b""] * one if isinstance(one, int) else [one])]
-    assert found == data.split(b"\n")
+def test_lines_are_those_of_the_text(subtests: pytest.Subtests) -> None:
+    for size in [1, 2, 3, 5, 1500, MIB]:
+        with subtests.test(size=size):
+            data = b"a\n\nbc\n" + b"\n" * 1500 + b"d\n\ne"
+            read = _lines(pieces(data, size), "x", Gathering())
+            found = [line for one in read for line in ([b""] * one if isinstance(one, int) else [one])]
+            assert found == data.split(b"\n")
 
 
-@pytest.mark.parametrize("line", [b"{", b"n: {", b"n%d: {"])
-def test_documents_without_an_end_are_read_up_to_a_limit(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unwrapping, "MOST_CUT", 50)
-    monkeypatch.setattr(unwrapping, "MOST_OPEN", 50)
-    taken = 0
+def test_documents_without_an_end_are_read_up_to_a_limit(subtests: pytest.Subtests) -> None:
+    for line in [b"{", b"n: {", b"n%d: {"]:
+        with subtests.test(line=line), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(unwrapping, "MOST_CUT", 50)
+            monkeypatch.setattr(unwrapping, "MOST_OPEN", 50)
+            taken = 0
 
-    def lines() -> Iterator[bytes]:
-        nonlocal taken
-        for number in range(5000):
-            taken += 1
-            yield line % number if b"%" in line else line
+            def lines(line: bytes = line) -> Iterator[bytes]:
+                nonlocal taken
+                for number in range(5000):
+                    taken += 1
+                    yield line % number if b"%" in line else line
 
-    *_, last = documents(lines())
-    assert taken < 60
-    assert isinstance(last, LeftOut)
-    assert last.reason == "more than 50 documents have no end; what follows is left out"
+            *_, last = documents(lines())
+            assert taken < 60
+            assert isinstance(last, LeftOut)
+            assert last.reason == "more than 50 documents have no end; what follows is left out"
 
 
 def test_folded_names_of_nodes_are_unfolded_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,12 +88,13 @@ def test_folded_names_of_nodes_are_unfolded_up_to_a_limit(monkeypatch: pytest.Mo
     assert left_out.reason == "more than 30 nodes gave no answer; the others are left out"
 
 
-@pytest.mark.parametrize("joint", [b",", b"\n"])
-def test_documents_that_cannot_be_read_are_read_up_to_a_limit(joint: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "MOST_REFUSED", 20)
-    data = joint.join([b'{"schema":"tfgpu.x/1"}'] * 500)
-    one = Gathering()
-    one.take_file(b"[" + data + b"]" if joint == b"," else data, "x")
-    reasons = {row.reason: row.count for row in one.gathered().unreadable}
-    assert sum(reasons.values()) < 25
-    assert "more than 20 documents of it cannot be read; what follows is left out" in reasons
+def test_documents_that_cannot_be_read_are_read_up_to_a_limit(subtests: pytest.Subtests) -> None:
+    for joint in [b",", b"\n"]:
+        with subtests.test(joint=joint), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(gathering, "MOST_REFUSED", 20)
+            data = joint.join([b'{"schema":"tfgpu.x/1"}'] * 500)
+            one = Gathering()
+            one.take_file(b"[" + data + b"]" if joint == b"," else data, "x")
+            reasons = {row.reason: row.count for row in one.gathered().unreadable}
+            assert sum(reasons.values()) < 25
+            assert "more than 20 documents of it cannot be read; what follows is left out" in reasons

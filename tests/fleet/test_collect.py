@@ -57,9 +57,8 @@ def rows(done: Done) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------- lines
 
 
-@pytest.mark.parametrize(
-    ("output", "failure"),
-    [
+def test_a_line_of_a_node(subtests: pytest.Subtests) -> None:
+    for output, failure in [
         (LINES, None),
         ([b"module loaded", *LINES, b"bye"], None),
         ([b"{", b'"schema": "tfgpu.re', b'port/1", "a": "b', b"c", b'"', b"}"], None),  # as srun breaks a long line
@@ -72,13 +71,12 @@ def rows(done: Done) -> dict[str, Any]:
         ([b"{", b'"\xff"', b"}"], "its output is cut off, or no JSON"),
         ([b"}", b"{"], "its output has no result"),
         ([b"{", b" " * LARGEST, b"}"], "its output is larger than 16 MiB"),
-    ],
-)
-def test_a_line_of_a_node(output: list[bytes], failure: str | None) -> None:
-    found = node_result("gpu-1", output)
-    assert found.failure == failure
-    (text, empty) = line(found).split("\n")
-    assert not empty and msgspec.json.decode(text, type=NodeResult).node == "gpu-1"
+    ]:
+        with subtests.test(output=output):
+            found = node_result("gpu-1", output)
+            assert found.failure == failure
+            (text, empty) = line(found).split("\n")
+            assert not empty and msgspec.json.decode(text, type=NodeResult).node == "gpu-1"
 
 
 def test_a_reason_is_short_and_harmless() -> None:
@@ -100,18 +98,16 @@ def test_the_fleet_reads_the_lines() -> None:
     assert not found.unreadable
 
 
-@pytest.mark.parametrize(
-    ("name", "label", "expected"),
-    [
+def test_the_name_in_the_line_counts_over_that_in_front(subtests: pytest.Subtests) -> None:
+    for name, label, expected in [
         ("there", "", "there"),
         ("there", "gpu-1: ", "there"),
         (HOST, "gpu-1: ", HOST),
-    ],
-)
-def test_the_name_in_the_line_counts_over_that_in_front(name: str, label: str, expected: str) -> None:
-    gathering = Gathering()
-    gathering.take_file((label + line(node_result(name, LINES))).encode(), "nodes.jsonl")
-    assert [one.node for one in gathering.gathered().results] == [expected]
+    ]:
+        with subtests.test(name=name):
+            gathering = Gathering()
+            gathering.take_file((label + line(node_result(name, LINES))).encode(), "nodes.jsonl")
+            assert [one.node for one in gathering.gathered().results] == [expected]
 
 
 def test_why_a_command_failed() -> None:
@@ -152,9 +148,8 @@ def test_dead_nodes_count_where_nobody_sent_them_away() -> None:
     assert not _counts({**alive, "NodeID": "c", "Alive": False}, [alive, dead])  # an earlier life of it
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
+def test_what_ray_says_in_many_lines(subtests: pytest.Subtests) -> None:
+    for error, expected in [
         (
             type("NodeDiedError", (Exception,), {})("Task failed\nadvice"),
             "the node, or Ray's worker on it, died (NodeDiedError)",
@@ -165,27 +160,23 @@ def test_dead_nodes_count_where_nobody_sent_them_away() -> None:
         ),
         (ValueError("ray::answer() (pid=1)\nOSError: no space\n\n"), "ValueError: OSError: no space"),
         (ValueError(""), "ValueError: no message"),
-    ],
-)
-def test_what_ray_says_in_many_lines(error: Exception, expected: str) -> None:
-    assert _explained(error).startswith(expected)
+    ]:
+        with subtests.test(error=error):
+            assert _explained(error).startswith(expected)
 
 
-@pytest.mark.parametrize(
-    ("does", "lines", "failure"),
-    [
+def test_what_ray_runs_on_a_node(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for does, lines, failure in [
         ("echo '{'; echo '}'; exit 1", [b"{", b"}"], "ended with exit code 1"),
         ("kill -9 $$", [], "was killed by SIGKILL"),
         ("exec sleep 30", [], "did not answer within 0.5 s"),
         ("echo No module named tfgpu_doctor >&2; exit 1", [], "tfgpu is not installed there."),
-    ],
-)
-def test_what_ray_runs_on_a_node(
-    does: str, lines: list[bytes], failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "bin/python", f"#!/bin/sh\n{does}\n")))
-    found, why = answer(["doctor"], 0.5 if "sleep" in does else 20)
-    assert found == lines and why.startswith(failure)
+    ]:
+        with subtests.test(does=does), pytest.MonkeyPatch.context() as monkeypatch:
+            tmp_path = tmp_path_factory.mktemp("row")
+            monkeypatch.setattr(sys, "executable", str(program(tmp_path / "bin/python", f"#!/bin/sh\n{does}\n")))
+            found, why = answer(["doctor"], 0.5 if "sleep" in does else 20)
+            assert found == lines and why.startswith(failure)
 
 
 def test_what_ray_runs_has_an_end_without_ray() -> None:
@@ -359,20 +350,22 @@ def collected(path: str, monkeypatch: pytest.MonkeyPatch, nodes: int = 2) -> slu
         return slurm.collect(["srun", "sh", "-c", "x"], task(("doctor",), 0.2), nodes, "python", lambda *_: None)
 
 
-@pytest.mark.parametrize("within", ["", "7"])
-@pytest.mark.parametrize("name", MARKS)
 def test_no_word_of_a_task_becomes_an_argument(
-    name: str, within: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
 ) -> None:
-    lines, job, *cancelled = MARKS[name]
-    monkeypatch.setattr(slurm, "LATE", 0.1)
-    monkeypatch.setattr(slurm, "QUEUE", 0.4)
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    if within:
-        monkeypatch.setenv("SLURM_JOB_ID", within)
-    collected(hostile(tmp_path, lines, job), monkeypatch)
-    expected = cancelled[bool(within)]
-    assert calls(tmp_path) == ([f"scancel {expected}"] if expected else [])
+    for within in ["", "7"]:
+        for name in MARKS:
+            with subtests.test(within=within, name=name), pytest.MonkeyPatch.context() as monkeypatch:
+                tmp_path = tmp_path_factory.mktemp("row")
+                lines, job, *cancelled = MARKS[name]
+                monkeypatch.setattr(slurm, "LATE", 0.1)
+                monkeypatch.setattr(slurm, "QUEUE", 0.4)
+                monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+                if within:
+                    monkeypatch.setenv("SLURM_JOB_ID", within)
+                collected(hostile(tmp_path, lines, job), monkeypatch)
+                expected = cancelled[bool(within)]
+                assert calls(tmp_path) == ([f"scancel {expected}"] if expected else [])
 
 
 @pytest.mark.parametrize(
@@ -440,9 +433,10 @@ def test_numbers_of_tasks_are_bounded() -> None:
 # ------------------------------------------------------------------------------------------------------- usage
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_what_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for arguments, message in [
         ([], "give either --ray ADDRESS or --slurm"),
         (["--ray", "auto", "--slurm"], "give either --ray ADDRESS or --slurm"),
         (["--ray", "auto", "--nodes", "2"], "--nodes, --srun, --python and --print are for --slurm"),
@@ -455,22 +449,16 @@ def test_numbers_of_tasks_are_bounded() -> None:
         (["--slurm", "--nodes", "2", "--output", "/nowhere/x"], "the folder /nowhere does not exist"),
         (["--slurm"], "--slurm needs --nodes N outside of an allocation"),
         (["--slurm", "--nodes", "2"], "srun is not on PATH. Where Slurm is, run: srun --nodes=2 "),
-    ],
-)
-def test_what_is_refused(
-    arguments: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SystemExit) as left:
-        command(arguments, prog_name="collect")
-    assert left.value.code == 2
-    assert message in capsys.readouterr().err
+    ]:
+        with subtests.test(arguments=arguments), pytest.MonkeyPatch.context() as monkeypatch:
+            tmp_path = tmp_path_factory.mktemp("row")
+            for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES"):
+                monkeypatch.delenv(name, raising=False)
+            monkeypatch.setenv("PATH", str(tmp_path))
+            with pytest.raises(SystemExit) as left:
+                command(arguments, prog_name="collect")
+            assert left.value.code == 2
+            assert message in capsys.readouterr().err
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,8 @@ def run(tmp_path: Path) -> Run:
     """Run a script of deploy/ in which tmp_path stands for /opt; scontrol writes down what it is asked."""
 
     def one(name: str, tfgpu: str, node: str = "State=IDLE", limit: int = 20, **environ: str) -> Any:
+        for log in ("calls", "scontrol"):  # of the run before
+            (tmp_path / log).unlink(missing_ok=True)
         programs = {
             "opt/tfgpu/bin/tfgpu": f'echo "$*" >> {tmp_path}/calls\n{tfgpu}',
             "bin/scontrol": f'echo "$*" >> {tmp_path}/scontrol\ncase "$*" in *show*) echo "NodeName=n1 {node}";; esac',
@@ -93,9 +95,8 @@ DRAINED = "State=IDLE+DRAIN Reason=tfgpu: gpu.none [root@2026-11-23T09:00:00]"
 BY_OTHERS = "State=IDLE+DRAIN Reason=new disk [root@2026-11-23T09:00:00]"
 
 
-@pytest.mark.parametrize(
-    ("tfgpu", "node", "expected"),
-    [
+def test_the_health_check_drains_and_resumes(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for tfgpu, node, expected in [
         ("exit 0", "State=IDLE", []),
         ("exit 0", BY_OTHERS, []),
         ("exit 0", DRAINED, ["update NodeName=n1 State=RESUME"]),
@@ -106,15 +107,12 @@ BY_OTHERS = "State=IDLE+DRAIN Reason=new disk [root@2026-11-23T09:00:00]"
         ("exit 3", "State=IDLE", []),
         ("exit 3", DRAINED, []),
         ("echo '$(id) wrong usage' >&2; exit 2", "State=IDLE", []),
-    ],
-)
-def test_the_health_check_drains_and_resumes(
-    tfgpu: str, node: str, expected: list[str], run: Run, tmp_path: Path
-) -> None:
-    done = run("slurm/health-check.sh", tfgpu, node)
-    assert (done.returncode, done.stdout, updates(tmp_path)) == (0, "", expected)
-    if "exit 2" in tfgpu or "exit 3" in tfgpu:
-        assert done.stderr.startswith("tfgpu: could not check n1 (exit code ")
+    ]:
+        with subtests.test(tfgpu=tfgpu):
+            done = run("slurm/health-check.sh", tfgpu, node)
+            assert (done.returncode, done.stdout, updates(tmp_path)) == (0, "", expected)
+            if "exit 2" in tfgpu or "exit 3" in tfgpu:
+                assert done.stderr.startswith("tfgpu: could not check n1 (exit code ")
 
 
 def test_a_health_check_that_hangs_is_over_before_slurm_kills_it(run: Run, tmp_path: Path) -> None:
@@ -127,27 +125,26 @@ def test_a_health_check_that_hangs_is_over_before_slurm_kills_it(run: Run, tmp_p
     assert sum(limits) <= 70 and max(limits) + 10 + 2 * 5 <= 60
 
 
-@pytest.mark.parametrize(
-    ("tfgpu", "environ", "code"),
-    [
+def test_the_prolog(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for tfgpu, environ, code in [
         ("exit 0", {"SLURM_JOB_GPUS": "0,1"}, 0),
         (BAD, {"SLURM_JOB_GPUS": "0,1"}, 1),
         (BAD, {}, 0),
         ("exit 3", {"SLURM_JOB_GPUS": "0"}, 0),
         ("exit 2", {"SLURM_JOB_GPUS": "0"}, 0),
         (SLOW, {"SLURM_JOB_GPUS": "0"}, 0),
-    ],
-)
-def test_the_prolog(tfgpu: str, environ: dict[str, str], code: int, run: Run, tmp_path: Path) -> None:
-    done = run("slurm/prolog.sh", tfgpu, limit=1 if tfgpu == SLOW else 20, **environ)
-    assert (done.returncode, done.stdout) == (code, "")  # what a task prolog prints would be obeyed
-    calls = (tmp_path / "calls").read_text() if environ else ""
-    assert calls == (f"doctor --python {tmp_path}/opt/tensorflow/bin/python --no-import -q\n" if environ else "")
+    ]:
+        with subtests.test(tfgpu=tfgpu):
+            done = run("slurm/prolog.sh", tfgpu, limit=1 if tfgpu == SLOW else 20, **environ)
+            assert (done.returncode, done.stdout) == (code, "")  # what a task prolog prints would be obeyed
+            calls = (tmp_path / "calls").read_text() if environ else ""
+            assert calls == (
+                f"doctor --python {tmp_path}/opt/tensorflow/bin/python --no-import -q\n" if environ else ""
+            )
 
 
-@pytest.mark.parametrize(
-    ("tfgpu", "code", "message"),
-    [
+def test_the_plugin_of_node_problem_detector(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for tfgpu, code, message in [
         ("exit 0", 0, "TensorFlow can use the GPUs"),
         (BAD, 1, "tfgpu: gpu.none"),
         (TWO, 1, "tfgpu: gpu.none cuda.missing"),
@@ -156,11 +153,10 @@ def test_the_prolog(tfgpu: str, environ: dict[str, str], code: int, run: Run, tm
         ("exit 3", 2, "tfgpu doctor could not determine it (exit code 3)"),
         ("exit 127", 2, "{}/opt/tfgpu/bin/tfgpu cannot be started"),
         (SLOW, 2, "tfgpu doctor gave no answer within 1 s"),
-    ],
-)
-def test_the_plugin_of_node_problem_detector(tfgpu: str, code: int, message: str, run: Run, tmp_path: Path) -> None:
-    done = run("node-problem-detector/check-tensorflow.sh", tfgpu, limit=1 if tfgpu == SLOW else 20)
-    assert (done.returncode, done.stdout) == (code, message.format(tmp_path) + "\n")
+    ]:
+        with subtests.test(tfgpu=tfgpu):
+            done = run("node-problem-detector/check-tensorflow.sh", tfgpu, limit=1 if tfgpu == SLOW else 20)
+            assert (done.returncode, done.stdout) == (code, message.format(tmp_path) + "\n")
 
 
 def test_the_configuration_of_node_problem_detector() -> None:
@@ -182,7 +178,10 @@ def test_the_configuration_of_node_problem_detector() -> None:
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck")
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_shellcheck_finds_nothing(script: Path) -> None:
-    done = subprocess.run(["shellcheck", "--shell=sh", str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+def test_shellcheck_finds_nothing(subtests: pytest.Subtests) -> None:
+    for script in SCRIPTS:
+        with subtests.test(script=script):
+            done = subprocess.run(
+                ["shellcheck", "--shell=sh", str(script)], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stdout

@@ -77,14 +77,15 @@ def shell(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
 PIPED = [one for one in LINES if one.endswith("| tfgpu fleet -")]
 
 
-@pytest.mark.parametrize("text", PIPED, ids=lambda text: text.split()[0])
-def test_what_engines_print_is_read(text: str, shell: Any) -> None:
-    done = shell(text)
-    fleet = json.loads(done.stdout)
-    nodes = {one["name"]: one["verdict"] for one in fleet["nodes"]}
-    absent = {"gpu-03": "no answer"} if text.startswith("ansible") else {}
-    assert len(fleet["unreadable"]) == 0
-    assert nodes == {"gpu-01": "ok", "gpu-02": "ok", **absent}, done.stderr
+def test_what_engines_print_is_read(shell: Any, subtests: pytest.Subtests) -> None:
+    for text in PIPED:
+        with subtests.test(text=text):
+            done = shell(text)
+            fleet = json.loads(done.stdout)
+            nodes = {one["name"]: one["verdict"] for one in fleet["nodes"]}
+            absent = {"gpu-03": "no answer"} if text.startswith("ansible") else {}
+            assert len(fleet["unreadable"]) == 0
+            assert nodes == {"gpu-01": "ok", "gpu-02": "ok", **absent}, done.stderr
 
 
 def test_every_engine_is_tried() -> None:
@@ -106,19 +107,25 @@ def test_commands_are_found() -> None:
     assert all(commands(one) for one in PARSED)
 
 
-@pytest.mark.parametrize("words", sorted({one for text in PARSED for one in commands(text)}))
-def test_options_exist(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "nodes.jsonl").touch()
-    words = words.replace("/var/lib/node_exporter/", "")
-    rest, group, context = shlex.split(words.rstrip('"') if words.count('"') % 2 else words), cli, click.Context(cli)
-    while True:
-        name, found, rest = group.resolve_command(context, rest)
-        assert found is not None
-        if not (isinstance(found, click.Group) and rest and found.get_command(context, rest[0])):
-            found.make_context(name, rest)
-            return
-        group = found
+def test_options_exist(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for words in sorted({one for text in PARSED for one in commands(text)}):
+        with subtests.test(words=words), pytest.MonkeyPatch.context() as monkeypatch:
+            tmp_path = tmp_path_factory.mktemp("row")
+            monkeypatch.chdir(tmp_path)
+            (tmp_path / "nodes.jsonl").touch()
+            words = words.replace("/var/lib/node_exporter/", "")
+            rest, group, context = (
+                shlex.split(words.rstrip('"') if words.count('"') % 2 else words),
+                cli,
+                click.Context(cli),
+            )
+            while True:
+                name, found, rest = group.resolve_command(context, rest)
+                assert found is not None
+                if not (isinstance(found, click.Group) and rest and found.get_command(context, rest[0])):
+                    found.make_context(name, rest)
+                    return
+                group = found
 
 
 def block(part: str) -> str:

@@ -110,11 +110,15 @@ def healthy(environ: dict[str, str]) -> int:
     return subprocess.run(["sh", "-c", text.removeprefix("CMD ")], env=environ, timeout=90, check=False).returncode
 
 
-@pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 1), (2, 1), (3, 1)])
-def test_the_health_check_has_the_exit_codes_that_docker_knows(code: int, expected: int, tmp_path: Path) -> None:
-    (tmp_path / "tfgpu").write_text(f"#!/bin/sh\nexit {code}\n")
-    (tmp_path / "tfgpu").chmod(0o755)
-    assert healthy({"PATH": f"{tmp_path}:/usr/bin:/bin"}) == expected
+def test_the_health_check_has_the_exit_codes_that_docker_knows(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for code, expected in [(0, 0), (1, 1), (2, 1), (3, 1)]:
+        with subtests.test(code=code):
+            tmp_path = tmp_path_factory.mktemp("row")
+            (tmp_path / "tfgpu").write_text(f"#!/bin/sh\nexit {code}\n")
+            (tmp_path / "tfgpu").chmod(0o755)
+            assert healthy({"PATH": f"{tmp_path}:/usr/bin:/bin"}) == expected
 
 
 @pytest.mark.full  # downloads TensorFlow with CUDA, 3 GB

@@ -53,21 +53,23 @@ def _names(group: Group, ids: Iterable[str]) -> bool:
     return any(one in (group.id, *group.explains) for one in ids)
 
 
-@pytest.mark.parametrize("seed", SEEDS[:4])
-def test_what_is_planted_is_found_and_nothing_else(seed: int) -> None:
-    made = fleet(seed, 300, PLANTED)
-    found = judged(made)
-    assert missed(made, found) == []
-    assert invented(made, found) == []
-    assert found.unreadable == ()
-    assert len(found.nodes) == 300
+def test_what_is_planted_is_found_and_nothing_else(subtests: pytest.Subtests) -> None:
+    for seed in SEEDS[:4]:
+        with subtests.test(seed=seed):
+            made = fleet(seed, 300, PLANTED)
+            found = judged(made)
+            assert missed(made, found) == []
+            assert invented(made, found) == []
+            assert found.unreadable == ()
+            assert len(found.nodes) == 300
 
 
-@pytest.mark.parametrize("seed", SEEDS[:4])
-def test_a_clean_fleet_has_no_group(seed: int) -> None:
-    found = judged(fleet(seed, 300))
-    assert [(group.id, group.title) for group in found.groups] == []
-    assert (found.verdict, found.unreadable, len(found.nodes)) == ("ok", (), 300)
+def test_a_clean_fleet_has_no_group(subtests: pytest.Subtests) -> None:
+    for seed in SEEDS[:4]:
+        with subtests.test(seed=seed):
+            found = judged(fleet(seed, 300))
+            assert [(group.id, group.title) for group in found.groups] == []
+            assert (found.verdict, found.unreadable, len(found.nodes)) == ("ok", (), 300)
 
 
 @pytest.mark.full

@@ -70,9 +70,8 @@ def _packages(found: dict[str, Any]) -> None:
     found["facts"]["python"]["packages"]["value"] = [{**one, "name": f"p{n}"} for n in range(100_000)]
 
 
-@pytest.mark.parametrize(
-    ("change", "refused"),
-    [
+def test_a_report_that_was_tampered_with(subtests: pytest.Subtests) -> None:
+    for change, refused in [
         (_many_gpus, ""),
         (_packages, ""),
         (_many_findings, "it has 5000 findings; at most 1000 are read"),
@@ -87,41 +86,45 @@ def _packages(found: dict[str, Any]) -> None:
         (lambda found: found["facts"]["host"]["name"].update(value="h" * 1_000_000), ""),
         (lambda found: found["facts"]["host"]["name"].update(value=""), ""),
         (lambda found: found["facts"]["host"]["name"].update(value="\u202e\x1b[2Jgpu-1\r\n::error::"), ""),
-    ],
-)
-def test_a_report_that_was_tampered_with(change: Callable[[dict[str, Any]], Any], refused: str) -> None:
-    found = line()
-    change(found)
-    seen = fleet(json.dumps(found))
-    assert [one.reason.partition(":")[0] for one in seen.unreadable] == ([refused.partition(":")[0]] if refused else [])
-    assert len(seen.nodes) == 6 + (not refused)
-    assert all(len(node.name) <= 400 for node in seen.nodes)
+    ]:
+        with subtests.test(change=change):
+            found = line()
+            change(found)
+            seen = fleet(json.dumps(found))
+            assert [one.reason.partition(":")[0] for one in seen.unreadable] == (
+                [refused.partition(":")[0]] if refused else []
+            )
+            assert len(seen.nodes) == 6 + (not refused)
+            assert all(len(node.name) <= 400 for node in seen.nodes)
 
 
-@pytest.mark.parametrize(("place", "path"), [("memory_total", "gpus"), ("version", "driver")])
-def test_the_place_of_a_wrong_value_is_named(place: str, path: str) -> None:
-    found = line()
-    record = _gpus(found)[0] if path == "gpus" else found["facts"][path]
-    record[place]["value"] = ["wrong"]
-    (refused,) = fleet(json.dumps(found)).unreadable
-    assert f"`$.facts.{path}.{place}.value`" in refused.reason, refused.reason
+def test_the_place_of_a_wrong_value_is_named(subtests: pytest.Subtests) -> None:
+    for place, path in [("memory_total", "gpus"), ("version", "driver")]:
+        with subtests.test(place=place):
+            found = line()
+            record = _gpus(found)[0] if path == "gpus" else found["facts"][path]
+            record[place]["value"] = ["wrong"]
+            (refused,) = fleet(json.dumps(found)).unreadable
+            assert f"`$.facts.{path}.{place}.value`" in refused.reason, refused.reason
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 5_000])
-def test_numbers_that_are_none(number: str) -> None:
-    text = json.dumps(bench()).replace('"median_s": ', f'"median_s": {number}, "x": ', 1)
-    speed = bench()
-    speed["runs"][0]["throughput"]["value"] = "@@"
-    seen = fleet(text, json.dumps(speed).replace('"@@"', number))
-    assert seen.unreadable and all(one.reason.startswith("it is not valid") for one in seen.unreadable)
+def test_numbers_that_are_none(subtests: pytest.Subtests) -> None:
+    for number in ["NaN", "Infinity", "-Infinity", "1e999", "1" * 5_000]:
+        with subtests.test(number=number):
+            text = json.dumps(bench()).replace('"median_s": ', f'"median_s": {number}, "x": ', 1)
+            speed = bench()
+            speed["runs"][0]["throughput"]["value"] = "@@"
+            seen = fleet(text, json.dumps(speed).replace('"@@"', number))
+            assert seen.unreadable and all(one.reason.startswith("it is not valid") for one in seen.unreadable)
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, 1e31])
-def test_a_speed_that_cannot_be(value: float) -> None:
-    found = bench()
-    found["runs"][0]["throughput"]["value"] = value
-    (refused,) = fleet(json.dumps(found)).unreadable
-    assert refused.reason.startswith("it is not valid: Expected `float`")
+def test_a_speed_that_cannot_be(subtests: pytest.Subtests) -> None:
+    for value in [0.0, -1.0, 1e31]:
+        with subtests.test(value=value):
+            found = bench()
+            found["runs"][0]["throughput"]["value"] = value
+            (refused,) = fleet(json.dumps(found)).unreadable
+            assert refused.reason.startswith("it is not valid: Expected `float`")
 
 
 def test_nesting_without_an_end() -> None:
@@ -183,14 +186,15 @@ LONG: dict[str, Callable[[int], list[bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", LONG)
-def test_a_log_takes_time_in_proportion(kind: str) -> None:
+def test_a_log_takes_time_in_proportion(subtests: pytest.Subtests) -> None:
     """It takes one to three seconds, as its square hours."""
-    lines = LONG[kind](160_000)
-    with guarded(30):
-        for _ in documents(lines):
-            pass
-        judged(gathered(b"\n".join(lines)))
+    for kind in LONG:
+        with subtests.test(kind=kind):
+            lines = LONG[kind](160_000)
+            with guarded(30):
+                for _ in documents(lines):
+                    pass
+                judged(gathered(b"\n".join(lines)))
 
 
 def test_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

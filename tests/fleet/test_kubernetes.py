@@ -100,14 +100,15 @@ def commands() -> Iterator[list[str]]:
     yield from (line.split() for line in script.splitlines() if line.strip().startswith("tfgpu"))
 
 
-@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
-def test_what_pods_run_is_understood(words: list[str]) -> None:
-    from tests.cli.runner import tfgpu
+def test_what_pods_run_is_understood(subtests: pytest.Subtests) -> None:
+    for words in list(commands()):
+        with subtests.test(words=words):
+            from tests.cli.runner import tfgpu
 
-    done = tfgpu(*[word.replace("/metrics/", os.environ["TMPDIR"] + "/") for word in words[1:]])
-    file = Path(os.environ["TMPDIR"]) / "metrics.txt"
-    assert done.returncode in (0, 1) and file.read_text().startswith("# HELP tfgpu_doctor_")
-    file.unlink()
+            done = tfgpu(*[word.replace("/metrics/", os.environ["TMPDIR"] + "/") for word in words[1:]])
+            file = Path(os.environ["TMPDIR"]) / "metrics.txt"
+            assert done.returncode in (0, 1) and file.read_text().startswith("# HELP tfgpu_doctor_")
+            file.unlink()
 
 
 PRINTED = {
@@ -117,24 +118,30 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("name", ["job.yaml", "daemonset.yaml"])
-@pytest.mark.parametrize("printed", PRINTED)
-def test_a_pod_prints_one_line(name: str, printed: str, tmp_path: Path) -> None:
+def test_a_pod_prints_one_line(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     """The script of the manifest, with a stand-in for tfgpu; the name is that of the node, not that of the pod."""
-    (tmp_path / "report.json").write_bytes(SAVED)
-    does, verdict = PRINTED[printed]
-    program(tmp_path / "tfgpu", f'#!/bin/sh\ncase "$*" in *metrics*) exit 0 ;; esac\ncd {tmp_path}\n{does}\n')
-    container = MANIFESTS[name]["spec"]["template"]["spec"]["containers"][0]
-    script = container["command"][2].replace("sleep 600 & wait", "exit 0")
-    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NODE_NAME": "gpu-1.example"}
-    words = ["sh", "-c", script, *container["command"][3:], *container.get("args", ())]
-    text = subprocess.run(words, env=environ, capture_output=True, timeout=60, check=True).stdout
-    assert text.count(b"\n") == 1 and text.startswith(b'{"schema":"tfgpu.node/1",')
-    gathering = Gathering()
-    gathering.take_file(text, "nodes.jsonl")
-    found = judge_fleet(gathering.gathered(), MATRIX, "2026-11-28T00:00:00Z")
-    assert [(one.name, one.verdict) for one in found.nodes] == ([("gpu-1.example", verdict)] if verdict else [])
-    assert bool(found.unreadable) == (verdict is None)
+    for name in ["job.yaml", "daemonset.yaml"]:
+        for printed in PRINTED:
+            with subtests.test(name=name, printed=printed):
+                tmp_path = tmp_path_factory.mktemp("row")
+                (tmp_path / "report.json").write_bytes(SAVED)
+                does, verdict = PRINTED[printed]
+                program(
+                    tmp_path / "tfgpu", f'#!/bin/sh\ncase "$*" in *metrics*) exit 0 ;; esac\ncd {tmp_path}\n{does}\n'
+                )
+                container = MANIFESTS[name]["spec"]["template"]["spec"]["containers"][0]
+                script = container["command"][2].replace("sleep 600 & wait", "exit 0")
+                environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NODE_NAME": "gpu-1.example"}
+                words = ["sh", "-c", script, *container["command"][3:], *container.get("args", ())]
+                text = subprocess.run(words, env=environ, capture_output=True, timeout=60, check=True).stdout
+                assert text.count(b"\n") == 1 and text.startswith(b'{"schema":"tfgpu.node/1",')
+                gathering = Gathering()
+                gathering.take_file(text, "nodes.jsonl")
+                found = judge_fleet(gathering.gathered(), MATRIX, "2026-11-28T00:00:00Z")
+                assert [(one.name, one.verdict) for one in found.nodes] == (
+                    [("gpu-1.example", verdict)] if verdict else []
+                )
+                assert bool(found.unreadable) == (verdict is None)
 
 
 # ------------------------------------------------------------------------------------------------ the real kubectl
@@ -322,17 +329,16 @@ def test_collecting_without_nodes(api: Server, tmp_path: Path) -> None:
     assert "collect.sh: no node has the label gpu=yes\n" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for arguments, message in [
         ((), "an image and a number of GPUs are needed"),
         (("tfgpu", "all"), "all is no number of GPUs"),
         (("tfgpu", "8", "doctor", 'a"b'), 'a"b has a character that cannot be passed on'),
         (("tfgpu; x", "8"), "tfgpu; x has a character that cannot be passed on"),
-    ],
-)
-def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = collect(tmp_path, *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"collect.sh: {message}; usage: collect.sh IMAGE GPUS [COMMAND...]\n"
-    assert re.search(r"(?m)^#     collect.sh IMAGE GPUS \[COMMAND...\]", (FOLDER / "collect.sh").read_text())
+    ]:
+        with subtests.test(arguments=arguments):
+            tmp_path = tmp_path_factory.mktemp("row")
+            done = collect(tmp_path, *arguments)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr == f"collect.sh: {message}; usage: collect.sh IMAGE GPUS [COMMAND...]\n"
+            assert re.search(r"(?m)^#     collect.sh IMAGE GPUS \[COMMAND...\]", (FOLDER / "collect.sh").read_text())

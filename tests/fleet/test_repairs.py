@@ -54,23 +54,25 @@ UNMET = {
 }
 
 
-@pytest.mark.parametrize(("expect", "command"), UNMET.items())
-def test_what_is_expected_and_not_there_has_its_command(expect: str, command: str) -> None:
-    (group,) = of_kind(judged(LINES, expect), "expectation")
-    assert command in [command for fix in group.fixes for command in fix.commands], group.fixes
+def test_what_is_expected_and_not_there_has_its_command(subtests: pytest.Subtests) -> None:
+    for expect, command in UNMET.items():
+        with subtests.test(expect=expect):
+            (group,) = of_kind(judged(LINES, expect), "expectation")
+            assert command in [command for fix in group.fixes for command in fix.commands], group.fixes
 
 
 HARDWARE = ("gpu=B200", "memory>=200GB", "compute-capability>=10.0", "cpu=Grace", "cpus>=999", "host-memory>=9TB")
 OTHERS = ("gpus=9", "cuda=11", "cudnn=8", "python=3.10", "os=debian", "container=podman", "pcie-width=32", "kernel>=9")
 
 
-@pytest.mark.parametrize("expect", [*UNMET, *HARDWARE, *OTHERS])
-def test_no_repair_speaks_of_other_nodes_where_none_has_it(expect: str) -> None:
-    (group,) = of_kind(judged(LINES, expect), "expectation")
-    texts = " ".join(fix.text for fix in group.fixes)
-    assert group.fixes and not re.search(r"other nodes|others|elsewhere(?! with)", texts), texts
-    if expect in HARDWARE:  # it is no defect that a card has less memory than another one
-        assert "replace" not in texts and "correct --expect" in texts
+def test_no_repair_speaks_of_other_nodes_where_none_has_it(subtests: pytest.Subtests) -> None:
+    for expect in [*UNMET, *HARDWARE, *OTHERS]:
+        with subtests.test(expect=expect):
+            (group,) = of_kind(judged(LINES, expect), "expectation")
+            texts = " ".join(fix.text for fix in group.fixes)
+            assert group.fixes and not re.search(r"other nodes|others|elsewhere(?! with)", texts), texts
+            if expect in HARDWARE:  # it is no defect that a card has less memory than another one
+                assert "replace" not in texts and "correct --expect" in texts
 
 
 def test_what_nobody_reports_is_looked_up() -> None:
@@ -88,18 +90,23 @@ def test_blackwell_has_open_kernel_modules_only() -> None:
     assert "sudo apt-get install -y nvidia-driver-570-server-open" in group.fixes[0].commands
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_fleet_differs_from_its_own_baseline_where_it_differs_from_itself(seed: int) -> None:
+def test_a_fleet_differs_from_its_own_baseline_where_it_differs_from_itself(subtests: pytest.Subtests) -> None:
     """A release that a third of the nodes have is no mistake; a baseline that is made then must not call it one."""
-    found = gathered(fleet(seed, 60, 12).lines)
-    itself = judge_fleet(found, MATRIX, NOW)
-    against = judge_fleet(found, MATRIX, NOW, baseline=from_gathered(found, NOW))
-    odd = {member.node for group in itself.groups for member in group.nodes}
-    assert {member.node for group in against.groups for member in group.nodes} <= odd
-    texts = [
-        text for one in of_kind(against, "baseline") for text in (one.title, one.cause, *(f.text for f in one.fixes))
-    ]
-    assert texts and not any(re.search(r"other nodes|others|elsewhere(?! with)|of one kind", text) for text in texts)
+    for seed in range(4):
+        with subtests.test(seed=seed):
+            found = gathered(fleet(seed, 60, 12).lines)
+            itself = judge_fleet(found, MATRIX, NOW)
+            against = judge_fleet(found, MATRIX, NOW, baseline=from_gathered(found, NOW))
+            odd = {member.node for group in itself.groups for member in group.nodes}
+            assert {member.node for group in against.groups for member in group.nodes} <= odd
+            texts = [
+                text
+                for one in of_kind(against, "baseline")
+                for text in (one.title, one.cause, *(f.text for f in one.fixes))
+            ]
+            assert texts and not any(
+                re.search(r"other nodes|others|elsewhere(?! with)|of one kind", text) for text in texts
+            )
 
 
 def test_a_node_on_which_the_doctor_finds_no_gpu_has_none() -> None:

@@ -63,16 +63,18 @@ def test_results_are_read_as_tools_print_them(form: Callable[[Texts], str], inde
     assert fleet.notes == ()
 
 
-@pytest.mark.parametrize("form", wrapped.NAMING, ids=lambda form: form.__name__)
-def test_the_tool_s_name_counts_for_more_than_the_host_s(form: Callable[[Texts], str]) -> None:
+def test_the_tool_s_name_counts_for_more_than_the_host_s(subtests: pytest.Subtests) -> None:
     """Containers on several nodes may have one host name, a redacted report has none."""
-    assert names(gathered(form(texts(host="container")))) == list(NODES)
-    assert names(gathered(form(texts(host="<host>")))) == list(NODES)
+    for form in wrapped.NAMING:
+        with subtests.test(form=form):
+            assert names(gathered(form(texts(host="container")))) == list(NODES)
+            assert names(gathered(form(texts(host="<host>")))) == list(NODES)
 
 
-@pytest.mark.parametrize("form", wrapped.NUMBERING, ids=lambda form: form.__name__)
-def test_a_number_stands_for_a_node_without_a_name(form: Callable[[Texts], str]) -> None:
-    assert names(gathered(form(texts(host="<host>")))) == [f"task {n} of log.txt" for n in range(3)]
+def test_a_number_stands_for_a_node_without_a_name(subtests: pytest.Subtests) -> None:
+    for form in wrapped.NUMBERING:
+        with subtests.test(form=form):
+            assert names(gathered(form(texts(host="<host>")))) == [f"task {n} of log.txt" for n in range(3)]
 
 
 def test_the_services_of_docker_compose_name_their_containers() -> None:
@@ -83,12 +85,13 @@ def test_long_lines_that_srun_breaks_into_pieces_are_joined() -> None:
     assert names(gathered(wrapped.srun_in_pieces(texts(None)))) == list(NODES)
 
 
-@pytest.mark.parametrize("between", ["", " ", ",", ", ", "\t", "\r"])
-def test_several_documents_on_a_line(between: str) -> None:
-    reports = [text.strip() for text in texts(None).values()]
-    assert names(gathered(f"x\n{between.join(reports)}{between}\n")) == list(NODES)
-    found = gathered(f"x\n{between.join(reports[:2])}{between}{reports[2][:-9]}")
-    assert (names(found), [one.reason for one in found.unreadable]) == (list(NODES[:2]), ["it is cut off"])
+def test_several_documents_on_a_line(subtests: pytest.Subtests) -> None:
+    for between in ["", " ", ",", ", ", "\t", "\r"]:
+        with subtests.test(between=between):
+            reports = [text.strip() for text in texts(None).values()]
+            assert names(gathered(f"x\n{between.join(reports)}{between}\n")) == list(NODES)
+            found = gathered(f"x\n{between.join(reports[:2])}{between}{reports[2][:-9]}")
+            assert (names(found), [one.reason for one in found.unreadable]) == (list(NODES[:2]), ["it is cut off"])
 
 
 # ----------------------------------------------------------------------------------------------------------- files
@@ -116,37 +119,40 @@ def test_a_folder_that_ansible_has_filled(tmp_path: Path) -> None:
     assert (names(found), found.unreadable) == (list(NODES), ())
 
 
-@pytest.mark.parametrize("indent", [2, None], ids=["indented", "on a line"])
-@pytest.mark.parametrize(
-    "encoded",
-    [
-        pytest.param(lambda text: text.replace("\n", "\r\n").encode(), id="CRLF"),
-        pytest.param(lambda text: b"\xef\xbb\xbf" + text.encode(), id="BOM"),
-        pytest.param(lambda text: text.replace("\n", "\r\n").encode("utf-16"), id="UTF-16 of Windows PowerShell"),
-        pytest.param(lambda text: text.encode("utf-16-be"), id="UTF-16 without a mark"),
-        pytest.param(lambda text: gzip.compress(text.encode()), id="gzip"),
-        pytest.param(lambda text: gzip.compress(text[:999].encode()) + gzip.compress(text[999:].encode()), id="two"),
-        pytest.param(lambda text: text.rstrip("\n").encode(), id="no line break at the end"),
-    ],
-)
-def test_files_as_systems_write_them(tmp_path: Path, encoded: Callable[[str], bytes], indent: int | None) -> None:
-    path = tmp_path / "all.log"
-    for text in (wrapped.plain(texts(indent)), wrapped.pdsh(texts(indent)), wrapped.ansible(texts(indent))):
-        path.write_bytes(encoded(text))
-        found = read_fleet([str(path)])
-        assert (names(found), found.unreadable) == (list(NODES), ())
-    path.write_bytes(encoded(texts(indent)["gpu-1"]))
-    assert names(read_fleet([str(path)])) == ["gpu-1"]
+def test_files_as_systems_write_them(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for indent in [2, None]:
+        for encoded in [
+            lambda text: text.replace("\n", "\r\n").encode(),
+            lambda text: b"\xef\xbb\xbf" + text.encode(),
+            lambda text: text.replace("\n", "\r\n").encode("utf-16"),
+            lambda text: text.encode("utf-16-be"),
+            lambda text: gzip.compress(text.encode()),
+            lambda text: gzip.compress(text[:999].encode()) + gzip.compress(text[999:].encode()),
+            lambda text: text.rstrip("\n").encode(),
+        ]:
+            with subtests.test(indent=indent, encoded=encoded):
+                tmp_path = tmp_path_factory.mktemp("row")
+                path = tmp_path / "all.log"
+                for text in (wrapped.plain(texts(indent)), wrapped.pdsh(texts(indent)), wrapped.ansible(texts(indent))):
+                    path.write_bytes(encoded(text))
+                    found = read_fleet([str(path)])
+                    assert (names(found), found.unreadable) == (list(NODES), ())
+                path.write_bytes(encoded(texts(indent)["gpu-1"]))
+                assert names(read_fleet([str(path)])) == ["gpu-1"]
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_file_that_is_larger_than_a_chunk(tmp_path: Path, suffix: str) -> None:
-    nodes = tuple(f"gpu-{n}" for n in range(60))
-    text = wrapped.pdsh(texts(nodes=nodes)).encode()
-    assert len(text) > 3 << 20
-    (tmp_path / f"all.log{suffix}").write_bytes(gzip.compress(text) if suffix else text)
-    found = read_fleet([str(tmp_path)])
-    assert (names(found), found.unreadable) == (sorted(nodes), ())
+def test_a_file_that_is_larger_than_a_chunk(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for suffix in ["", ".gz"]:
+        with subtests.test(suffix=suffix):
+            tmp_path = tmp_path_factory.mktemp("row")
+            nodes = tuple(f"gpu-{n}" for n in range(60))
+            text = wrapped.pdsh(texts(nodes=nodes)).encode()
+            assert len(text) > 3 << 20
+            (tmp_path / f"all.log{suffix}").write_bytes(gzip.compress(text) if suffix else text)
+            found = read_fleet([str(tmp_path)])
+            assert (names(found), found.unreadable) == (sorted(nodes), ())
 
 
 def test_a_packed_file_that_is_damaged(tmp_path: Path) -> None:
@@ -226,9 +232,8 @@ def test_lines_that_ray_leaves_out_are_told() -> None:
 # ------------------------------------------------------------------------------------------ nodes without an answer
 
 
-@pytest.mark.parametrize(
-    ("line", "nodes", "reason"),
-    [
+def test_a_node_that_gave_no_answer_is_told(subtests: pytest.Subtests) -> None:
+    for line, nodes, reason in [
         ('gpu-7 | UNREACHABLE! => {\n    "changed": false\n}', ["gpu-7"], "Ansible could not reach it"),
         ("gpu-7 | UNREACHABLE!: Failed to connect via ssh", ["gpu-7"], "Ansible could not reach it"),
         ('fatal: [gpu-7]: UNREACHABLE! => {"changed": false}', ["gpu-7"], "Ansible could not reach it"),
@@ -247,12 +252,11 @@ def test_lines_that_ray_leaves_out_are_told() -> None:
         ("pdsh@login: gpu-7: ssh exited with exit code 255", ["gpu-7"], "pdsh: ssh exited with exit code 255"),
         ("clush: gpu-7: command timeout", ["gpu-7"], "clush: command timeout"),
         ("clush: gpu-[1,7-8] (3): exited with exit code 1", ["gpu-7", "gpu-8"], "clush: exited with exit code 1"),
-    ],
-)
-def test_a_node_that_gave_no_answer_is_told(line: str, nodes: list[str], reason: str) -> None:
-    fleet = judged(gathered(wrapped.pdsh(texts()) + line + "\n"))
-    assert {node.name: node.reason for node in fleet.nodes if not node.results} == dict.fromkeys(nodes, reason)
-    assert [node.name for node in fleet.nodes if node.results] == list(NODES)
+    ]:
+        with subtests.test(line=line):
+            fleet = judged(gathered(wrapped.pdsh(texts()) + line + "\n"))
+            assert {node.name: node.reason for node in fleet.nodes if not node.results} == dict.fromkeys(nodes, reason)
+            assert [node.name for node in fleet.nodes if node.results] == list(NODES)
 
 
 def test_sets_of_nodes_are_unfolded() -> None:

@@ -54,14 +54,18 @@ VERSIONS = {
 }
 
 
-@pytest.mark.parametrize("case", VERSIONS)
-def test_the_version_comes_from_the_best_file(case: str, tmp_path: Path) -> None:
-    files, version = VERSIONS[case]
-    for name, text in files.items():
-        write(tmp_path, f"/usr/local/cuda-x/{name}", text, 0o755)
-    (found,) = toolkits(tmp_path)
-    assert (found.path, found.version, found.via) == ("/usr/local/cuda-x", version, "/usr/local")
-    assert found.source.startswith("/usr/local/cuda-x")
+def test_the_version_comes_from_the_best_file(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for case in VERSIONS:
+        with subtests.test(case=case):
+            tmp_path = tmp_path_factory.mktemp("row")
+            files, version = VERSIONS[case]
+            for name, text in files.items():
+                write(tmp_path, f"/usr/local/cuda-x/{name}", text, 0o755)
+            (found,) = toolkits(tmp_path)
+            assert (found.path, found.version, found.via) == ("/usr/local/cuda-x", version, "/usr/local")
+            assert found.source.startswith("/usr/local/cuda-x")
 
 
 def test_nothing_is_started_when_a_file_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +82,10 @@ def test_nothing_is_started_when_a_file_tells(tmp_path: Path, monkeypatch: pytes
     )
 
 
-@pytest.mark.parametrize(
-    ("place", "environ", "prefix", "via"),
-    [
+def test_a_toolkit_is_found_in_every_usual_place(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for place, environ, prefix, via in [
         ("/opt/hand/made", {"CUDA_HOME": "/opt/hand/made/"}, None, "CUDA_HOME"),
         ("/sw/CUDA/12.1", {"EBROOTCUDA": "/sw/CUDA/12.1"}, None, "EBROOTCUDA"),
         ("/sw/cuda-12.1", {"LD_LIBRARY_PATH": "/lib:/sw/cuda-12.1/lib64"}, None, "LD_LIBRARY_PATH"),
@@ -91,16 +96,14 @@ def test_nothing_is_started_when_a_file_tells(tmp_path: Path, monkeypatch: pytes
         ("/opt/nvidia/hpc_sdk/Linux_x86_64/24.3/cuda/12.3", {}, None, "HPC SDK"),
         ("/home/ann/conda", {}, "/home/ann/conda", "conda"),
         ("/home/ann/conda", {"CONDA_PREFIX": "/home/ann/conda"}, None, "conda"),
-    ],
-)
-def test_a_toolkit_is_found_in_every_usual_place(
-    place: str, environ: dict[str, str], prefix: str | None, via: str, tmp_path: Path
-) -> None:
-    write(tmp_path, f"{place}/include/cuda.h", "#define CUDA_VERSION 12010\n")
-    if via == "conda":
-        (tmp_path / place[1:] / "conda-meta").mkdir()
-    (found,) = toolkits(tmp_path, environ, prefix)
-    assert (found.path, found.version, found.via) == (place, "12.1", via)
+    ]:
+        with subtests.test(place=place):
+            tmp_path = tmp_path_factory.mktemp("row")
+            write(tmp_path, f"{place}/include/cuda.h", "#define CUDA_VERSION 12010\n")
+            if via == "conda":
+                (tmp_path / place[1:] / "conda-meta").mkdir()
+            (found,) = toolkits(tmp_path, environ, prefix)
+            assert (found.path, found.version, found.via) == (place, "12.1", via)
 
 
 def test_one_toolkit_by_several_ways_is_listed_once(tmp_path: Path) -> None:
@@ -123,10 +126,14 @@ def test_two_toolkits_are_both_listed_the_users_choice_first(tmp_path: Path) -> 
     assert [one.version for one in found] == ["12.4.0", "11.8.0"]
 
 
-@pytest.mark.parametrize("path", ["/usr/local/cuda-gone", "/usr/local/cuda-empty/README"])
-def test_a_folder_without_a_toolkit_is_none(path: str, tmp_path: Path) -> None:
-    write(tmp_path, "/usr/local/cuda-empty/README")
-    assert toolkits(tmp_path, {"CUDA_HOME": path}) == []
+def test_a_folder_without_a_toolkit_is_none(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for path in ["/usr/local/cuda-gone", "/usr/local/cuda-empty/README"]:
+        with subtests.test(path=path):
+            tmp_path = tmp_path_factory.mktemp("row")
+            write(tmp_path, "/usr/local/cuda-empty/README")
+            assert toolkits(tmp_path, {"CUDA_HOME": path}) == []
 
 
 def test_a_wrapper_script_is_no_toolkit_but_tells_its_version(tmp_path: Path) -> None:
@@ -137,16 +144,17 @@ def test_a_wrapper_script_is_no_toolkit_but_tells_its_version(tmp_path: Path) ->
     assert facts.nvcc == Known(Nvcc(path="/usr/local/bin/nvcc", version="13.0.88"), "/usr/local/bin/nvcc --version")
 
 
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
+def test_an_nvcc_that_tells_nothing_is_unknown(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for script, reason in [
         ("#!/bin/sh\necho sorry\nexit 3\n", "exit code 3, no version in its output"),
         ("#!/no/such/interpreter\n", "No such file or directory"),
-    ],
-)
-def test_an_nvcc_that_tells_nothing_is_unknown(script: str, reason: str, tmp_path: Path) -> None:
-    write(tmp_path, "/bin/nvcc", script, 0o755)
-    assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown(f"/bin/nvcc --version: {reason}")
+    ]:
+        with subtests.test(script=script):
+            tmp_path = tmp_path_factory.mktemp("row")
+            write(tmp_path, "/bin/nvcc", script, 0o755)
+            assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown(f"/bin/nvcc --version: {reason}")
 
 
 def test_an_nvcc_that_hangs_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

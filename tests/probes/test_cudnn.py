@@ -71,21 +71,20 @@ def test_a_library_that_nothing_describes_has_no_version(tmp_path: Path) -> None
     assert found.version is None
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "version"),
-    [
+def test_the_header(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for path, text, version in [
         ("/usr/include/cudnn_version.h", HEADER, "9.3.0"),
         ("/usr/include/x86_64-linux-gnu/cudnn_version.h", HEADER, "9.3.0"),
         ("/usr/local/cuda/include/cudnn_version.h", HEADER, "9.3.0"),
         ("/opt/cudnn/include/cudnn_version.h", HEADER, "9.3.0"),
         ("/usr/include/cudnn.h", HEADER.replace("R 9", "R 7"), "7.3.0"),
         ("/usr/include/cudnn_version.h", "#define CUDNN_MAJOR 9\n", None),
-    ],
-)
-def test_the_header(path: str, text: str, version: str | None, tmp_path: Path) -> None:
-    write(tmp_path, path, text)
-    header = examine(tmp_path, environ={"CUDNN_PATH": "/opt/cudnn"}).header
-    assert (header.value.version if isinstance(header, Known) else None) == version
+    ]:
+        with subtests.test(path=path):
+            tmp_path = tmp_path_factory.mktemp("row")
+            write(tmp_path, path, text)
+            header = examine(tmp_path, environ={"CUDNN_PATH": "/opt/cudnn"}).header
+            assert (header.value.version if isinstance(header, Known) else None) == version
 
 
 def test_the_loaders_choice_comes_first_and_each_file_once(tmp_path: Path) -> None:

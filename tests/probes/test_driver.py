@@ -84,9 +84,10 @@ def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
     assert value_or(found.peers, ()) == (PeerLink(a=0, b=1, topology="multiple", p2p_read="ok"),)
 
 
-@pytest.mark.parametrize(
-    ("answer", "name"),
-    [
+def test_what_cuinit_answers(
+    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for answer, name in [
         (34, "CUDA_ERROR_STUB_LIBRARY"),
         (100, "CUDA_ERROR_NO_DEVICE"),
         (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
@@ -95,30 +96,31 @@ def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
         (999, "CUDA_ERROR_UNKNOWN"),
         (801, "CUDA_ERROR_NOT_SUPPORTED"),  # not in the lab's library: from our own table
         (4711, "CUDA error 4711"),
-    ],
-)
-def test_what_cuinit_answers(driver_lab: Lab, tmp_path: Path, answer: int, name: str) -> None:
-    found = examine(driver_lab, tmp_path, cuinit=answer)
-    assert code(found.driver.cuda_init) == (answer, name)
-    assert isinstance(found.driver.cuda_device_count, Unknown) and name in found.driver.cuda_device_count.reason
-    (gpu,) = value_or(found.gpus, ())  # NVML is fine
-    assert isinstance(gpu.multiprocessors, Unknown)
+    ]:
+        with subtests.test(answer=answer):
+            tmp_path = tmp_path_factory.mktemp("row")
+            found = examine(driver_lab, tmp_path, cuinit=answer)
+            assert code(found.driver.cuda_init) == (answer, name)
+            assert isinstance(found.driver.cuda_device_count, Unknown) and name in found.driver.cuda_device_count.reason
+            (gpu,) = value_or(found.gpus, ())  # NVML is fine
+            assert isinstance(gpu.multiprocessors, Unknown)
 
 
-@pytest.mark.parametrize(
-    ("answer", "name", "message"),
-    [
+def test_what_nvmlinit_answers(
+    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for answer, name, message in [
         (9, "NVML_ERROR_DRIVER_NOT_LOADED", "Driver Not Loaded"),
         (18, "NVML_ERROR_LIB_RM_VERSION_MISMATCH", "Driver/library version mismatch"),
         (999, "NVML_ERROR_UNKNOWN", "Unknown Error"),
-    ],
-)
-def test_what_nvmlinit_answers(driver_lab: Lab, tmp_path: Path, answer: int, name: str, message: str) -> None:
-    found = examine(driver_lab, tmp_path, nvml_init=answer, cuinit=999)
-    result = value_or(found.driver.nvml_init, None)
-    assert result and (result.code, result.name, result.message) == (answer, name, message)
-    assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
-    assert isinstance(found.peers, Unknown)
+    ]:
+        with subtests.test(answer=answer):
+            tmp_path = tmp_path_factory.mktemp("row")
+            found = examine(driver_lab, tmp_path, nvml_init=answer, cuinit=999)
+            result = value_or(found.driver.nvml_init, None)
+            assert result and (result.code, result.name, result.message) == (answer, name, message)
+            assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
+            assert isinstance(found.peers, Unknown)
 
 
 def test_a_driver_update_without_a_restart(driver_lab: Lab, tmp_path: Path) -> None:
@@ -159,16 +161,18 @@ def test_what_was_known_before_a_hang_is_kept(driver_lab: Lab, tmp_path: Path) -
     assert found.peers == Unknown("nvmlDeviceGetMemoryInfo of GPU 1 did not answer in time")
 
 
-@pytest.mark.parametrize(("choices", "call"), [({"nvml_init": "segv"}, "nvmlInit"), ({"cuinit": "segv"}, "cuInit")])
 def test_a_library_that_kills_its_process(
-    driver_lab: Lab, tmp_path: Path, choices: dict[str, object], call: str
+    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
 ) -> None:
-    found = examine(driver_lab, tmp_path, **choices).driver
-    fact = found.nvml_init if call == "nvmlInit" else found.cuda_init
-    assert isinstance(fact, Known)
-    assert (fact.value.code, fact.value.name) == (-11, "SIGSEGV")
-    assert fact.value.message == f"{call} killed its process with SIGSEGV"
-    assert value_or(found.unresponsive, None) == ()
+    for choices, call in [({"nvml_init": "segv"}, "nvmlInit"), ({"cuinit": "segv"}, "cuInit")]:
+        with subtests.test(choices=choices):
+            tmp_path = tmp_path_factory.mktemp("row")
+            found = examine(driver_lab, tmp_path, **choices).driver
+            fact = found.nvml_init if call == "nvmlInit" else found.cuda_init
+            assert isinstance(fact, Known)
+            assert (fact.value.code, fact.value.name) == (-11, "SIGSEGV")
+            assert fact.value.message == f"{call} killed its process with SIGSEGV"
+            assert value_or(found.unresponsive, None) == ()
 
 
 def test_a_lost_gpu_beside_a_good_one(driver_lab: Lab, tmp_path: Path) -> None:
@@ -199,14 +203,16 @@ def test_heat_errors_processes_and_a_bad_slot(driver_lab: Lab, tmp_path: Path) -
     assert (value_or(gpu.pcie_width, 0), value_or(gpu.pcie_width_max, 0)) == (4, 16)
 
 
-@pytest.mark.parametrize("instances", [0, 2])
-def test_mig(driver_lab: Lab, tmp_path: Path, instances: int) -> None:
-    (gpu,) = value_or(examine(driver_lab, tmp_path, mig=instances, name="NVIDIA A100").gpus, ())
-    assert value_or(gpu.mig_mode, None) is True
-    assert [name.split(" (")[0] for name in value_or(gpu.mig_instances, ("?",))] == [
-        "NVIDIA A100 MIG 1g.5gb"
-    ] * instances
-    assert gpu.multiprocessors == Unknown("MIG mode is on: CUDA sees slices")
+def test_mig(driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for instances in [0, 2]:
+        with subtests.test(instances=instances):
+            tmp_path = tmp_path_factory.mktemp("row")
+            (gpu,) = value_or(examine(driver_lab, tmp_path, mig=instances, name="NVIDIA A100").gpus, ())
+            assert value_or(gpu.mig_mode, None) is True
+            assert [name.split(" (")[0] for name in value_or(gpu.mig_instances, ("?",))] == [
+                "NVIDIA A100 MIG 1g.5gb"
+            ] * instances
+            assert gpu.multiprocessors == Unknown("MIG mode is on: CUDA sees slices")
 
 
 def test_a_hidden_gpu_is_there_for_nvml_and_not_for_cuda(driver_lab: Lab, tmp_path: Path) -> None:
@@ -249,12 +255,16 @@ def test_table_of_an_nvidia_smi_that_lacks_a_column(driver_lab: Lab, tmp_path: P
     assert isinstance(gpu.compute_capability, Unknown)
 
 
-@pytest.mark.parametrize(("program", "exit_code"), [("no_driver", 9), ("mismatch", 18), ("garbage", 0)])
-def test_an_nvidia_smi_that_fails(driver_lab: Lab, tmp_path: Path, program: str, exit_code: int) -> None:
-    found = examine(driver_lab, tmp_path, nvml_init=9, cuinit=100, nvidia_smi=program)
-    assert smi(found).exit_code == exit_code
-    assert len(smi(found).output) <= 2000
-    assert isinstance(found.gpus, Unknown) and isinstance(found.driver.version, Unknown)
+def test_an_nvidia_smi_that_fails(
+    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for program, exit_code in [("no_driver", 9), ("mismatch", 18), ("garbage", 0)]:
+        with subtests.test(program=program):
+            tmp_path = tmp_path_factory.mktemp("row")
+            found = examine(driver_lab, tmp_path, nvml_init=9, cuinit=100, nvidia_smi=program)
+            assert smi(found).exit_code == exit_code
+            assert len(smi(found).output) <= 2000
+            assert isinstance(found.gpus, Unknown) and isinstance(found.driver.version, Unknown)
 
 
 def test_no_devices_is_an_answer(driver_lab: Lab, tmp_path: Path) -> None:
@@ -392,14 +402,15 @@ def test_a_kernel_log_that_is_hidden(driver_lab: Lab, tmp_path: Path) -> None:
     assert examine(driver_lab, tmp_path).driver.xid_events == Unknown("no such file or directory: /dev/kmsg")
 
 
-@pytest.mark.parametrize("flood", ["x", '{"begin": "nvmlInit"}', '{"key": "' + "y" * 50_000 + '"}'])
-def test_a_program_that_writes_without_end(flood: str) -> None:
+def test_a_program_that_writes_without_end(subtests: pytest.Subtests) -> None:
     """It is stopped at the deadline, and a bounded part of what it wrote is kept."""
-    with guarded(PATIENCE, waiting=True):
-        probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
-        probe.wait()
-    assert probe.hung
-    assert sum(len(str(line)) + driver_children.PER_ANSWER for line in probe.lines()) <= driver_children.ROOM
+    for flood in ["x", '{"begin": "nvmlInit"}', '{"key": "' + "y" * 50_000 + '"}']:
+        with subtests.test(flood=flood):
+            with guarded(PATIENCE, waiting=True):
+                probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
+                probe.wait()
+            assert probe.hung
+            assert sum(len(str(line)) + driver_children.PER_ANSWER for line in probe.lines()) <= driver_children.ROOM
 
 
 def test_nvidia_smi_that_writes_without_end(driver_lab: Lab, tmp_path: Path) -> None:

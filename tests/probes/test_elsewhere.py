@@ -56,12 +56,14 @@ def test_the_first_folder_wins(tmp_path: Path) -> None:
     assert seen["python3"].executable == "/a/bin/python3.11"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"argv": "python"}', '{"argv": [3]}', '{"argv": []}', "\udcff" * 3])
-def test_broken_kernels_are_left_out(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "kernels" / "odd" / "kernel.json"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert "odd" not in found({"JUPYTER_DATA_DIR": str(tmp_path)})
+def test_broken_kernels_are_left_out(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for text in ["", "[]", "{", '{"argv": "python"}', '{"argv": [3]}', '{"argv": []}', "\udcff" * 3]:
+        with subtests.test(text=text):
+            tmp_path = tmp_path_factory.mktemp("row")
+            file = tmp_path / "kernels" / "odd" / "kernel.json"
+            file.parent.mkdir(parents=True)
+            file.write_bytes(text.encode("utf-8", "surrogateescape"))
+            assert "odd" not in found({"JUPYTER_DATA_DIR": str(tmp_path)})
 
 
 def others(environ: dict[str, str], **here: str | None) -> list[OtherPython]:

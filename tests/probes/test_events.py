@@ -104,27 +104,26 @@ def variants(value: Any) -> Iterator[Any]:
         yield from ([*value[:at], other, *value[at + 1 :]] for at in range(len(value)) for other in variants(value[at]))
 
 
-@pytest.mark.parametrize("place", range(len(RUN)), ids=lambda at: f"{RUN[at]['event']} {RUN[at]['phase']}")
-def test_a_malformed_event_never_raises(place: int) -> None:
-    lines = [json.dumps(one) for one in RUN]
-    outcomes = set()
-    for variant in variants(RUN[place]):
-        transcript = told([*lines[:place], json.dumps(variant), *lines[place + 1 :]])
-        facts(transcript)
-        outcomes.add(parse_event(json.dumps(variant)) is None)
-    assert True in outcomes
+def test_a_malformed_event_never_raises(subtests: pytest.Subtests) -> None:
+    for place in range(len(RUN)):
+        with subtests.test(place=place):
+            lines = [json.dumps(one) for one in RUN]
+            outcomes = set()
+            for variant in variants(RUN[place]):
+                transcript = told([*lines[:place], json.dumps(variant), *lines[place + 1 :]])
+                facts(transcript)
+                outcomes.add(parse_event(json.dumps(variant)) is None)
+            assert True in outcomes
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_lines_that_are_no_events(subtests: pytest.Subtests) -> None:
+    for line in [
         *("", "{", "[]", "nan", '{"event": "start"}', '{"tfgpu": "patient/2"}', "\ud800", "[" * 200_000),
         json.dumps(RUN[5])[:-2] + ', "x": ' + "[" * 200_000,
         *(json.dumps(one) for one in (event("loaded", "import", data={}), event("check", "compute", data={"x": 1}))),
-    ],
-)
-def test_lines_that_are_no_events(line: str) -> None:
-    assert parse_event(line) is None
+    ]:
+        with subtests.test(line=line):
+            assert parse_event(line) is None
 
 
 def test_a_phase_begins_once_and_in_order() -> None:
@@ -152,28 +151,25 @@ def test_checks_are_bounded_and_belong_to_what_was_begun() -> None:
     assert {check.device for check in transcript.checks} == {"/GPU:0"}
 
 
-@pytest.mark.parametrize(
-    ("about", "name"),
-    [
+def test_wheel_platform(subtests: pytest.Subtests) -> None:
+    for about, name in [
         ({"platform": "linux", "machine": "x86_64", "bits": 64}, "linux_x86_64"),
         ({"platform": "linux", "machine": "aarch64", "bits": 64}, "linux_aarch64"),
         ({"platform": "linux", "machine": "x86_64", "bits": 32}, "linux_i686"),
         ({"platform": "win32", "machine": "AMD64", "bits": 64}, "windows_amd64"),
         ({"platform": "darwin", "machine": "arm64", "bits": 64}, "macos_arm64"),
-    ],
-)
-def test_wheel_platform(about: dict[str, object], name: str) -> None:
-    transcript = told([json.dumps(one) for one in through("interpreter", {**INTERPRETER, **about})])
-    assert known(tensorflow_facts.python(transcript, None, ()).wheel_platform) == name
+    ]:
+        with subtests.test(about=about):
+            transcript = told([json.dumps(one) for one in through("interpreter", {**INTERPRETER, **about})])
+            assert known(tensorflow_facts.python(transcript, None, ()).wheel_platform) == name
 
 
-@pytest.mark.parametrize(
-    ("prefix", "name"), [("/opt/conda/envs/tf", "tf"), ("/opt/conda", "base"), ("/home/me/miniconda3", "base")]
-)
-def test_conda_name(prefix: str, name: str) -> None:
-    data = {**INTERPRETER, "prefix": prefix, "environment": "conda"}
-    transcript = told([json.dumps(one) for one in through("interpreter", data)])
-    assert known(tensorflow_facts.python(transcript, None, ()).conda_name) == name
+def test_conda_name(subtests: pytest.Subtests) -> None:
+    for prefix, name in [("/opt/conda/envs/tf", "tf"), ("/opt/conda", "base"), ("/home/me/miniconda3", "base")]:
+        with subtests.test(prefix=prefix):
+            data = {**INTERPRETER, "prefix": prefix, "environment": "conda"}
+            transcript = told([json.dumps(one) for one in through("interpreter", data)])
+            assert known(tensorflow_facts.python(transcript, None, ()).conda_name) == name
 
 
 def known(fact: Known[str] | Unknown) -> str:

@@ -11,9 +11,10 @@ from tfgpu_doctor.probes import driver, driver_libraries, gpus, kernel_driver
 from tfgpu_doctor.records.facts import Known, PeerLink, Unknown, value_or
 
 
-@pytest.mark.parametrize("module", [driver, driver_libraries, gpus, kernel_driver])
-def test_the_samples_in_the_docstrings(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+def test_the_samples_in_the_docstrings(subtests: pytest.Subtests) -> None:
+    for module in [driver, driver_libraries, gpus, kernel_driver]:
+        with subtests.test(module=module):
+            assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
 
 def snake(name: str) -> str:
@@ -31,19 +32,19 @@ def test_throttle_reasons_are_those_of_the_bindings() -> None:
     assert single <= set(gpus.THROTTLE_REASONS)
 
 
-@pytest.mark.parametrize(
-    ("prefix", "ours"),
-    [
+def test_enumerations_are_those_of_the_bindings(subtests: pytest.Subtests) -> None:
+    for prefix, ours in [
         ("NVML_COMPUTEMODE_", gpus.COMPUTE_MODES),
         ("NVML_TOPOLOGY_", gpus.TOPOLOGIES),
         ("NVML_P2P_STATUS_", gpus.P2P_STATUSES),
-    ],
-)
-def test_enumerations_are_those_of_the_bindings(prefix: str, ours: dict[int, str]) -> None:
-    theirs = {
-        name.removeprefix(prefix).lower(): value for name, value in vars(pynvml).items() if name.startswith(prefix)
-    }
-    assert {name: theirs[name] for name in ours.values()} == {name: number for number, name in ours.items()}
+    ]:
+        with subtests.test(prefix=prefix):
+            theirs = {
+                name.removeprefix(prefix).lower(): value
+                for name, value in vars(pynvml).items()
+                if name.startswith(prefix)
+            }
+            assert {name: theirs[name] for name in ours.values()} == {name: number for number, name in ours.items()}
 
 
 def test_what_a_hang_cut_off_is_unknown() -> None:

@@ -62,20 +62,19 @@ def test_an_empty_root_gives_a_reason_for_every_unknown(machine: Machine) -> Non
     assert isinstance(found.secure_boot, Unknown)  # no variable is no "off"
 
 
-@pytest.mark.parametrize(
-    ("osrelease", "expected"),
-    [
+def test_wsl_is_told_by_its_kernel(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for osrelease, expected in [
         ("6.8.0-45-generic", "linux"),
         ("5.15.153.1-microsoft-standard-WSL2", "wsl2"),
         ("4.4.0-19041-Microsoft", "wsl1"),
         ("5.10.16.3-microsoft-standard", "wsl2"),
-    ],
-)
-def test_wsl_is_told_by_its_kernel(machine: Machine, osrelease: str, expected: str) -> None:
-    machine.write(host.OSRELEASE, f"{osrelease}\n")
-    found = machine.examine()
-    assert found.os == Known(expected, host.OSRELEASE)
-    assert found.kernel == Known(osrelease, host.OSRELEASE)
+    ]:
+        with subtests.test(osrelease=osrelease):
+            machine = Machine(tmp_path_factory.mktemp("row"))
+            machine.write(host.OSRELEASE, f"{osrelease}\n")
+            found = machine.examine()
+            assert found.os == Known(expected, host.OSRELEASE)
+            assert found.kernel == Known(osrelease, host.OSRELEASE)
 
 
 def test_distribution(machine: Machine) -> None:
@@ -136,9 +135,8 @@ def test_no_limit_differs_from_no_groups(machine: Machine) -> None:
     assert found.memory_limit == found.cpu_quota == Unknown("no limit")
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "environ", "expected"),
-    [
+def test_container(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for path, text, environ, expected in [
         ("/.dockerenv", "", {}, "docker"),
         ("/.dockerenv", "", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
         ("/run/.containerenv", "", {}, "podman"),
@@ -150,11 +148,11 @@ def test_no_limit_differs_from_no_groups(machine: Machine) -> None:
         ("/proc/1/cgroup", "4:memory:/kubepods/burstable/pod1/0123\n", {}, "kubernetes"),
         ("/proc/1/cgroup", "1:name=systemd:/docker/0123\n", {}, "docker"),
         ("/proc/1/cgroup", "0::/init.scope\n", {}, "none"),
-    ],
-)
-def test_container(machine: Machine, path: str, text: str, environ: dict[str, str], expected: str) -> None:
-    machine.write(path, text)
-    assert value_or(machine.examine(**environ).container, None) == expected
+    ]:
+        with subtests.test(path=path):
+            machine = Machine(tmp_path_factory.mktemp("row"))
+            machine.write(path, text)
+            assert value_or(machine.examine(**environ).container, None) == expected
 
 
 def test_gpus_on_the_bus_without_a_driver(machine: Machine) -> None:
@@ -202,12 +200,12 @@ def test_a_kernel_without_loadable_modules(machine: Machine) -> None:
     assert value_or(machine.examine().nouveau_loaded, None) is False
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"), [(b"\x06\x00\x00\x00\x01", True), (b"\x06\x00\x00\x00\x00", False), (b"", None)]
-)
-def test_secure_boot(machine: Machine, data: bytes, expected: bool | None) -> None:
-    machine.write(host.SECURE_BOOT, data)
-    assert value_or(machine.examine().secure_boot, None) is expected
+def test_secure_boot(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for data, expected in [(b"\x06\x00\x00\x00\x01", True), (b"\x06\x00\x00\x00\x00", False), (b"", None)]:
+        with subtests.test(data=data):
+            machine = Machine(tmp_path_factory.mktemp("row"))
+            machine.write(host.SECURE_BOOT, data)
+            assert value_or(machine.examine().secure_boot, None) is expected
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")

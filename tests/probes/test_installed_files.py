@@ -61,21 +61,20 @@ def test_an_empty_file_that_wheels_share_is_no_damage(tmp_path: Path) -> None:
     assert found(package) == ()
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_an_odd_record(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for record in [
         "",
         "\0\n",
         "../../etc/passwd.so,,1\n/etc/none.so,,1\n",
         '"unfinished.so\n',
         "a.so,sha256=x,many\n" * 3,
         "\u00b2.so,,\u00b2\n",
-    ],
-)
-def test_an_odd_record(tmp_path: Path, record: str) -> None:
-    package = install(tmp_path, "tensorflow", "2.20.0", {})
-    (tmp_path / "tensorflow-2.20.0.dist-info" / "RECORD").write_text(record, encoding="utf-8")
-    assert all(not path.startswith(("..", "/")) for one in found(package) for path in one.missing)
+    ]:
+        with subtests.test(record=record):
+            tmp_path = tmp_path_factory.mktemp("row")
+            package = install(tmp_path, "tensorflow", "2.20.0", {})
+            (tmp_path / "tensorflow-2.20.0.dist-info" / "RECORD").write_text(record, encoding="utf-8")
+            assert all(not path.startswith(("..", "/")) for one in found(package) for path in one.missing)
 
 
 def test_without_a_record_nothing_is_said(tmp_path: Path) -> None:

@@ -146,20 +146,24 @@ FIRST: dict[str, tuple[Callable[[Bench, Path], object], str | None, str | None]]
 
 
 @linux
-@pytest.mark.parametrize("case", FIRST)
-def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(case: str, bench: Bench) -> None:
-    put, problem, effect = FIRST[case]
-    for folder in (bench.b, bench.wheel):
-        bench.library(folder / CUDNN)
-    put(bench, bench.a / CUDNN)
+def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(
+    forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for case in FIRST:
+        with subtests.test(case=case):
+            bench = Bench(tmp_path_factory.mktemp("row"), forge)
+            put, problem, effect = FIRST[case]
+            for folder in (bench.b, bench.wheel):
+                bench.library(folder / CUDNN)
+            put(bench, bench.a / CUDNN)
 
-    (predicted,) = bench.predict(CUDNN)
+            (predicted,) = bench.predict(CUDNN)
 
-    real = really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN]
-    assert (os.path.realpath(predicted.winner) if predicted.winner else None) == real
-    first = predicted.candidates[0]
-    assert (first.problem, first.effect) == (problem, effect)
-    assert {"LD_LIBRARY_PATH", "RUNPATH"} == {one.via for one in predicted.candidates if one.reachable}
+            real = really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN]
+            assert (os.path.realpath(predicted.winner) if predicted.winner else None) == real
+            first = predicted.candidates[0]
+            assert (first.problem, first.effect) == (problem, effect)
+            assert {"LD_LIBRARY_PATH", "RUNPATH"} == {one.via for one in predicted.candidates if one.reachable}
 
 
 @linux
@@ -171,26 +175,34 @@ def test_the_runpath_of_tensorflow_finds_what_the_library_path_lacks(bench: Benc
 
 
 @linux
-@pytest.mark.parametrize(
-    "soname",
-    ["libcudnn_x.so.9", "libcublas.so.12", "libcufft.so.11", "libcurand.so.10", "libcusolver.so.11", "libcudart.so.12"],
-)
-def test_a_file_without_the_functions_of_the_wheels_file(bench: Bench, soname: str) -> None:
+def test_a_file_without_the_functions_of_the_wheels_file(
+    forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
     """The loader opens it, and TensorFlow finds no function in it; one that has some is taken as it is."""
-    name = "cuda" if "cudart" in soname else soname.removeprefix("lib").partition(".")[0].removesuffix("_x")
-    code = f"int {name}GetVersion(void) {{ return 1; }}\n"
-    wheel = bench.library(bench.wheel / soname, code=code)
-    other = bench.library(bench.a / soname)
-    (found,) = bench.predict(soname)
-    first = found.candidates[0]
-    assert (found.winner, found.state, first.path, first.effect) == (None, "off path", str(other), "later")
-    assert str(first.problem).startswith(f"none of the functions of {soname}")
-    loaded = loader.with_loaded(Loader(sonames=Known((found,), "")), Known((str(other),), "maps"))
-    assert isinstance(loaded.sonames, Known) and loaded.sonames.value == (found,)
-    assert [one.path for one in found.candidates if one.problem is None] == [str(wheel)]
-    bench.library(bench.a / soname, code=code)
-    (found,) = bench.predict(soname)
-    assert (found.winner, found.state) == (str(other), "fine")
+    for soname in [
+        "libcudnn_x.so.9",
+        "libcublas.so.12",
+        "libcufft.so.11",
+        "libcurand.so.10",
+        "libcusolver.so.11",
+        "libcudart.so.12",
+    ]:
+        with subtests.test(soname=soname):
+            bench = Bench(tmp_path_factory.mktemp("row"), forge)
+            name = "cuda" if "cudart" in soname else soname.removeprefix("lib").partition(".")[0].removesuffix("_x")
+            code = f"int {name}GetVersion(void) {{ return 1; }}\n"
+            wheel = bench.library(bench.wheel / soname, code=code)
+            other = bench.library(bench.a / soname)
+            (found,) = bench.predict(soname)
+            first = found.candidates[0]
+            assert (found.winner, found.state, first.path, first.effect) == (None, "off path", str(other), "later")
+            assert str(first.problem).startswith(f"none of the functions of {soname}")
+            loaded = loader.with_loaded(Loader(sonames=Known((found,), "")), Known((str(other),), "maps"))
+            assert isinstance(loaded.sonames, Known) and loaded.sonames.value == (found,)
+            assert [one.path for one in found.candidates if one.problem is None] == [str(wheel)]
+            bench.library(bench.a / soname, code=code)
+            (found,) = bench.predict(soname)
+            assert (found.winner, found.state) == (str(other), "fine")
 
 
 @linux
@@ -313,21 +325,22 @@ def test_a_wheel_that_the_runpath_does_not_name_is_listed_out_of_reach(bench: Be
 
 
 @linux
-@pytest.mark.parametrize(
-    ("installed", "version"),
-    [
+def test_the_version_of_a_wheels_library(
+    forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for installed, version in [
         (["nvidia_cudnn_cu12-9.3.0.75"], "9.3.0.75"),
         (["nvidia_cudnn-9.14.0.64"], "9.14.0.64"),
         (["nvidia_cudnn_cu11-8.9.6.50", "nvidia_cudnn_cu12-9.3.0.75"], None),  # both unpack into one folder
         (["nvidia_cudnn_frontend-1.0"], None),
         ([], None),
-    ],
-)
-def test_the_version_of_a_wheels_library(installed: list[str], version: str | None, bench: Bench) -> None:
-    bench.library(bench.wheel / "libcudnn_ops.so.9")
-    dist_info(bench, *installed)
-    (predicted,) = bench.survey("libcudnn_ops.so.9")
-    assert predicted.candidates[0].version == version
+    ]:
+        with subtests.test(installed=installed):
+            bench = Bench(tmp_path_factory.mktemp("row"), forge)
+            bench.library(bench.wheel / "libcudnn_ops.so.9")
+            dist_info(bench, *installed)
+            (predicted,) = bench.survey("libcudnn_ops.so.9")
+            assert predicted.candidates[0].version == version
 
 
 @linux
@@ -410,18 +423,19 @@ def test_a_whole_cudnn_wins_even_where_there_is_no_driver(bench: Bench) -> None:
 
 
 @linux
-@pytest.mark.parametrize(
-    ("flaw", "problem"),
-    [
+def test_a_cudnn_with_a_part_missing_loads_and_fails_later(
+    forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for flaw, problem in [
         ({"without": "cnn"}, "opens libcudnn_cnn.so.9, not found"),
         ({"needy": "ops"}, "opens libcudnn_ops.so.9, which needs libnowhere.so.7, not found"),
-    ],
-)
-def test_a_cudnn_with_a_part_missing_loads_and_fails_later(flaw: dict[str, str], problem: str, bench: Bench) -> None:
-    cudnn(bench, **flaw)
-    (predicted,) = bench.survey("libcudnn.so.9")
-    assert predicted.winner is None
-    assert (predicted.candidates[0].problem, predicted.candidates[0].effect) == (problem, "later")
+    ]:
+        with subtests.test(flaw=flaw):
+            bench = Bench(tmp_path_factory.mktemp("row"), forge)
+            cudnn(bench, **flaw)
+            (predicted,) = bench.survey("libcudnn.so.9")
+            assert predicted.winner is None
+            assert (predicted.candidates[0].problem, predicted.candidates[0].effect) == (problem, "later")
 
 
 # --------------------------------------------------------------------------------------- what cannot be determined
@@ -515,11 +529,13 @@ def test_windows_wheels_off_path_are_listed(tmp_path: Path) -> None:
     assert [(one.via, one.reachable) for one in found.candidates] == [("pip wheel", False)]
 
 
-@pytest.mark.parametrize(("extra", "problem"), [([], "opens zlibwapi.dll, not found"), (["C:/bin/zlibwapi.dll"], None)])
-def test_cudnn_8_on_windows_needs_zlib(extra: list[str], problem: str | None, tmp_path: Path) -> None:
-    (found,) = windows(tmp_path, ["C:/bin/cudnn64_8.dll", *extra], "C:\\bin", "cudnn64_8.dll")
-    assert found.candidates[0].problem == problem
-    assert (found.winner is None) == (problem is not None)
+def test_cudnn_8_on_windows_needs_zlib(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for extra, problem in [([], "opens zlibwapi.dll, not found"), (["C:/bin/zlibwapi.dll"], None)]:
+        with subtests.test(extra=extra):
+            tmp_path = tmp_path_factory.mktemp("row")
+            (found,) = windows(tmp_path, ["C:/bin/cudnn64_8.dll", *extra], "C:\\bin", "cudnn64_8.dll")
+            assert found.candidates[0].problem == problem
+            assert (found.winner is None) == (problem is not None)
 
 
 # ----------------------------------------------------------------------------------------------- the real TensorFlow

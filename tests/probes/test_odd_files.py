@@ -31,11 +31,13 @@ def _known(fact: object) -> object:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
-@pytest.mark.parametrize("odd", ["a pipe without a writer", "a link to a device", "a folder", "a link to itself"])
-@pytest.mark.parametrize("probe", PROBES)
-def test_nothing_waits_for_what_is_no_file(probe: str, odd: str, tmp_path: Path) -> None:
-    name, look = PROBES[probe]
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    ODD[odd][0](tmp_path / name)
-    with guarded(5, f"{probe}: {odd}", waiting=True):
-        assert not look(tmp_path)
+def test_nothing_waits_for_what_is_no_file(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for odd in ["a pipe without a writer", "a link to a device", "a folder", "a link to itself"]:
+        for probe in PROBES:
+            with subtests.test(odd=odd, probe=probe):
+                tmp_path = tmp_path_factory.mktemp("row")
+                name, look = PROBES[probe]
+                (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+                ODD[odd][0](tmp_path / name)
+                with guarded(5, f"{probe}: {odd}", waiting=True):
+                    assert not look(tmp_path)

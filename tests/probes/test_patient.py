@@ -13,19 +13,17 @@ from tfgpu_doctor.probes.tensorflow_facts import cudnn_version
 from tfgpu_doctor.probes.transcript import Ending, Transcript, log_lines, phases
 
 
-@pytest.mark.parametrize(
-    ("file", "project"),
-    [
+def test_project_name_of_a_folder(subtests: pytest.Subtests) -> None:
+    for file, project in [
         ("typing_extensions-4.12.2.dist-info", "typing-extensions"),
         ("tensorflow_gpu-2.4.1.dist-info", "tensorflow-gpu"),
         ("nvidia_cudnn_cu12-9.3.0.75.dist-info", "nvidia-cudnn-cu12"),
         ("numpy-1.24.2.egg-info", "numpy"),
         ("Keras.egg-info", "keras"),
-    ],
-)
-def test_project_name_of_a_folder(file: str, project: str) -> None:
-    assert tensorflow_probe.normal(file) == project
-    assert tensorflow_probe.matters(project)
+    ]:
+        with subtests.test(file=file):
+            assert tensorflow_probe.normal(file) == project
+            assert tensorflow_probe.matters(project)
 
 
 def test_only_what_matters_is_read() -> None:
@@ -52,11 +50,15 @@ def test_distribution_of_tensorflow(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["h5py-3.1.0.egg-info/PKG-INFO", "h5py-3.1.0.egg-info", "h5py.egg-info/PKG-INFO"])
-def test_distribution_of_setuptools_and_distutils(tmp_path: Path, name: str) -> None:
-    file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
-    found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
-    assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", ["numpy"])
+def test_distribution_of_setuptools_and_distutils(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for name in ["h5py-3.1.0.egg-info/PKG-INFO", "h5py-3.1.0.egg-info", "h5py.egg-info/PKG-INFO"]:
+        with subtests.test(name=name):
+            tmp_path = tmp_path_factory.mktemp("row")
+            file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
+            found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
+            assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", ["numpy"])
 
 
 def test_distribution_whose_metadata_is_gone(tmp_path: Path) -> None:
@@ -100,11 +102,10 @@ def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytes
     os.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("number", "version"), [(7605, "7.6.5"), (8907, "8.9.7"), (90300, "9.3.0"), (91002, "9.10.2"), (100101, "10.1.1")]
-)
-def test_cudnn_version(number: int, version: str) -> None:
-    assert cudnn_version(number) == version
+def test_cudnn_version(subtests: pytest.Subtests) -> None:
+    for number, version in [(7605, "7.6.5"), (8907, "8.9.7"), (90300, "9.3.0"), (91002, "9.10.2"), (100101, "10.1.1")]:
+        with subtests.test(number=number):
+            assert cudnn_version(number) == version
 
 
 def test_log_keeps_both_ends() -> None:

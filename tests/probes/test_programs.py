@@ -36,27 +36,29 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "checkout" / "below"
 
 
-@pytest.mark.parametrize("entry", RELATIVE)
-def test_relative_entries_of_path_are_passed_over(entry: str, checkout: Path, tmp_path: Path) -> None:
-    environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
-    assert programs.find("nvcc", environ) is None
-    assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
-    real = program(tmp_path / "real" / "nvcc")
-    assert programs.find("nvcc", environ) == str(real)
-    assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
-    assert not (tmp_path / "started").exists()
+def test_relative_entries_of_path_are_passed_over(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for entry in RELATIVE:
+        with subtests.test(entry=entry):
+            tmp_path = tmp_path_factory.mktemp("row")
+            environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
+            assert programs.find("nvcc", environ) is None
+            assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
+            real = program(tmp_path / "real" / "nvcc")
+            assert programs.find("nvcc", environ) == str(real)
+            assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
+            assert not (tmp_path / "started").exists()
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
+def test_why_a_program_is_missing(subtests: pytest.Subtests) -> None:
+    for environ, expected in [
         ({"PATH": "/a"}, "nvcc is not on PATH"),
         ({"PATH": ":.:b:."}, "nvcc is not on PATH; its relative entries are not searched: . b"),
         ({}, "nvcc is not on PATH"),
-    ],
-)
-def test_why_a_program_is_missing(environ: dict[str, str], expected: str) -> None:
-    assert programs.missing("nvcc", environ) == expected
+    ]:
+        with subtests.test(environ=environ):
+            assert programs.missing("nvcc", environ) == expected
 
 
 def test_further_folders_and_a_root(tmp_path: Path) -> None:

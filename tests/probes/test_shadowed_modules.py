@@ -40,18 +40,22 @@ def examine(tmp_path: Path, folder: Path, *, pythonpath: bool = False) -> dict[s
     return {one.module: one for one in found.value}
 
 
-@pytest.mark.parametrize("name", ["keras", "absl", "google", "typing_extensions", "rich"])
-def test_whatever_tensorflow_needs_is_found_in_the_other_folder(tmp_path: Path, name: str) -> None:
-    other = tmp_path / "other"
-    (other / name).mkdir(parents=True)
-    (other / name / "__init__.py").touch()
-    (other / "mine.py").touch()  # of a package that TensorFlow does not need
-    (other / "empty").mkdir()
-    found = examine(tmp_path, other)
-    assert list(found) == [name]
-    one = found[name]
-    assert (one.path, one.via, one.line) == (str(other / name), str(tmp_path / "site" / "more.pth"), 2)
-    assert one.version == ("9.0" if name == "rich" else None)
+def test_whatever_tensorflow_needs_is_found_in_the_other_folder(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for name in ["keras", "absl", "google", "typing_extensions", "rich"]:
+        with subtests.test(name=name):
+            tmp_path = tmp_path_factory.mktemp("row")
+            other = tmp_path / "other"
+            (other / name).mkdir(parents=True)
+            (other / name / "__init__.py").touch()
+            (other / "mine.py").touch()  # of a package that TensorFlow does not need
+            (other / "empty").mkdir()
+            found = examine(tmp_path, other)
+            assert list(found) == [name]
+            one = found[name]
+            assert (one.path, one.via, one.line) == (str(other / name), str(tmp_path / "site" / "more.pth"), 2)
+            assert one.version == ("9.0" if name == "rich" else None)
 
 
 def test_a_file_through_pythonpath(tmp_path: Path) -> None:

@@ -259,51 +259,56 @@ def test_our_own_modules_hide_nothing(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------- what is no Python
 
 
-@pytest.mark.parametrize(
-    ("program", "why"),
-    [
+def test_no_python(examine: Examine, subtests: pytest.Subtests) -> None:
+    for program, why in [
         ("/nowhere/python", "no such program: /nowhere/python"),
         ("/", "/ is a folder, not an interpreter"),
         ("ls", "ls is no Python interpreter: it wrote "),
         ("cat", "cat is no Python interpreter: it wrote "),
         ("true", "true is no Python interpreter"),
-    ],
-)
-def test_no_python(examine: Examine, program: str, why: str) -> None:
-    result = examine("no_version", program)
-    first = phase(result, "interpreter")
-    assert first.outcome == "died" and (first.note or "").startswith(why)
-    assert why in reason(result.python.version) and why in reason(result.tensorflow.version)
-    assert outcomes(result)[1:] == ["skipped"] * 7
+    ]:
+        with subtests.test(program=program):
+            result = examine("no_version", program)
+            first = phase(result, "interpreter")
+            assert first.outcome == "died" and (first.note or "").startswith(why)
+            assert why in reason(result.python.version) and why in reason(result.tensorflow.version)
+            assert outcomes(result)[1:] == ["skipped"] * 7
 
 
-@pytest.mark.parametrize(
-    ("script", "outcome"),
-    [("exec sleep 1000", "timeout"), ("exec yes", "timeout"), ("exec cat", "died"), ("exit 3", "died")],
-)
-def test_program_that_does_not_answer(examine: Examine, tmp_path: Path, script: str, outcome: str) -> None:
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    result = examine("no_version", str(program), deadlines={"interpreter": 1.0})
-    assert phase(result, "interpreter").outcome == outcome
-    assert isinstance(result.python.version, Unknown)
+def test_program_that_does_not_answer(
+    examine: Examine, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for script, outcome in [
+        ("exec sleep 1000", "timeout"),
+        ("exec yes", "timeout"),
+        ("exec cat", "died"),
+        ("exit 3", "died"),
+    ]:
+        with subtests.test(script=script):
+            tmp_path = tmp_path_factory.mktemp("row")
+            program = tmp_path / "program"
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+            result = examine("no_version", str(program), deadlines={"interpreter": 1.0})
+            assert phase(result, "interpreter").outcome == outcome
+            assert isinstance(result.python.version, Unknown)
 
 
-@pytest.mark.parametrize(
-    ("script", "why"),
-    [
+def test_a_program_that_dies_may_be_a_python(
+    examine: Examine, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for script, why in [
         ("kill -SEGV $$", "interpreter: the process died of SIGSEGV"),
         ("exit 139", "interpreter: the process died of SIGSEGV"),  # as a wrapper around it passes that on
         ("kill -ILL $$", "interpreter: the process died of SIGILL"),
         ("echo MemoryError >&2; exit 1", "interpreter: the process ended, exit code 1 (MemoryError)"),
-    ],
-)
-def test_a_program_that_dies_may_be_a_python(examine: Examine, tmp_path: Path, script: str, why: str) -> None:
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    assert reason(examine("no_version", str(program)).python.version) == why
+    ]:
+        with subtests.test(script=script):
+            tmp_path = tmp_path_factory.mktemp("row")
+            program = tmp_path / "program"
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+            assert reason(examine("no_version", str(program)).python.version) == why
 
 
 NOISE = "for number in range(3000): print('noise', number)\n"
@@ -315,24 +320,25 @@ def test_noise_of_the_start_is_no_answer(examine: Examine, tmp_path: Path) -> No
     assert outcomes(result)[:2] == ["ok", "ok"]
 
 
-@pytest.mark.parametrize(
-    ("script", "why"),
-    [
+def test_why_a_program_is_no_python(
+    examine: Examine, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for script, why in [
         ("seq 3000; exec sleep 1000", "no answer within 1 s; is PROGRAM a Python? It wrote '1'"),
         (
             "yes | head -c 9000000; exec sleep 1000",
             "it wrote 8 MB to standard output; is PROGRAM a Python? It wrote 'y'",
         ),
         ("seq 3000", "PROGRAM is no Python interpreter: it wrote '1'"),
-    ],
-)
-def test_why_a_program_is_no_python(examine: Examine, tmp_path: Path, script: str, why: str) -> None:
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    limits = {"interpreter": 1.0 if why.startswith("no answer") else 30.0}
-    result = examine("no_version", str(program), deadlines=limits)
-    assert phase(result, "interpreter").note == why.replace("PROGRAM", str(program))
+    ]:
+        with subtests.test(script=script):
+            tmp_path = tmp_path_factory.mktemp("row")
+            program = tmp_path / "program"
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+            limits = {"interpreter": 1.0 if why.startswith("no answer") else 30.0}
+            result = examine("no_version", str(program), deadlines=limits)
+            assert phase(result, "interpreter").note == why.replace("PROGRAM", str(program))
 
 
 REPEATS = """
@@ -423,22 +429,20 @@ def test_healthy_gpus(gpu: Callable[..., ProbeResult], fault: str) -> None:
     assert known(result.tensorflow.build).compute_capabilities == ("sm_60", "compute_90")
 
 
-@pytest.mark.parametrize(
-    ("fault", "failing", "error"),
-    [
+def test_computation_that_fails(gpu: Callable[..., ProbeResult], subtests: pytest.Subtests) -> None:
+    for fault, failing, error in [
         ("wrong", ["/GPU:1 matmul"], "wrong result: off by 1.4 of its size, at most 0.005 can be rounding"),
         ("nan", ["/GPU:0 matmul", "/GPU:1 matmul", "/GPU:0 xla"], "the result holds NaN or infinity"),
         ("shape", ["/GPU:0 matmul", "/GPU:1 matmul", "/GPU:0 xla"], "the result's shape is (1, 128), not (256, 128)"),
         ("on the CPU", ["/GPU:0 matmul", "/GPU:1 matmul"], "asked for /GPU:0, computed on /job:localhost/replica:0"),
         ("raises", ["/GPU:0 matmul", "/GPU:1 matmul", "/GPU:0 xla"], "RuntimeError: CUDA_ERROR_INVALID_PTX"),
-    ],
-)
-def test_computation_that_fails(gpu: Callable[..., ProbeResult], fault: str, failing: list[str], error: str) -> None:
-    result = gpu(fault)
-    bad = [check for check in checks(result) if not check.ok]
-    assert [f"{check.device} {check.kind}" for check in bad] == failing
-    assert (bad[0].error or "").startswith(error)
-    assert phase(result, "compute").outcome == "ok"  # the phase went through; its checks tell what they found
+    ]:
+        with subtests.test(fault=fault):
+            result = gpu(fault)
+            bad = [check for check in checks(result) if not check.ok]
+            assert [f"{check.device} {check.kind}" for check in bad] == failing
+            assert (bad[0].error or "").startswith(error)
+            assert phase(result, "compute").outcome == "ok"  # the phase went through; its checks tell what they found
 
 
 def test_devices_hang(gpu: Callable[..., ProbeResult]) -> None:
@@ -449,21 +453,17 @@ def test_devices_hang(gpu: Callable[..., ProbeResult]) -> None:
     assert isinstance(result.loaded, Known)  # told after the import already
 
 
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
+def test_phase_that_fails_stops_only_what_needs_it(gpu: Callable[..., ProbeResult], subtests: pytest.Subtests) -> None:
+    for fault, expected in [
         ("devices raise", ["ok", "raised", "skipped", "skipped", "skipped"]),
         ("details raise", ["ok", "ok", "raised", "ok", "ok"]),
         ("build raises", ["raised", "ok", "ok", "ok", "ok"]),
         ("no libdevice", ["ok", "ok", "ok", "ok", "raised"]),
         ("xla hang", ["ok", "ok", "ok", "ok", "timeout"]),
         ("conv segfault", ["ok", "ok", "ok", "died", "skipped"]),
-    ],
-)
-def test_phase_that_fails_stops_only_what_needs_it(
-    gpu: Callable[..., ProbeResult], fault: str, expected: list[str]
-) -> None:
-    assert outcomes(gpu(fault))[3:] == expected
+    ]:
+        with subtests.test(fault=fault):
+            assert outcomes(gpu(fault))[3:] == expected
 
 
 def test_crash_in_a_computation_names_device_and_kind(gpu: Callable[..., ProbeResult]) -> None:

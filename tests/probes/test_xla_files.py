@@ -86,15 +86,13 @@ def test_no_tensorflow() -> None:
     assert isinstance(xla_files.examine(None, None, {}).ptxas, Unknown)
 
 
-@pytest.mark.parametrize(
-    ("flags", "folder"),
-    [
+def test_data_dir(subtests: pytest.Subtests) -> None:
+    for flags, folder in [
         ("--xla_gpu_cuda_data_dir=/a --xla_gpu_cuda_data_dir=/b", "/b"),
         ("--xla_gpu_cuda_data_dir=", None),
         ("--xla_gpu_cuda_data_dir='/with space'", "/with space"),
         ("--xla_gpu_cuda_data_dir=/a '", "/a"),
         ("", None),
-    ],
-)
-def test_data_dir(flags: str, folder: str | None) -> None:
-    assert xla_files.data_dir({"XLA_FLAGS": flags}) == folder
+    ]:
+        with subtests.test(flags=flags):
+            assert xla_files.data_dir({"XLA_FLAGS": flags}) == folder

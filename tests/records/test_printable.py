@@ -41,19 +41,17 @@ def test_a_message_is_one_line_that_keeps_its_end() -> None:
     assert len(long) < 4010 and long.endswith(": no such file")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_commands_of_ci_systems_are_broken_up(subtests: pytest.Subtests) -> None:
+    for text, shown in [
         ("::error::x", ": :error::x"),
         ("a\n \x1b[1m\t::x", "a\n \x1b[1m\t: :x"),
         ("a::b std::string", "a::b std::string"),
         ("##[group]x ##vso[y] ##teamcity[z] ###[", "## [group]x ##vso [y] ##teamcity [z] ### ["),
         ("#\ufe0f#[x] #\x1b[0m#\x1b[1m[x]", "#\ufe0f# [x] #\x1b[0m#\x1b[1m [x]"),
         ("## Title [1] # [2]", "## Title [1] # [2]"),
-    ],
-)
-def test_commands_of_ci_systems_are_broken_up(text: str, shown: str) -> None:
-    assert without_commands(text) == shown == without_commands(shown)
+    ]:
+        with subtests.test(text=text):
+            assert without_commands(text) == shown == without_commands(shown)
 
 
 def test_only_annotations_are_ours() -> None:
@@ -70,12 +68,16 @@ def test_json_is_the_same_json() -> None:
     assert escaped.isprintable() and without_commands(escaped) == escaped and "é" in escaped
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["#" * 10**5, "##" + "a" * 10**5, "#\ufe0f" * 10**5, " " * 10**5 + ":", "\x1b[1m" * 10**5, "##\ufe0f" * 10**5],
-)
-def test_time_is_linear(text: str) -> None:
-    with guarded(5.0):
-        assert without_commands(text) == text
-        for escape in (escape_json, printable.escape_xml, clean):
-            escape(text)
+def test_time_is_linear(subtests: pytest.Subtests) -> None:
+    for text in [
+        "#" * 10**5,
+        "##" + "a" * 10**5,
+        "#\ufe0f" * 10**5,
+        " " * 10**5 + ":",
+        "\x1b[1m" * 10**5,
+        "##\ufe0f" * 10**5,
+    ]:
+        with subtests.test(text=text), guarded(5.0):
+            assert without_commands(text) == text
+            for escape in (escape_json, printable.escape_xml, clean):
+                escape(text)

@@ -18,7 +18,7 @@ from tfgpu_doctor.records.facts import Facts, Phase
 from tfgpu_doctor.records.report import Report, ReportError, exit_code, load_report
 from tfgpu_doctor.records.schemas import FOLDER
 
-MACHINES = [pytest.param(row, id=f"{finding}: {name}") for finding, rows in FIRES.items() for name, row in rows]
+MACHINES = [(f"{finding}: {name}", row) for finding, rows in FIRES.items() for name, row in rows]
 
 
 def report(changes: dict[str, Any] | None = None, facts: Facts | None = None, **options: Any) -> Report:
@@ -26,13 +26,14 @@ def report(changes: dict[str, Any] | None = None, facts: Facts | None = None, **
     return make_report(facts, MATRIX, source="live", timings={"total": 1.25}, **options)
 
 
-@pytest.mark.parametrize("changes", MACHINES)
-def test_json_and_back_is_the_identity(changes: dict[str, Any]) -> None:
-    before = report(changes)
-    after = load_report(before.to_json(), "test")
-    assert after == before
-    # a saved report gives the same findings as the live run
-    assert make_report(after.facts, MATRIX, source="report", timings={}).findings == before.findings
+def test_json_and_back_is_the_identity(subtests: pytest.Subtests) -> None:
+    for name, changes in MACHINES:
+        with subtests.test(name):
+            before = report(changes)
+            after = load_report(before.to_json(), "test")
+            assert after == before
+            # a saved report gives the same findings as the live run
+            assert make_report(after.facts, MATRIX, source="report", timings={}).findings == before.findings
 
 
 def test_schema_accepts_every_report() -> None:
@@ -50,21 +51,19 @@ def test_shipped_schemas_are_the_derived_ones() -> None:
     assert shipped == derived(), "run scripts/write_schemas.py"
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_bad_reports_are_named(subtests: pytest.Subtests) -> None:
+    for data, message in [
         (b"", "is not a saved report"),
         (b"\xff\xfe", "is not a saved report"),
         (b"[]", "is not a saved report"),
         (b'{"schema": "tfgpu.report/2"}', "has schema 'tfgpu.report/2'; this version of tfgpu reads 'tfgpu.report/1'"),
         (b'{"schema": "tfgpu.report/1"}', "is not a valid report"),
         (b'{"schema": "tfgpu.report/1", "extra": 1}', "is not a valid report"),
-    ],
-)
-def test_bad_reports_are_named(data: bytes, message: str) -> None:
-    with pytest.raises(ReportError, match=r"^r\.json ") as caught:
-        load_report(data, "r.json")
-    assert message in str(caught.value)
+    ]:
+        with subtests.test(data=data):
+            with pytest.raises(ReportError, match=r"^r\.json ") as caught:
+                load_report(data, "r.json")
+            assert message in str(caught.value)
 
 
 def test_unknown_key_in_facts_is_refused() -> None:
@@ -74,20 +73,18 @@ def test_unknown_key_in_facts_is_refused() -> None:
         load_report(json.dumps(data).encode(), "r.json")
 
 
-@pytest.mark.parametrize(
-    ("changes", "verdict", "codes"),
-    [
+def test_verdict_and_exit_codes(subtests: pytest.Subtests) -> None:
+    for changes, verdict, codes in [
         ({}, "ok", (0, 0, 0)),
         (FIRES["gpu.throttled"][0][1], "degraded", (0, 1, 0)),
         ({**FIRES["cuda.missing"][0][1], "tensorflow.checks": known(())}, "broken", (1, 1, 0)),
         (FIRES["cuda.missing"][0][1], "degraded", (0, 1, 0)),  # verified on the GPU for all that
         ({"tensorflow.devices": WHY}, "unknown", (3, 3, 0)),
-    ],
-)
-def test_verdict_and_exit_codes(changes: dict[str, Any], verdict: str, codes: tuple[int, int, int]) -> None:
-    one = report(changes)
-    assert one.verdict == verdict
-    assert (exit_code(one, "error"), exit_code(one, "warning"), exit_code(one, "never")) == codes
+    ]:
+        with subtests.test(changes=changes):
+            one = report(changes)
+            assert one.verdict == verdict
+            assert (exit_code(one, "error"), exit_code(one, "warning"), exit_code(one, "never")) == codes
 
 
 def test_everything_unknown_is_unknown() -> None:

@@ -9,9 +9,8 @@ import pytest
 from tfgpu_doctor.records.units import GIB, MIB, digits, memory_size, quantity
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "text"),
-    [
+def test_digits_that_the_interval_supports(subtests: pytest.Subtests) -> None:
+    for value, low, high, text in [
         (1234.5, 1230.0, 1239.0, "1234"),
         (470.3, 300.0, 640.0, "470"),
         (0.04512, 0.0450, 0.0453, "0.0451"),
@@ -21,15 +20,13 @@ from tfgpu_doctor.records.units import GIB, MIB, digits, memory_size, quantity
         (12_345_678.0, 12_300_000.0, 12_400_000.0, "12350000"),
         (0.0, 0.0, 0.0, "0.0"),
         (math.inf, 1.0, math.inf, "inf"),
-    ],
-)
-def test_digits_that_the_interval_supports(value: float, low: float, high: float, text: str) -> None:
-    assert digits(value, low, high) == text
+    ]:
+        with subtests.test(value=value):
+            assert digits(value, low, high) == text
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "interval", "said"),
-    [
+def test_quantities(subtests: pytest.Subtests) -> None:
+    for value, unit, interval, said in [
         (47.581e12, "FLOP/s", (47.5e12, 47.7e12), "47.6 TFLOP/s"),
         (1.2e15, "FLOP/s", None, "1.2 PFLOP/s"),
         (12.4e9, "B/s", (12.3e9, 12.6e9), "12.4 GB/s"),
@@ -42,21 +39,18 @@ def test_digits_that_the_interval_supports(value: float, low: float, high: float
         (1.5, "s", None, "1.5 s"),
         (128.0, "", None, "128"),
         (0.0, "images/s", None, "0 images/s"),
-    ],
-)
-def test_quantities(value: float, unit: str, interval: tuple[float, float] | None, said: str) -> None:
-    assert quantity(value, unit, interval) == said
+    ]:
+        with subtests.test(value=value):
+            assert quantity(value, unit, interval) == said
 
 
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [
+def test_memory(subtests: pytest.Subtests) -> None:
+    for size, said in [
         (GIB, "1 GiB"),
         (1000 * MIB, "1000 MiB"),
         (64 * MIB, "64 MiB"),
         (2048 * GIB, "2048 GiB"),
         (7.7891 * GIB, "7.79 GiB"),
-    ],
-)
-def test_memory(size: float, said: str) -> None:
-    assert memory_size(size) == said
+    ]:
+        with subtests.test(size=size):
+            assert memory_size(size) == said

@@ -15,9 +15,8 @@ TESTS = Path(__file__).parents[1]
 SAMPLES = [*sorted(TESTS.glob("cases/*.yaml"))[::10], TESTS / "small_matrix.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_values(subtests: pytest.Subtests) -> None:
+    for text, value in [
         ("2.10", 2.1),
         ('"2.10"', "2.10"),
         ("!!str 2.10", "2.10"),
@@ -48,12 +47,11 @@ SAMPLES = [*sorted(TESTS.glob("cases/*.yaml"))[::10], TESTS / "small_matrix.yaml
         ("[&a [1], *a]", [[1], [1]]),
         ("{a: 1, 2: b}", {"a": 1, 2: "b"}),
         ("{a: &a {b: 1}, <<: *a}", {"a": {"b": 1}, "<<": {"b": 1}}),  # YAML 1.2 has no merge key
-    ],
-)
-def test_values(text: str, value: object) -> None:
-    (found,) = documents(f"- {text}")
-    assert plain(found) == [value]
-    assert [type(one) for one in plain(found)] == [type(value)]
+    ]:
+        with subtests.test(text=text):
+            (found,) = documents(f"- {text}")
+            assert plain(found) == [value]
+            assert [type(one) for one in plain(found)] == [type(value)]
 
 
 def texts_of(node: Any) -> Any:
@@ -79,17 +77,17 @@ def our_lines(node: Any) -> Any:
         yield from our_lines(one)
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-def test_the_same_nodes_as_pyyaml_composes(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    (found,) = documents(text)
-    assert texts_of(found) == yaml.load(text, Loader=yaml.BaseLoader)
-    assert list(our_lines(found)) == list(lines_of(yaml.compose(text, Loader=yaml.CSafeLoader)))
+def test_the_same_nodes_as_pyyaml_composes(subtests: pytest.Subtests) -> None:
+    for path in SAMPLES:
+        with subtests.test(path=path):
+            text = path.read_text(encoding="utf-8")
+            (found,) = documents(text)
+            assert texts_of(found) == yaml.load(text, Loader=yaml.BaseLoader)
+            assert list(our_lines(found)) == list(lines_of(yaml.compose(text, Loader=yaml.CSafeLoader)))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_refused_with_the_line(subtests: pytest.Subtests) -> None:
+    for text, message in [
         ("a: 1\nb:\n  c: 1\n  'c': 2", "line 4: duplicate key c"),
         (f"{'k' * 1000}: 1\n{'k' * 1000}: 2", f"line 2: duplicate key {'k' * 79}…"),
         ("- &a [*a]", "line 1: the alias *a stands inside the node that it repeats"),
@@ -101,26 +99,23 @@ def test_the_same_nodes_as_pyyaml_composes(path: Path) -> None:
         ("\n".join(f"{' ' * level}- &{'a' * level}" for level in range(1, 300)), "line 100: nested more than 100"),
         ("\n".join(f"- &a{n} [*a{n - 1}]" if n else "- &a0 1" for n in range(200)), "nested more than 100"),
         ("\n".join(f"- &a{n} [{f'*a{n - 1}, ' * 9}]" if n else "- &a0 1" for n in range(9)), "more than 500000 val"),
-    ],
-)
-def test_refused_with_the_line(text: str, message: str) -> None:
-    with pytest.raises(YamlError) as refused:
-        documents(text)
-    assert message in str(refused.value)
-    assert len(str(refused.value)) < 130
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(YamlError) as refused:
+                documents(text)
+            assert message in str(refused.value)
+            assert len(str(refused.value)) < 130
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_stands_for_no_plain_value(subtests: pytest.Subtests) -> None:
+    for text, message in [
         ("a: !!python/object:os.system x", "the tag tag:yaml.org,2002:python/object:os.system is not known here"),
         ("\n? [a]\n: b", "line 2: a list or mapping cannot be a key"),
-    ],
-)
-def test_what_stands_for_no_plain_value(text: str, message: str) -> None:
-    (found,) = documents(text)
-    with pytest.raises(YamlError, match=message):
-        plain(found)
+    ]:
+        with subtests.test(text=text):
+            (found,) = documents(text)
+            with pytest.raises(YamlError, match=message):
+                plain(found)
 
 
 # what has exhausted a stack, or time, in one YAML library or another
@@ -130,15 +125,15 @@ REPEATED = (
 )
 
 
-@pytest.mark.parametrize("unit", REPEATED)
-@pytest.mark.parametrize("before", ["", "a: [", '"'])
-def test_whatever_is_repeated_ends_soon(unit: str, before: str) -> None:
-    with guarded(5.0):
-        try:
-            for one in documents(before + unit * 20_000):
-                plain(one)
-        except YamlError as error:
-            assert len(str(error)) < 130
+def test_whatever_is_repeated_ends_soon(subtests: pytest.Subtests) -> None:
+    for unit in REPEATED:
+        for before in ["", "a: [", '"']:
+            with subtests.test(unit=unit, before=before), guarded(5.0):
+                try:
+                    for one in documents(before + unit * 20_000):
+                        plain(one)
+                except YamlError as error:
+                    assert len(str(error)) < 130
 
 
 def test_nothing_recurses_deeper_than_the_limit() -> None:

@@ -33,18 +33,19 @@ def on(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here, "_here", machine.system(str(folder)))
 
 
-@pytest.mark.parametrize("system", [System("freebsd14"), MacOs(lambda _name: None, "14.5")])
-def test_what_is_not_asked_is_unknown_with_a_reason(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(here, "_here", system)
-    facts = host.examine()
-    assert isinstance(facts.memory, Known) and isinstance(facts.cpu_flags, Unknown)
-    found = loader.examine(
-        [("libcudart.so.12", "cudart")], environ={}, tensorflow_dir=None, site_packages=[], toolkits=[]
-    )
-    assert isinstance(found.sonames, Unknown) and system.platform in found.sonames.reason
-    asked = driver.examine(0.1, environ={}).driver
-    assert isinstance(asked.libcuda, Unknown) and isinstance(asked.kernel_module_loaded, Unknown)
-    assert isinstance(asked.xid_events, Unknown)
+def test_what_is_not_asked_is_unknown_with_a_reason(subtests: pytest.Subtests) -> None:
+    for system in [System("freebsd14"), MacOs(lambda _name: None, "14.5")]:
+        with subtests.test(system=system), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(here, "_here", system)
+            facts = host.examine()
+            assert isinstance(facts.memory, Known) and isinstance(facts.cpu_flags, Unknown)
+            found = loader.examine(
+                [("libcudart.so.12", "cudart")], environ={}, tensorflow_dir=None, site_packages=[], toolkits=[]
+            )
+            assert isinstance(found.sonames, Unknown) and system.platform in found.sonames.reason
+            asked = driver.examine(0.1, environ={}).driver
+            assert isinstance(asked.libcuda, Unknown) and isinstance(asked.kernel_module_loaded, Unknown)
+            assert isinstance(asked.xid_events, Unknown)
 
 
 def test_a_mac_with_an_intel_cpu_tells_its_instructions() -> None:
