@@ -17,7 +17,7 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Law 1: who may touch the machine.
-DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster/peers.py", "install/proof_child.py")
+DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster.py", "install/proof_child.py")
 MACHINE = {"subprocess", "ctypes", "pynvml"}
 STARTS_PROCESSES = ("probes/process.py",)
 # Law 1: whose words the arguments of a process are, by the function that starts it. Never those that a child, a node, a
@@ -93,12 +93,9 @@ PURE = (
     *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/compar*.py"),
     *(
         "bench/advice.py",
-        "bench/gpu_load.py",
         "bench/saved.py",
         "bench/samples.py",
-        "bench/doubts.py",
         "bench/speeds.py",
-        "bench/ratios.py",
         "bench/workload_registry.py",
         "smoke/plan.py",
         "smoke/judging.py",
@@ -165,7 +162,7 @@ OPENS_FOR_A_REASON = {
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
     "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
-    "bench/workloads/replicas.py": "/proc of the worker that runs it",
+    "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "inference/resemblance.py": "weights of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",

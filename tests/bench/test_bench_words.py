@@ -116,7 +116,7 @@ EXPONENTS = {
     "bench/statistics.py": 1,
     "render/bench_words.py": 2,
     "bench/comparability.py": 2,
-    "bench/plans/sweep_reading.py": 1,
+    "bench/plans/base.py": 1,
 }
 
 

@@ -14,17 +14,14 @@ import psutil
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.advice import About, advise
-from tfgpu_doctor.bench.devices import Case, GpuFound
-from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.peaks import with_peak
+from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.runner import WARM_UPS, measure
+from tfgpu_doctor.bench.runner.runner import WARM_UPS, Measurement, measure, to_run
 from tfgpu_doctor.bench.runner.workers import Key, Workers
 from tfgpu_doctor.bench.samples import usable_cpus
+from tfgpu_doctor.bench.speeds import relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or

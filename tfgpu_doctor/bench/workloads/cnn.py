@@ -20,12 +20,21 @@ import time
 from functools import partial
 from typing import Any
 
-from .fitting import fit
 from .judgement import Check, Judgement, finite, numbers
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
-from .replicas import copies, limit_memory, misplaced, on_devices, strategy_over
-from .scaling import all_reduce, block, shares
-from .training import Training, train_apart
+from .training import (
+    Training,
+    all_reduce,
+    block,
+    copies,
+    fit,
+    limit_memory,
+    misplaced,
+    on_devices,
+    shares,
+    strategy_over,
+    train_apart,
+)
 
 UNIT = "images/s"
 DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")

@@ -75,8 +75,7 @@ def command(
     Exit codes: 0 measured, 1 a result was wrong, a run failed, the SavedModel cannot be used, or requested GPUs
     are missing, 2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
-    from tfgpu_doctor.bench.plans.inference import WANTED, Inference
-    from tfgpu_doctor.bench.plans.model_signature import ShapeError, parse_shape
+    from tfgpu_doctor.bench.plans.inference import WANTED, Inference, ShapeError, parse_shape
 
     if model and saved_model:
         raise click.UsageError("--model (a built-in network) and --saved-model (your own) cannot be combined")

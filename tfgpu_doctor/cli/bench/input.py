@@ -67,7 +67,7 @@ def command(
     import os
 
     from tfgpu_doctor.bench.plans.input import Input
-    from tfgpu_doctor.bench.workloads.pictures import SUFFIXES, find
+    from tfgpu_doctor.bench.workloads.input import SUFFIXES, find
 
     selection = measuring.selection()
     folder = None

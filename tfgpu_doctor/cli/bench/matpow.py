@@ -59,8 +59,7 @@ def command(
     2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
     """
     from tfgpu_doctor.bench.devices import SPREADS
-    from tfgpu_doctor.bench.plans.matpow import MatPow
-    from tfgpu_doctor.bench.plans.sweep import SizesError, Sweep, parse_sizes
+    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes
     from tfgpu_doctor.bench.plans.workload_size import too_high_a_power
 
     selection = measuring.selection()

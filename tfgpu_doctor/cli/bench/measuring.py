@@ -176,8 +176,8 @@ def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] =
     """Measure, print, and return the exit code; `over` may put something between the session and its processes."""
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.plans.workload_size import TooLargeError
-    from tfgpu_doctor.bench.runner.load import load_average
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner.telemetry import load_average
     from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session, TooSlowError
     from tfgpu_doctor.bench.statistics import StoppingRule
     from tfgpu_doctor.cli.progress import bar
@@ -264,7 +264,7 @@ def _write(result: BenchResult, measuring: Measuring, targets: list[Output]) -> 
 
 def _exit_code(result: BenchResult) -> int:
     """Return the exit code of a measurement."""
-    from tfgpu_doctor.bench.runner.answers import NO_TIMES
+    from tfgpu_doctor.bench.runner.process import NO_TIMES
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
     failures = [run.failure for run in result.runs if run.failure]

@@ -12,7 +12,7 @@ from tfgpu_doctor.cli.bench.measuring import Measuring, cannot_measure, measure
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.cluster.membership import Cluster
+    from tfgpu_doctor.bench.cluster import Cluster
     from tfgpu_doctor.bench.plans.cnn import Cnn
 
 
@@ -23,7 +23,7 @@ def find(measuring: Measuring) -> Cluster | None:
         click.UsageError: it cannot be used, or not with these options.
         click.exceptions.Exit: Slurm cannot be asked, since TensorFlow does not start.
     """
-    from tfgpu_doctor.bench.cluster.membership import ClusterError, config, parse, under_slurm
+    from tfgpu_doctor.bench.cluster import ClusterError, config, parse, under_slurm
 
     text = os.environ.get("TF_CONFIG", "")
     if not text and under_slurm(os.environ):
@@ -62,7 +62,7 @@ def run(plan: Cnn, measuring: Measuring, patience: float) -> int:
     Args:
         patience: seconds to wait for all machines.
     """
-    from tfgpu_doctor.bench.cluster.peers import Watch
+    from tfgpu_doctor.bench.cluster import Watch
 
     assert plan.cluster is not None
     os.environ["TF_CONFIG"] = plan.cluster.config  # for the processes
@@ -74,8 +74,7 @@ def run(plan: Cnn, measuring: Measuring, patience: float) -> int:
 
 
 def _follow(plan: Cnn, measuring: Measuring, patience: float) -> int:
-    from tfgpu_doctor.bench.cluster.follower import follow
-    from tfgpu_doctor.bench.cluster.peers import Watch
+    from tfgpu_doctor.bench.cluster import Watch, follow
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.runner.workers import START
