@@ -16,7 +16,6 @@ from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import CannotRunError, Group, Session
 from tfgpu_doctor.bench.speeds import ratio
-from tfgpu_doctor.bench.workloads import input
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads.input import FEEDING, PIPELINES
 from tfgpu_doctor.bench.workloads.models import MODELS
@@ -65,7 +64,7 @@ class Input(PlanBase):
             "images": self.found,
             "bytes_each": round(self.bytes_each),
             "dataset": "synthetic" if self.folder is None else "folder",
-            "seed": input.SEED,
+            "seed": workload.SEED,
         }
 
     def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
@@ -106,12 +105,12 @@ class Input(PlanBase):
             for case in self.selection.cases(session.found, ("together",))
         ]
         self._check_memory(session, cases)
-        feeding = [(case, name) for name in input.FEEDING for case in cases if _feeds(case, name)]
-        labels = [*(HOST_CASE.label for _ in input.ALONE), *(case.label for case in cases)]
+        feeding = [(case, name) for name in workload.FEEDING for case in cases if _feeds(case, name)]
+        labels = [*(HOST_CASE.label for _ in workload.ALONE), *(case.label for case in cases)]
         labels += [case.label for case, _ in feeding]
         session.begin(labels, len(labels))
         with self._folder(session) as folder:
-            alone = [(HOST_CASE, self._job(ALONE, name, folder)) for name in input.ALONE]
+            alone = [(HOST_CASE, self._job(ALONE, name, folder)) for name in workload.ALONE]
             training = [(case, self._job(MODEL, None, folder)) for case in cases]
             training += [(case, self._job(FED, name, folder)) for case, name in feeding]
             yield from self._in_turns(session, alone)
@@ -146,7 +145,7 @@ class Input(PlanBase):
         """Decoded images in a cache, and batches that are on their way."""
         height, width, channels = MODELS[self.model].image
         pixels = height * width * channels
-        return self.images * pixels + 4 * pixels * self.size * devices * (2 * input.PREFETCH + 4)
+        return self.images * pixels + 4 * pixels * self.size * devices * (2 * workload.PREFETCH + 4)
 
     @contextmanager
     def _folder(self, session: Session) -> Iterator[str]:
@@ -174,7 +173,7 @@ class Input(PlanBase):
             yield folder
 
     def _measure(self, folder: str) -> None:
-        files = input.find(folder, self.images)
+        files = workload.find(folder, self.images)
         self.found = len(files)
         self.bytes_each = sum(Path(file).stat().st_size for file in files) / max(len(files), 1)
 
@@ -224,7 +223,7 @@ def _feeds(case: Case, pipeline: str) -> bool:
     """Whether a pipeline is measured with a case; a strategy over several devices copies to them by itself."""
     if len(case.devices) > 1:
         return pipeline in ("sequential", "everything")
-    return not input.PIPELINES[pipeline].to_device or bool(case.gpus)
+    return not workload.PIPELINES[pipeline].to_device or bool(case.gpus)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

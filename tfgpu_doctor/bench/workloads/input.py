@@ -388,27 +388,27 @@ def build(
 
     plain = tf.autograph.experimental.do_not_convert  # which would leave files behind in the folder for temporary ones
 
-    def decode(path: Any, label: Any, index: Any) -> Any:
+    def decoded(path: Any, label: Any, index: Any) -> Any:
         return load(path, image), label, index
 
-    def augment(pixels: Any, label: Any, index: Any) -> Any:
+    def augmented(pixels: Any, label: Any, index: Any) -> Any:
         return augment(pixels, index, image), label, index
 
-    def augment_batch(pixels: Any, label: Any, index: Any) -> Any:
+    def augmented_batch(pixels: Any, label: Any, index: Any) -> Any:
         return augment_batch(pixels, index, image), label, index
 
     with tf.device("/CPU:0"):
         labels = [index % classes for index in range(len(files))]
         indices = tf.range(len(files), dtype=tf.int64)
         found = data.Dataset.from_tensor_slices((list(files), tf.constant(labels, tf.int32), indices))
-        found = found.map(plain(decode), num_parallel_calls=auto if chosen.parallel_decode else None)
+        found = found.map(plain(decoded), num_parallel_calls=auto if chosen.parallel_decode else None)
         found = found.cache() if chosen.cache else found
         found = found.repeat()
         calls = auto if chosen.parallel_map else None
         if chosen.vectorised:
-            found = found.batch(size, drop_remainder=True).map(plain(augment_batch), num_parallel_calls=calls)
+            found = found.batch(size, drop_remainder=True).map(plain(augmented_batch), num_parallel_calls=calls)
         else:
-            found = found.map(plain(augment), num_parallel_calls=calls).batch(size, drop_remainder=True)
+            found = found.map(plain(augmented), num_parallel_calls=calls).batch(size, drop_remainder=True)
         found = found.prefetch(PREFETCH) if chosen.prefetch and not chosen.to_device else found
         found = found.with_options(_options(data, chosen.tuned))
         if chosen.to_device and device is not None:
