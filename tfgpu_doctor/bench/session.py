@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import psutil
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.advice import About, advise
-from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Scalar
+from tfgpu_doctor.bench.devices import Case, GpuFound, Job
 from tfgpu_doctor.bench.plans import workload_size
+from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import WARM_UPS, Measurement, measure, to_run
@@ -56,59 +56,11 @@ class Group:
     rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
 
 
-class Plan(Protocol):
-    """What a workload decides: the cases, the sizes, and the notes about the result."""
-
-    @property
-    def workload(self) -> str:
-        """Its name in workload_registry.WORKLOADS."""
-        ...
-
-    @property
-    def ready(self) -> float:
-        """What a process takes from the import of TensorFlow to its first sample, as a multiple of the import."""
-        ...
-
-    def settles(self, label: str) -> bool:
-        """Whether the median of such a run is usually known long before its deadline."""
-        ...
-
-    def groups(self, session: Session) -> Iterator[Group]:
-        """The groups, one after the other; may ask `session.first` to find out sizes.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            TooLargeError: something does not fit.
-            CannotRunError: what was asked for cannot be measured here.
-        """
-        ...
-
-    def title(self) -> str:
-        """What is computed, for people."""
-        ...
-
-    def parameters(self) -> dict[str, Scalar]:
-        """What two results must share to be compared."""
-        ...
-
-    def notes(self, runs: Sequence[Run]) -> Sequence[str]:
-        """Notes that qualify the result."""
-        ...
-
-    def advice(self, run: Run, runs: Sequence[Run]) -> Sequence[str]:
-        """What the figures of a run give reason to say, for this workload."""
-        ...
-
-    def conclusions(self, runs: Sequence[Run]) -> Sequence[str]:
-        """What the runs answer together, in sentences without their end; it stands first in every report."""
-        ...
-
-
 @dataclass
 class Session:
     """What is known while a benchmark runs."""
 
-    plan: Plan
+    plan: PlanBase
     matrix: Matrix
     environment: Facts
     start_worker: Callable[[], Worker]

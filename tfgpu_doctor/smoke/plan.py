@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
-from tfgpu_doctor.bench.plans.base import Reference
+from tfgpu_doctor.bench.plans.base import PlanBase, Reference
 from tfgpu_doctor.bench.plans.cnn import Cnn
 from tfgpu_doctor.bench.plans.matpow import MatPow
-from tfgpu_doctor.bench.session import Plan
 
 # Seconds that the first step of its kind is expected to take at least (measured with TensorFlow 2.21 on two CPU cores:
 # matpow 1.3 s, cnn 3 s); what it really took is expected of the next one.
@@ -149,7 +148,7 @@ class Jobs:
         self._stack = ExitStack()
         self._reference = self._stack.enter_context(Reference())
         self._make: dict[str, Callable[[Step], Job]] = {"matpow": self._matpow_job, "cnn": self._cnn_job}
-        self._plans: dict[str, Callable[[Step], Plan]] = {"matpow": self._matpow, "cnn": lambda _: Cnn(batch=BATCH)}
+        self._plans: dict[str, Callable[[Step], PlanBase]] = {"matpow": self._matpow, "cnn": lambda _: Cnn(batch=BATCH)}
 
     def of(self, step: Step) -> Job:
         """What the step computes."""

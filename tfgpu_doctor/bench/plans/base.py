@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfgpu_doctor.bench.devices import Ask, Case, Job, Selection
+from tfgpu_doctor.bench.devices import Ask, Case, Job, Scalar, Selection
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
 from tfgpu_doctor.bench.runner.workers import Key
 from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.records.units import approximate
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.bench.session import Group, Session
 
 TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 
@@ -52,7 +55,7 @@ def keys(cases: Sequence[Case], job: Job) -> frozenset[Key]:
 
 @dataclass(kw_only=True)
 class PlanBase:
-    """One run of a benchmark: what was asked for, and defaults of what session.Plan wants."""
+    """One run of a benchmark, which a workload decides: the cases, the sizes, and the notes about the result."""
 
     workload: ClassVar[str]  # a name in workload_registry.WORKLOADS
     dtypes: tuple[str, ...] = ("float32",)
@@ -62,12 +65,30 @@ class PlanBase:
     ready: ClassVar[float] = 1.5
     steady: ClassVar[bool] = False  # a GPU takes nearly the same time again and again; a host that takes part does not
 
+    def groups(self, session: Session) -> Iterator[Group]:
+        """Yield the groups, one after the other; may ask `session.first` to find out sizes.
+
+        Raises:
+            DeviceError: devices were asked for that are not there.
+            TooLargeError: something does not fit.
+            CannotRunError: what was asked for cannot be measured here.
+        """
+        raise NotImplementedError
+
+    def title(self) -> str:
+        """Return what is computed, for people."""
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return what two results must share to be compared."""
+        raise NotImplementedError
+
     def settles(self, label: str) -> bool:
         """Whether the median is usually known long before the deadline: never on a CPU."""
         return self.steady and "GPU" in label and "virtual" not in label
 
     def conclusions(self, _runs: Sequence[Run]) -> Sequence[str]:
-        """Nothing: the runs answer no further question together."""
+        """Return what the runs answer together, in sentences without their end; it stands first in every report."""
         return ()
 
     def notes(self, _runs: Sequence[Run]) -> Sequence[str]:
@@ -75,7 +96,7 @@ class PlanBase:
         return (TF32_NOTE,) if "tf32" in self.dtypes else ()
 
     def advice(self, _run: Run, _runs: Sequence[Run]) -> Sequence[str]:
-        """Nothing beyond what holds for every workload."""
+        """Return what the figures of a run give reason to say, for this workload."""
         return ()
 
     def cases_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[str, tuple[Case, ...]]]:

@@ -12,7 +12,7 @@ from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.values import Listed, OneOf
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.session import Plan
+    from tfgpu_doctor.bench.plans.base import PlanBase
 
 DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 
@@ -66,7 +66,7 @@ def command(
     if too_high := too_high_a_power(power, dtypes):
         raise click.UsageError(too_high)
     spreads = SPREADS if spread == "both" else (spread,)
-    plan: Plan
+    plan: PlanBase
     try:
         found = parse_sizes(",".join(sizes)) if sizes else ()
     except SizesError as error:

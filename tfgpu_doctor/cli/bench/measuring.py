@@ -31,9 +31,9 @@ from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.devices import Selection
+    from tfgpu_doctor.bench.plans.base import PlanBase
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
-    from tfgpu_doctor.bench.session import Plan
     from tfgpu_doctor.render.formats import Detail
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -172,7 +172,7 @@ def measuring_options(function: _Function) -> Callable[..., Any]:
     return command
 
 
-def measure(plan: Plan, measuring: Measuring, over: Callable[[Worker], Worker] = lambda worker: worker) -> int:
+def measure(plan: PlanBase, measuring: Measuring, over: Callable[[Worker], Worker] = lambda worker: worker) -> int:
     """Measure, print, and return the exit code; `over` may put something between the session and its processes."""
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.plans.workload_size import TooLargeError
