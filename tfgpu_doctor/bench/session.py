@@ -13,13 +13,13 @@ import psutil
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.advice import About, advise
-from tfgpu_doctor.bench.devices import Case, GpuFound, Job
+from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import WARM_UPS, Measurement, measure, to_run
-from tfgpu_doctor.bench.runner.workers import Key, Workers
+from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -44,16 +44,6 @@ class CannotRunError(Exception):
 
 class TooSlowError(CannotRunError):
     """What was asked for takes longer than the time that was given; the message says what would fit."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Cases that take turns: one size, one type."""
-
-    entries: tuple[tuple[Case, Job], ...]
-    expected: float | None = None  # seconds that a sample of the slowest device will take, where known
-    keep: frozenset[Key] = frozenset()  # processes that a later group needs
-    rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
 
 
 @dataclass

@@ -8,16 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Ask, Case, Job, Scalar, Selection
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
 from tfgpu_doctor.bench.runner.workers import Key
 from tfgpu_doctor.bench.speeds import ratio
+from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.records.units import approximate
-
-if TYPE_CHECKING:
-    from tfgpu_doctor.bench.session import Group, Session
 
 TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 
@@ -53,6 +51,16 @@ def keys(cases: Sequence[Case], job: Job) -> frozenset[Key]:
     return frozenset((case.label, job.dtype_on(case)) for case in cases)
 
 
+@dataclass(frozen=True)
+class Group:
+    """Cases that take turns: one size, one type."""
+
+    entries: tuple[tuple[Case, Job], ...]
+    expected: float | None = None  # seconds that a sample of the slowest device will take, where known
+    keep: frozenset[Key] = frozenset()  # processes that a later group needs
+    rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
+
+
 @dataclass(kw_only=True)
 class PlanBase:
     """One run of a benchmark, which a workload decides: the cases, the sizes, and the notes about the result."""
@@ -65,7 +73,7 @@ class PlanBase:
     ready: ClassVar[float] = 1.5
     steady: ClassVar[bool] = False  # a GPU takes nearly the same time again and again; a host that takes part does not
 
-    def groups(self, session: Session) -> Iterator[Group]:
+    def groups(self, session: Any) -> Iterator[Group]:
         """Yield the groups, one after the other; may ask `session.first` to find out sizes.
 
         Raises:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from tfgpu_doctor.bench.cluster import SPREAD as WORKERS
 from tfgpu_doctor.bench.cluster import Cluster
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Job, Scalar
-from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.bench.runner.workers import hello, prepare
-from tfgpu_doctor.bench.session import CannotRunError, Group, Session, TooSlowError
+from tfgpu_doctor.bench.session import CannotRunError, Session, TooSlowError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.bench.workloads.training import NO_MEMORY

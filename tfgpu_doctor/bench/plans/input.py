@@ -11,10 +11,10 @@ from typing import Any
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import CannotRunError, Group, Session
+from tfgpu_doctor.bench.session import CannotRunError, Session
 from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads.input import FEEDING, PIPELINES

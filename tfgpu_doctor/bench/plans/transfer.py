@@ -8,9 +8,9 @@ from itertools import chain, combinations
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.records.facts import Facts, Gpu, value_or
 from tfgpu_doctor.records.units import approximate
