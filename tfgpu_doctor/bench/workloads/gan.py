@@ -21,9 +21,9 @@ import math
 import time
 from typing import Any
 
-from .judgement import Check, Judgement, finite, numbers
+from .judgement import Check, Judgement, finite, judged, numbers
 from .models import policy, same_weights
-from .training import copies, misplaced, on_devices, place, room_for, strategy_over, synchronise
+from .training import copies, count_identical, misplaced, on_devices, place, room_for, strategy_over, synchronise
 
 UNIT = "images/s"
 DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
@@ -66,13 +66,11 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
     if "residual" in answer:
         checks += _compared(answer, losses, dtype, "one device" if several else "float64")
         checks += [Check("replicas identical", answer["identical"], f"all {answer['replicas']}")] if several else []
-    return Judgement(
-        ok=all(check.ok for check in checks),
-        method=METHOD_SEVERAL if several else METHOD_ONE,
+    return judged(
+        METHOD_SEVERAL if several else METHOD_ONE,
+        checks,
         residual=answer.get("residual"),
         tolerance=TOLERANCE[dtype] if "residual" in answer else None,
-        why="; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok),
-        checks=tuple(checks),
     )
 
 
@@ -215,15 +213,9 @@ class Training:
         return found
 
     def identical(self) -> bool:
-        """Whether all replicas hold the same weights, bit by bit."""
-        import numpy as np
-
-        for net in self.networks():
-            for weight in net.trainable_variables:
-                first, *others = (one.numpy() for one in copies(self.strategy, weight))
-                if not all(np.array_equal(first, other) for other in others):
-                    return False
-        return True
+        """True if all replicas hold the same weights, bit by bit."""
+        weights = [weight for net in self.networks() for weight in net.trainable_variables]
+        return count_identical(self.strategy, weights) == len(weights)
 
 
 class Workload:
@@ -277,10 +269,6 @@ class Workload:
         if not self.verified or all(math.isfinite(loss) for loss in losses):
             return None
         return {"losses": numbers(losses)}
-
-    def figures(self) -> dict[str, Any]:
-        """Nothing beside the samples."""
-        return {}
 
     def placed_on(self) -> list[str]:
         """The device of each replica's losses."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .judgement import Check, Judgement, nan_last, short
+from .judgement import Check, Judgement, judged, nan_last, short
 from .models import MODELS, batch, build
 
 UNIT = "items/s"
@@ -53,13 +53,11 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
         share = answer["differing"] / answer["others"]
         saw = f"{answer['differing']} of {answer['others']} differ"
         checks.append(Check("whole numbers as on the CPU", share <= MAY_DIFFER[dtype], saw))
-    return Judgement(
-        ok=all(check.ok for check in checks),
-        method=METHOD.format(other),
+    return judged(
+        METHOD.format(other),
+        checks,
         residual=residual,
         tolerance=limit if answer["floats"] else None,
-        why="; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok),
-        checks=tuple(checks),
         computed_in="float32" if dtype == "tf32" and _plain(residual, parameters) else dtype,
     )
 
@@ -259,10 +257,6 @@ class Workload:
         if len(self.results) == 1:
             return self.results[0]
         return {name: np.concatenate([one[name] for one in self.results]) for name in self.results[0]}
-
-    def figures(self) -> dict[str, Any]:
-        """Nothing beside the samples."""
-        return {}
 
     def placed_on(self) -> list[str]:
         """The devices of each replica's outputs."""

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .judgement import Check, Judgement, short
+from .judgement import Check, Judgement, judged, short
 from .models import MODELS, training_flop
 from .training import Training, misplaced, on_devices, room_for, strategy_over, synchronise
 
@@ -44,8 +44,7 @@ def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> J
     if answer["losses"] is not None:
         wrong = sum(loss is None for loss in answer["losses"])
         checks.append(Check("loss finite", wrong == 0, f"{len(answer['losses']) - wrong} of {len(answer['losses'])}"))
-    why = "; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok)
-    return Judgement(ok=not why, method=METHOD, why=why, checks=tuple(checks))
+    return judged(METHOD, checks)
 
 
 def reference(folder: str, image: list[int], count: int, make: bool) -> None:
@@ -188,10 +187,6 @@ class Workload:
             self._look()
             answer.update(self._found())
         return None if judge(answer, "", {}).ok else answer
-
-    def figures(self) -> dict[str, Any]:
-        """Nothing beside the samples."""
-        return {"figures": []}
 
     def placed_on(self) -> list[str]:
         """Where the losses lie; for a pipeline alone, its images."""

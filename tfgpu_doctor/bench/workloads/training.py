@@ -115,6 +115,17 @@ def copies(strategy: Any, weight: Any) -> list[Any]:
     return list(strategy.experimental_local_results(held))
 
 
+def count_identical(strategy: Any, weights: Sequence[Any]) -> int:
+    """Return how many of the weights are the same in all replicas, bit by bit."""
+    import numpy as np
+
+    same = 0
+    for weight in weights:
+        first, *others = (one.numpy() for one in copies(strategy, weight))
+        same += all(np.array_equal(first, other) for other in others)
+    return same
+
+
 def on_devices(tensors: Iterable[Any]) -> list[str]:
     """The device whose memory holds each tensor, short: "/GPU:0"."""
     return [short(tensor.backing_device) for tensor in tensors]
