@@ -117,7 +117,10 @@ IMPURE_FOR_A_REASON = {
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
     "diagnosis/reports.py": {"datetime": "a report says when it was made"},
     "inference/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
+    "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
+    "redact/patterns.py": {"pathlib": "reads its expressions, which are data of this package"},
+    "redact/vocabulary.py": {"pathlib": "reads its words, which are data of this package"},
 }
 # Law 1: who makes, changes or removes what is in a file system; the environment of `tfgpu install` is made of files.
 CHANGES_FILES = ("files/*", "probes/*", "bench/worker*.py", "bench/runner/*", "install/*")
@@ -165,6 +168,7 @@ OPENS_FOR_A_REASON = {
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "inference/resemblance.py": "weights of this package",
+    "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/activity.py::_of": "/proc of child processes",
     "probes/child.py::mapped": "/proc/self/maps",
@@ -175,6 +179,8 @@ OPENS_FOR_A_REASON = {
     "probes/launch.py": "runs alone in the interpreter under test",
     "probes/loader.py": "not a file: asks the model of the loader",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
+    "redact/patterns.py": "expressions of this package",
+    "redact/vocabulary.py": "words of this package",
     "render/streams.py::discard": "/dev/null",
 }
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "__import__"}

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tfgpu_doctor.api import functions
 
 import tfgpu_doctor
 from tests.cli.runner import tfgpu
 from tests.fuzz.samples import results
 from tfgpu_doctor import TfgpuError, UsageError, bench, check, compare, diagnose, explain, plan
-from tfgpu_doctor.api import functions
 from tfgpu_doctor.bench.comparison import BenchComparison
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.compare.records import Comparison
@@ -30,13 +30,19 @@ DOCS = Path(__file__).parents[2] / "docs" / "python.md"
 RESULT = results()[0]
 
 
-@pytest.mark.parametrize("name", ["diagnose", "explain", "plan", "check"])
-def test_examples_of_docstrings(name: str) -> None:
-    function = getattr(functions, name)
-    found = doctest.DocTestFinder().find(function, name, globs={name: function})
-    runner = doctest.DocTestRunner()
-    assert sum(runner.run(test).attempted for test in found) > 0
-    assert runner.failures == 0
+def test_examples_of_docstrings(subtests: pytest.Subtests) -> None:
+    for name in (
+        "diagnose",
+        "explain",
+        "plan",
+        "check",
+    ):
+        with subtests.test(name=name):
+            function = getattr(functions, name)
+            found = doctest.DocTestFinder().find(function, name, globs={name: function})
+            runner = doctest.DocTestRunner()
+            assert sum(runner.run(test).attempted for test in found) > 0
+            assert runner.failures == 0
 
 
 def test_examples_of_the_page() -> None:
@@ -67,9 +73,8 @@ def test_a_saved_report_is_a_text_too() -> None:
     assert [one.id for one in explain(report.to_json()).findings] == [one.id for one in report.findings]
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
+def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for call, says in (
         (lambda: plan(gpu="RTX 9999"), "unknown GPU 'RTX 9999'"),
         (lambda: plan(driver="x"), "'x' is not an NVIDIA driver version"),
         (lambda: plan(os="beos"), "'beos'"),  # type: ignore[arg-type]
@@ -92,14 +97,13 @@ def test_a_saved_report_is_a_text_too() -> None:
         (lambda: compare("/nowhere/a.json", "/nowhere/b.json"), "No such file"),
         (lambda: compare(explain(NO_DEVICE), load_result(RESULT, "r", "x")), "two doctor reports or two"),  # type: ignore[call-overload]
         (lambda: plan(gpu="T4", matrix="/nowhere/matrix.yaml"), "/nowhere/matrix.yaml"),
-    ],
-)  # fmt: skip
-def test_a_wrong_argument_is_a_usage_error(call: object, says: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match=r".") as caught:
-        call()  # type: ignore[operator]
-    assert says in str(caught.value)
-    assert isinstance(caught.value, ValueError)
-    assert capfd.readouterr() == ("", "")
+    ):
+        with subtests.test(call=call, says=says):
+            with pytest.raises(UsageError, match=r".") as caught:
+                call()  # type: ignore[operator]
+            assert says in str(caught.value)
+            assert isinstance(caught.value, ValueError)
+            assert capfd.readouterr() == ("", "")
 
 
 def test_without_a_result_there_is_a_reason() -> None:
@@ -180,16 +184,17 @@ def python(code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("order", [";".join(order) for order in permutations(STATEMENTS)])
-def test_names_are_callable_whatever_was_imported_before(order: str) -> None:
-    code = f"""{order}
+def test_names_are_callable_whatever_was_imported_before(subtests: pytest.Subtests) -> None:
+    for order in [";".join(order) for order in permutations(STATEMENTS)]:
+        with subtests.test(order=order):
+            code = f"""{order}
 import tfgpu_doctor
 for name in ("plan", "bench", "compare", "check", "diagnose", "explain"):
     assert callable(getattr(tfgpu_doctor, name)), name
 assert plan(gpu="T4").is_found
 assert tfgpu_doctor.plan.target.Target is not None and Target.__module__ == "tfgpu_doctor.plan.target"
 """
-    python(code)
+            python(code)
 
 
 def test_a_module_that_is_called_looks_like_its_function() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tfgpu_doctor.cli.bench.measuring import _exit_code
 
 from tests.bench.samples import failed, result
 from tests.tables import each
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess, clock_problem, problem
-from tfgpu_doctor.cli.bench.measuring import _exit_code
 
 SAMPLED: dict[str, Any] = {
     "samples": [0.1],

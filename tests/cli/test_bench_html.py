@@ -11,12 +11,12 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from tfgpu_doctor.cli.bench.measuring import measuring_options
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.cli.bench.measuring import measuring_options
 
 QUICK = ["bench", "matpow", "--size", "256", "--min-samples", "3", "--deadline", "1"]
 PRIVATE = {
@@ -77,21 +77,19 @@ def test_nothing_private_is_in_it(measured: list[FakeWorker], tmp_path: Path) ->
     assert "grace" in raw.read_text(encoding="utf-8"), "the test would not see it"
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
+def test_what_cannot_be_written_is_said_before_measuring(
+    measured: list[FakeWorker], tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for where, message in (
         ("{}/no/page.html", "does not exist"),
         ("{}", "directory"),
         ("-", "needs a file name"),
         ("/proc/page.html", "No such file or directory"),
-    ],
-)
-def test_what_cannot_be_written_is_said_before_measuring(
-    where: str, message: str, measured: list[FakeWorker], tmp_path: Path
-) -> None:
-    done = CliRunner().invoke(cli, [*QUICK, "--html", where.format(tmp_path)])
-    assert (done.exit_code, measured) == (2, [])
-    assert message in done.stderr
+    ):
+        with subtests.test(where=where, message=message):
+            done = CliRunner().invoke(cli, [*QUICK, "--html", where.format(tmp_path)])
+            assert (done.exit_code, measured) == (2, [])
+            assert message in done.stderr
 
 
 def test_without_matplotlib_it_says_what_to_install(
@@ -134,26 +132,24 @@ def test_matplotlib_is_not_loaded_unasked(measured: list[FakeWorker], monkeypatc
     assert "matplotlib" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    ("arguments", "typed"),
-    [
+def test_the_command_as_it_was_typed(subtests: pytest.Subtests) -> None:
+    for arguments, typed in (
         ([], "tfgpu"),
         (["--dtype", "float32", "--dtype", "tf32", "--gpus", "2"], "tfgpu --dtype float32 --dtype tf32 --gpus 2"),
         (["--deadline", "0.5", "--python", "/a b/python"], "tfgpu --deadline 0.5 --python '/a b/python'"),
         (["--no-fit", "--output", "x.json", "--html", "y.html", "--format", "json"], "tfgpu --no-fit"),
         (["--fit"], "tfgpu --fit"),
-    ],
-)
-def test_the_command_as_it_was_typed(arguments: list[str], typed: str) -> None:
-    said: list[str] = []
+    ):
+        with subtests.test(arguments=arguments, typed=typed):
+            said: list[str] = []
 
-    @click.command("say")
-    @click.option("--dtype", "dtypes", multiple=True)
-    @click.option("--fit/--no-fit", default=True)
-    @measuring_options
-    def command(dtypes: tuple[str, ...], fit: bool, measuring: Any) -> None:
-        said.append(measuring.typed)
+            @click.command("say")
+            @click.option("--dtype", "dtypes", multiple=True)
+            @click.option("--fit/--no-fit", default=True)
+            @measuring_options
+            def command(dtypes: tuple[str, ...], fit: bool, measuring: Any) -> None:
+                said.append(measuring.typed)
 
-    done = CliRunner().invoke(command, arguments)
-    assert done.exit_code == 0, done.output
-    assert said == [typed]
+            done = CliRunner().invoke(command, arguments)
+            assert done.exit_code == 0, done.output
+            assert said == [typed]

@@ -136,8 +136,9 @@ def test_what_does_not_fit_together_comes_first_and_says_what(named: str, cause:
 
 
 def test_what_somebody_gives_as_the_reason_comes_first() -> None:
-    found = diagnose(facts_of("TensorFlow cannot be imported any more, the Protobuf update breaks it"), MATRIX).findings
-    assert (found[0].id, found[0].cause, found[1].cause) == ("tf.abi-protobuf", SAID, BECAUSE)
+    text = "TensorFlow does not use my GPU, there is no cuDNN on this machine"
+    (symptom, first, second, *_) = diagnose(facts_of(text), MATRIX).findings
+    assert (symptom.id, first.id, first.cause, second.cause) == ("gpu.not-visible", "cudnn.missing", SAID, BECAUSE)
 
 
 def test_where_nvidia_smi_works_nothing_below_tensorflow_is_the_cause() -> None:

@@ -54,22 +54,6 @@ def test_module_for_another_kernel(status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "groups", "cause"),
-    [
-        ("crw-rw----", "61000(stud),61077(imaging)", "driver.init-failed"),
-        ("crw-rw----", "61000(stud),44(video)", "gpu.hidden"),
-        ("crw-rw-rw-", "61000(stud)", "gpu.hidden"),
-    ],
-)
-def test_who_may_open_the_gpu(mode: str, groups: str, cause: str) -> None:
-    text = (
-        f"RTX 8000, driver 510.47.03, TF 2.8. {_CUINIT}\n$ ls -l /dev/nvidia*\n"
-        f"{mode} 1 root video 195,   0 Jun 14 08:02 /dev/nvidia0\n$ id\nuid=61207(kp) gid=61000(stud) groups={groups}"
-    )
-    assert errors(text)[:1] == [cause]
-
-
-@pytest.mark.parametrize(
     "answer",
     ["CUDA_ERROR_NOT_FOUND: named symbol not found", "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_OUT_OF_MEMORY"],
 )

@@ -277,7 +277,6 @@ REPORTS = [  # the cause ("ok": nothing is wrong), and the text
         " machine. Aborted (core dumped)",
     ),
     ("gpu.fault", "dmesg: NVRM: Xid (PCI:0000:65:00): 79, GPU has fallen off the bus. tensorflow died"),
-    ("gpu.throttled", "RTX 3080 at 94 C, clocks drop to 600 MHz, HW Thermal Slowdown active, training gets slow"),
     ("p2p.failed", "2x RTX 4090, MirroredStrategy hangs forever, NCCL_P2P_DISABLE=1 makes it work"),
     ("xla.ptxas-missing", "Couldn't invoke ptxas --version; tensorflow 2.10 from conda, jit_compile"),
     (

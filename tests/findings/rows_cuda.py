@@ -39,8 +39,6 @@ FIRES: dict[str, dict[str, str]] = {
             "nvcc --version reports 11.8 while nvidia-smi reports CUDA Version: 12.4. Which is used?",
             "Why does nvidia-smi say CUDA 12.4 and nvcc -V say 11.2?",
             "My nvidia-smi output says CUDA Version 12.0, however nvcc gives release 10.1. Is this a problem?",
-            "nvidia-smi: CUDA 12.2\nnvcc: 11.5\nwhich one counts?",
-            "- nvcc --version: release 11.8\n- nvidia-smi shows 12.4",
             "Different CUDA versions shown by nvcc and NVIDIA-SMI (11.5 vs 12.2)",
             "According to nvidia-smi I have cuda 12.6, but when I run nvcc --version I get 12.1",
             "nvidia-smi and nvcc show different CUDA versions: 12.2 and 11.5. Which CUDA does TF use?",
@@ -120,12 +118,6 @@ FIRES: dict[str, dict[str, str]] = {
             log("2.17", _STUB, NO_CUDART, "I"),
         ),
         "a text file in place of a link": "ImportError: /usr/lib/libcublas.so.10.0: file too short",
-        "the profiler's library ends the program": text(
-            "F tensorflow/stream_executor/lib/statusor.cc:34] Attempting to fetch value instead of handling "
-            "error Failed "
-            "precondition: could not dlopen DSO: libcupti.so.9.0; dlerror: libcupti.so.9.0: cannot open shared object "
-            "file: No such file or directory"
-        ),
         "somebody has looked": text(
             "libcudart.so.11.0 is present in the environment's lib", not_opened("2.4", "libcudart.so.11.0")
         ),
@@ -139,19 +131,14 @@ FIRES: dict[str, dict[str, str]] = {
             "Loaded runtime CuDNN library: 7003 (compatibility version 7000) but source was compiled with 6021 "
             "(compatibility version 6000).",
         ),
-        "renamed": "cp /usr/lib/libcudnn.so.8 /usr/lib/libcudnn.so.7",
         "the number of the file": text("cuDNN version: 7.6.5", not_opened("2.4", "libcudnn.so.8")),
         "its own status": "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
         "older within the major": text("TensorFlow 2.13.0", "cuDNN version: 8.1.1", _HANDLE),
-        "parts of two": "/usr/lib/libcudnn_cnn_infer.so.8: undefined symbol: "
-        "_ZTIN10cask_cudnn14BaseKernelInfoE, version "
-        "libcudnn_ops_infer.so.8",
         "the container has the old one": text(
             "The container contains cuDNN 8.9 only.", not_opened("2.17", "libcudnn.so.9")
         ),
     },
     "cudnn.dep-missing": {
-        "libcuda.so without a number": (f"Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: {GONE}"),
         "zlib on Windows": "Could not locate zlibwapi.dll. Please make sure it is in your library path!",
         "nvrtc": f"Could not load library libcudnn_cnn_infer.so.8. Error: libnvrtc.so: {GONE}",
         "a DLL's number": "Could not load library cudnn_ops_infer64_8.dll. Error code 126",

@@ -30,13 +30,6 @@ FIRST: dict[str, tuple[str, ...]] = {
         text('"pip install -r requirements.txt" removed my previously installed tensorflow-gpu.', "['/cpu:0']"),
         text("setup.py installs the cpu version of tensorflow even when tensorflow-gpu is already present"),
         text(
-            "(base) C:\\Users\\X>conda install -c anaconda tensorflow-gpu",
-            "Solving environment: failed",
-            "UnsatisfiableError: The following specifications were found to be in conflict:",
-            "  - anaconda-project",
-            "  - tensorflow-gpu",
-        ),
-        text(
             "ModuleNotFoundError: No module named 'keras.api._v2'",
         ),
         text(

@@ -46,7 +46,6 @@ CAUSES: list[tuple[str, str]] = [
     ("compute.wrong-result", "On the CPU the output is right, but on the GPU all values are NaN."),
     ("compute.wrong-result", "The predictions on the GPU are different from those on the CPU."),
     ("perf.small-work", "CPU alone: under 7 ms a step, GPU: over 7 ms a step"),
-    ("perf.small-work", text("CPU: 11s/epoch", "GPU: 29s/epoch", "model.fit(x, y, batch_size=16)")),
     ("perf.small-work", text("GPU load 2-3 %", "model.add(layers.GRU(32, activation='relu'))")),
     ("perf.input-bound", text("2 GPUs, util 5-9%", "ds = tf.data.Dataset.from_generator(gen, tf.float32)")),
     ("perf.input-bound", text("GPU load 2-3 %", "image = cv2.imread(name)", "all cores at 100 %")),

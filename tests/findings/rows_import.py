@@ -29,16 +29,6 @@ _DLL = (
 )
 
 FIRES: dict[str, dict[str, str]] = {
-    "tf.known-bug": {
-        "2.15.0 asks for TensorRT 8.6.1": (
-            "ERROR: Could not find a version that satisfies the requirement tensorrt-libs==8.6.1; extra == "
-            '"and-cuda" (from tensorflow[and-cuda]) (from versions: 9.0.1.post11.dev4, 9.2.0.post12.dev5)'
-        ),
-        "NVIDIA's wheel asks for what the index lacks": (
-            "ERROR: No matching distribution found for nvidia-nccl-cu11~=2.15"
-        ),
-        "2.14 for 8.5.3": "ERROR: No matching distribution found for tensorrt==8.5.3.1",
-    },
     "tf.glibc-too-old": {
         "glibc": "ImportError: /lib64/libc.so.6: version `GLIBC_2.27' not found (required by /env/lib/libtf.so.2)",
         "libstdc++": (
@@ -180,17 +170,12 @@ FIRES: dict[str, dict[str, str]] = {
             "ERROR: No matching distribution found for tensorflow-gpu==2.11",
         ),
         "the stub's words": text("Collecting tensorflow-gpu", _REMOVED),
-        "the stub under newer Pythons": (
-            "error in tensorflow-gpu setup command: 'python_requires' must be a string: Invalid specifier: "
-            'python_version>"3.7"'
-        ),
         "its archive": "  Downloading tensorflow-gpu-2.12.0.tar.gz (2.6 kB)",
     },
     "tf.cpu-build": {
         "a Mac": text(
             "On my MacBook Air:", ">>> tf.config.list_physical_devices('GPU')", "[]", "Num GPUs Available:  0"
         ),
-        "1.x that never looked for a GPU": "direct_session.cc:284] Device mapping: Device mapping: no known devices.",
         "a Jetson, in words": "Jetson Nano, tensorflow 2.13 by pip; TensorFlow does not recognize the GPU of the board",
         "a Jetson": text("Jetson Nano, JetPack 4.6", "Num GPUs Available:  0"),
         "no GPU package for a Mac after 1.1": text(
@@ -237,17 +222,12 @@ FIRES: dict[str, dict[str, str]] = {
         "a wheel by name": (
             "ERROR: tensorflow-2.4.0-cp38-cp38-manylinux2010_x86_64.whl is not a supported wheel on this platform."
         ),
-        "1.12 on Python 3.7": text("    def TFE_ContextOptionsSetAsync(arg1, async):", "SyntaxError: invalid syntax"),
         "its metadata": "ERROR: Package 'tensorflow' requires a different Python: 3.7.3 not in '>=3.9,<3.13'",
         "as stated": text("TensorFlow version: 2.4.1", "Python version: 3.11"),
     },
 }
 
 LOOK_ALIKES: dict[str, dict[str, str]] = {
-    "tf.known-bug": {
-        "its own wheel": "Downloading tensorrt_libs-8.6.1-py2.py3-none-manylinux_2_17_x86_64.whl (803.1 MB)",
-        "a newer one": "ERROR: No matching distribution found for tensorrt==11.0.0",
-    },
     "tf.glibc-too-old": {"its version": "ldd (Ubuntu GLIBC 2.35-0ubuntu3.4) 2.35"},
     "tf.import-avx": {
         "the CPU's offer": (

@@ -138,22 +138,8 @@ FIRES: dict[str, dict[str, str]] = {
     },
     "driver.unresponsive": {
         "the container tool waits for it": f"{_HOOK}initialization error: driver rpc error: timed out: unknown.",
-        "a process that nothing ends": "root   812  0.0  0.0  16488  4060 ?   D   07:12   0:00 /usr/bin/nvidia-smi",
-        "in words": "After that nvidia-smi hangs until I restart the machine.",
         "the kernel": "[ 2418.1] INFO: task nvidia-smi:2211 blocked for more than 120 seconds.",
         "Python waits": "INFO: task python3:9911 blocked for more than 241 seconds.",
-    },
-    "driver.init-failed": {
-        "the nodes are closed": text(
-            "$ ls -l /dev/nvidia0; id",
-            "crw-rw---- 1 root vglusers 195,   0 Jun 14 08:02 /dev/nvidia0",
-            "uid=61207(kp) gid=61000(stud) groups=61000(stud)",
-        ),
-        "one of them is closed": text(
-            "crw-rw-rw- 1 root root 195,   0 Jun 14 08:02 /dev/nvidia0",
-            "crw-rw---- 1 root render 506,   0 Jun 14 08:02 /dev/nvidia-uvm",
-            "uid=1001(ana) gid=1001(ana) groups=1001(ana),44(video)",
-        ),
     },
     "container.no-gpu": {
         "a stub answers, and there is no device": text(
@@ -201,7 +187,6 @@ FIRES: dict[str, dict[str, str]] = {
         "a Windows that hands no GPU in": text(
             "Microsoft Windows [Version 10.0.19042.1052]", "### WSL Version", "- [X] WSL 2", "Ubuntu 20.04"
         ),
-        "a driver of Linux inside": "Inside WSL the NVIDIA driver and cudatoolkit are installed, too.",
         "2.10": text(
             "Linux box 5.15.90.1-microsoft-standard-WSL2 #1 SMP x86_64 GNU/Linux",
             not_opened("2.4", "libcuda.so.1"),
@@ -347,7 +332,6 @@ FIRES: dict[str, dict[str, str]] = {
         "the program": text("tf.config.set_visible_devices([], 'GPU')", "Num GPUs Available:  0"),
         "1.x": "InvalidArgumentError: 'visible_device_list' listed an invalid GPU id '1' but visible device count is 1",
         "CUDA 101": log("2.13", DRIVER, "failed call to cuInit: CUDA_ERROR_INVALID_DEVICE: invalid device ordinal"),
-        "Ray gives the trial none": text("Using FIFO scheduling algorithm.", "Resources requested: 1/8 CPUs, 0/1 GPUs"),
         "the scheduler": "sbatch: error: Invalid generic resource (gres) specification",
         "no reason given": text(
             smi(), log("2.4", DRIVER, NO_DEVICE, "W"), log("2.4", DIAGNOSTICS, "kernel reported version is: 550.54.14")
@@ -443,14 +427,6 @@ LOOK_ALIKES: dict[str, dict[str, str]] = {
     "driver.unresponsive": {
         "another task": "INFO: task jbd2/sda1-8:411 blocked for more than 120 seconds.",
         "nvidia-smi answers": smi(),
-    },
-    "driver.init-failed": {
-        "a reason is there": log("2.13", DRIVER, NO_DEVICE),
-        "the driver is missing": log("2.4", DRIVER, UNKNOWN_303),
-        "a member of the group": text(
-            "crw-rw---- 1 root video 195,   0 Jun 14 08:02 /dev/nvidia0",
-            "uid=1001(ana) gid=1001(ana) groups=1001(ana),44(video)",
-        ),
     },
     "container.no-gpu": {
         "both halves of the driver are there": text(

@@ -143,8 +143,8 @@ FIRES: dict[str, dict[str, str]] = {
         "in words": "For this model the CPU is faster than the GPU.",
     },
     "perf.low-clocks": {
-        "stuck": "GPU clocks stuck at 300 MHz while training",
-        "locked": "SM clock stuck at 405 MHz",
+        "a row of the table": "| 24%   44C    P8    21W / 180W |   7712MiB /  8119MiB |    100%      Default |",
+        "a row of a query": "nvidia-smi --query-gpu=utilization.gpu,pstate,clocks.sm --format=csv\n99 %, P5, 324 MHz",
     },
     "benign.log": {
         "1.x": log("1.15", "stream_executor/cuda/cuda_gpu_executor.cc", _NUMA, "I"),

@@ -53,15 +53,6 @@ def test_a_start_with_gpus_and_one_that_enters_are_no_reason(text: str) -> None:
     assert (_first(text) or ("", False))[0] != "container.no-gpu"
 
 
-@pytest.mark.parametrize("runtime", ["", "--runtime nvidia "])
-@pytest.mark.parametrize("library", ["libcudart.so.10.2", "libcudnn.so.8", "libnvinfer.so.7"])
-def test_a_container_of_jetpack_4_gets_cuda_from_the_host(runtime: str, library: str) -> None:
-    start = f"sudo docker run -it {runtime}nvcr.io/nvidia/l4t-tensorflow:r32.4.3-tf1.15-py3"
-    failure = f"Could not load dynamic library '{library}'; dlerror: {library}: cannot open shared object file"
-    found = _first(f"Jetson Nano, JetPack 4.4\n{start}\n{failure}: No such file or directory")
-    assert (found == ("container.no-gpu", False)) is not bool(runtime)
-
-
 _REFUSED = 'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].'
 _LOST = "Failed to initialize NVML: Unknown Error"
 _NOT_FOUND = "Could not find cuda drivers on your machine, GPU will not be used."

@@ -29,7 +29,7 @@ from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings import commonness
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Severity

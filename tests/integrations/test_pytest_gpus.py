@@ -44,20 +44,18 @@ def test_gpus_as_tensorflow_lists_them() -> None:
     assert found[1].memory == 12 * GIB and found[1].compute_capability == "8.6"
 
 
-@pytest.mark.parametrize(
-    ("visible", "listed", "entries"),
-    [
+def test_gpus_that_were_chosen(subtests: pytest.Subtests) -> None:
+    for visible, listed, entries in (
         ("2,0", (2, 0), ["2", "0"]),
         ("GPU-2", (2,), ["GPU-2"]),  # the first characters are enough for CUDA
         ("1,7,0", (1,), ["1"]),  # CUDA stops at the first that does not exist
         ("", (), []),
         ("-1", (), []),
-    ],
-)
-def test_gpus_that_were_chosen(visible: str, listed: tuple[int, ...], entries: list[str]) -> None:
-    found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
-    assert [one.index for one in found] == list(listed)
-    assert [one.visible for one in found] == entries
+    ):
+        with subtests.test(visible=visible):
+            found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
+            assert [one.index for one in found] == list(listed)
+            assert [one.visible for one in found] == entries
 
 
 def test_a_slice_has_no_known_memory() -> None:

@@ -40,8 +40,8 @@ from tfgpu_doctor.fleet.gathering import Gathering
 from tfgpu_doctor.fleet.labels import unfolded
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.fleet_words import folded
 from tfgpu_doctor.render.outlines import finding as finding_outline
+from tfgpu_doctor.render.outlines.fleet import folded
 from tfgpu_doctor.render.outlines.report import layers_of, stack
 from tfgpu_doctor.render.text import hanging
 from tfgpu_doctor.render.text import render as as_text

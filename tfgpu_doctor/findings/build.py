@@ -195,7 +195,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         variants = ()  # the last one installed is what runs
     seen = (
         *(m for m in variants if m.values.get("variant") == "cpu"),
-        *messages.all("built-without-cuda", "cpu-environment"),
+        *messages.all("built-without-cuda"),
     )
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
@@ -274,26 +274,6 @@ def _mac_fixes(context: Context) -> Iterator[Fix]:
             )
     yield Fix(text="Use the CPU: TensorFlow works there as it is installed")
     yield Fix(text="For CUDA, use a machine with an NVIDIA GPU and Linux")
-
-
-@CPU_BUILD.sign
-def no_message_about_gpus(context: Context, messages: MessageLog) -> Problem | None:
-    """Devices are listed, without what a build with CUDA prints before."""
-    printed = (*_OF_A_CUDA_BUILD, "gpu-ignored", "no-cuda-device", "kernel-driver-not-running", "hidden-by-variable")
-    devices = messages.all("no-known-devices")
-    if not devices or messages.has(*printed):
-        return None
-    shown = context.remedies.filtered
-    commands = (shown("conda list", "tensorflow", "mkl"), shown("python -m pip list", "tensorflow"))
-    return Problem(
-        cause="a build with CUDA prints what it finds before it lists its devices; this one does not look for GPUs, so "
-        "it was built for the CPU, whatever the name of its package",
-        evidence=message_evidence(*devices),
-        fixes=(
-            Fix(text="See which builds are installed", commands=commands),
-            *context.remedies.reinstall("it can use the GPU"),
-        ),
-    )
 
 
 @in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))

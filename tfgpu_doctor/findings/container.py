@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from tfgpu_doctor.findings import driver_answers as answers
@@ -217,27 +216,6 @@ def works_when_requested(
         return None
     fixes = access(context, host_container)
     return Problem(evidence=message_evidence(*without, *starts), fixes=fixes, possible=True, severity=Severity.WARNING)
-
-
-_OF_CUDA = re.compile(r"lib(?:cu|nv)")
-_NVIDIA_RUNTIME = Fix(text="Start the container with NVIDIA's runtime", commands=("docker run --runtime nvidia ...",))
-
-
-@NO_GPU.sign
-def libraries_of_jetson(messages: MessageLog) -> Problem | None:
-    """The containers of JetPack 4 hold no CUDA: NVIDIA's runtime mounts that of the host.
-
-    Source: NVIDIA/nvidia-container-runtime issue 173, host-files-for-container.d/cuda.csv.
-    """
-    jetson, starts = messages.all("jetson"), messages.all("container-start")
-    missing = [message for name, message in messages.libraries("library-not-opened") if _OF_CUDA.match(name)]
-    if not (jetson and starts and missing) or any(start.values["gpus"] == "yes" for start in starts):
-        return None
-    return Problem(
-        cause="the containers for JetPack 4 hold no CUDA; NVIDIA's runtime mounts it from the Jetson",
-        evidence=message_evidence(*missing, *starts, *jetson),
-        fixes=(_NVIDIA_RUNTIME,),
-    )
 
 
 _LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")

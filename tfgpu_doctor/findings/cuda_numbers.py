@@ -40,16 +40,6 @@ def asked_about(context: Context, messages: MessageLog, release: Release | None 
 
 
 @DIFFER.sign
-def noted(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """Somebody writes each number on a line of its own."""
-    smi, nvcc = messages.first("smi-cuda-noted"), messages.first("nvcc-cuda-noted")
-    if context.probed or messages.complains or not (smi and nvcc) or smi.values["cuda"] == nvcc.values["cuda"]:
-        return None
-    numbers = ((one.values["cuda"], f"line {one.line}") for one in (smi, nvcc))
-    return _answer(context, release, *numbers)
-
-
-@DIFFER.sign
 def printed(
     context: Context, messages: MessageLog, cuda_supported: str, nvcc: Nvcc, release: Release | None = None
 ) -> Problem | None:

@@ -63,10 +63,6 @@ _ON_WINDOWS = (
         commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
     ),
 )
-_CUPTI_FOLDER = Fix(
-    text="Add CUPTI's folder to the loader path before Python starts",
-    commands=("export LD_LIBRARY_PATH=/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",),
-)
 LIB_PATH = finding(
     "cuda.lib-path",
     layer="CUDA",
@@ -115,19 +111,6 @@ def damaged_file_reported(reported_cuda: ReportedCuda) -> Problem | None:
         return None
     cause = "a library is installed but damaged: copied incompletely, or a text file in place of a link"
     return Problem(cause=cause, evidence=reported_cuda.evidence)
-
-
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
-def cupti_not_opened(context: Context, reported_cuda: ReportedCuda) -> Problem | None:
-    """The profiler's library alone is not found."""
-    if not reported_cuda.only_cupti:
-        return None
-    return Problem(
-        cause="CUDA's profiler library CUPTI is in the folder extras/CUPTI/lib64 of the toolkit, which the loader does "
-        "not search; all other CUDA libraries were opened",
-        evidence=reported_cuda.evidence,
-        fixes=None if context.remedies.os == "windows" else (_CUPTI_FOLDER,),
-    )
 
 
 _UNNAMED = ("gpu-libraries-not-opened", "no-gpu-registered")

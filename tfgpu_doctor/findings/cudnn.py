@@ -24,7 +24,6 @@ from tfgpu_doctor.findings.message_log import OF_ANY_CRASH, MessageLog, message_
 from tfgpu_doctor.findings.reported_libraries import (
     ReportedCudnn,
     is_said_to_work,
-    other_versions_renamed,
     serves,
 )
 from tfgpu_doctor.matrix.loader import Release
@@ -98,7 +97,6 @@ def comparison_message(messages: MessageLog) -> Problem | None:
     """TensorFlow compares the version loaded with the one compiled with; cuDNN does so with those of its parts."""
     differs = messages.all("cudnn-version-differs")
     mixed = [m for m in messages.all("cudnn-status") if "VERSION_MISMATCH" in m.text]
-    mixed += messages.all("cudnn-symbol")  # one part of cuDNN asks another for what that has not
     if not (differs or mixed):
         return None
     title = "Parts of different cuDNN versions are mixed"
@@ -149,16 +147,6 @@ def _installed_problem(
             *(evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]),
         )
     )
-
-
-@VERSION_MISMATCH.sign
-def other_version_renamed(messages: MessageLog) -> Problem | None:
-    """A library of another cuDNN has been given the name that TensorFlow opens."""
-    renamed = other_versions_renamed(messages, "libcudnn")
-    if not renamed or messages.has("gpu-created"):
-        return None
-    cause = "the library has the functions and the version of its own release, whatever its name is"
-    return Problem(cause=cause, evidence=message_evidence(*renamed))
 
 
 @in_manifests(VERSION_MISMATCH, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))

@@ -37,14 +37,6 @@ DEP_MISSING = finding(
 _HELPERS = re.compile(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so", re.IGNORECASE)
 _FILE = re.compile(r"[\w./+-]+")
 _NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined symbol")
-_UNVERSIONED = re.compile(r"\blibcuda\.so: cannot open shared object file")
-_CUDA_LINK = Fix(
-    text="Create the link beside the driver's library",
-    commands=(
-        "ldconfig -p | grep 'libcuda\\.so'",
-        "sudo ln -s libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so && sudo ldconfig",
-    ),
-)
 _FIND_DEPENDENCIES = Fix(
     text="Add the folder of the missing library to the loader path (nvrtc and cublas are parts of CUDA)",
     commands=("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
@@ -77,21 +69,6 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
         evidence=tuple(evidence(str(file.problem), file.path, "found", needed_by(gpu_release)) for file in files),
         fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context), ldd),
         never_consequence=bool(hiding),
-    )
-
-
-@DEP_MISSING.sign(unless=("cudnn.version-mismatch", *NO_GPU_SIDE))
-def unversioned_libcuda(messages: MessageLog) -> Problem | None:
-    """A part of cuDNN 8 asks for libcuda.so, which only the driver's package for developers has."""
-    lines = [m for m in messages.all("cudnn-part-missing") if _UNVERSIONED.search(m.text)]
-    if not lines:
-        return None
-    return Problem(
-        title="cuDNN needs libcuda.so, but only libcuda.so.1 is installed",
-        cause="a part of cuDNN 8 opens the driver's library without its version; the link of that name is in the "
-        "driver's development package. TensorFlow itself opens libcuda.so.1",
-        evidence=message_evidence(*lines),
-        fixes=(_CUDA_LINK,),
     )
 
 

@@ -203,7 +203,7 @@ PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
 def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
     """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
-    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows", "small-dependency")
+    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
     seen = (
         *_other_keras(messages),
         *messages.all(*kinds),
@@ -250,28 +250,6 @@ def _missing_names(messages: MessageLog) -> Iterator[Message]:
         near = any(0 < message.line - frame <= _NEAR for frame in frames)
         if name == "compat" or (old_keras and name in _OF_TENSORFLOW_1) or near:
             yield message
-
-
-@PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
-def unsatisfiable(context: Context, messages: MessageLog) -> Problem | None:
-    """conda found no versions, TensorFlow's among them; `__cuda` is the machine's driver."""
-    if not messages.has("tensorflow-installed"):
-        return None
-    if messages.has("no-distribution", "requires-python", "wheel-not-supported"):
-        return None
-    seen = [m for m in messages.all("conda-unsatisfiable") if "__cuda" not in m.text]
-    if not seen:
-        return None
-    return Problem(
-        title="No versions satisfy the requirements of TensorFlow and the other packages",
-        severity=Severity.WARNING,
-        cause="some of the packages, or this Python, need versions that exclude each other",
-        evidence=message_evidence(*seen),
-        fixes=(
-            *context.remedies.reinstall_best("alone, in a new environment")[:1],
-            Fix(text="Then add the others one by one, without versions: the first that fails causes the conflict"),
-        ),
-    )
 
 
 @in_manifests(PACKAGE_CONFLICT)

@@ -35,10 +35,10 @@ def calls_without_answer(context: Context, unresponsive: tuple[str, ...]) -> Pro
 
 @UNRESPONSIVE.sign
 def hung_task_message(messages: MessageLog) -> Problem | None:
-    """nvidia-smi hangs, or the kernel reports a task that waits for the driver."""
+    """The kernel reports a task that waits for the driver."""
     hung = [m for m in messages.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
     slow = answers.hook_failures(messages, "timed out|timeout")
-    seen = message_evidence(*messages.all("smi-hangs"), *hung, *slow)
+    seen = message_evidence(*hung, *slow)
     keep_loaded = Fix(
         text="If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
         commands=("sudo systemctl enable --now nvidia-persistenced", "sudo nvidia-smi -pm 1"),

@@ -357,21 +357,3 @@ def cuinit_result(
         evidence=(line(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
         fixes=(context.remedies.install_driver(), packages),
     )
-
-
-@INIT_FAILED.sign
-def closed_device_nodes(messages: MessageLog) -> Problem | None:
-    """The permissions of the device nodes let only a group in, of which this user is no member."""
-    closed = messages.all("device-node-closed")
-    if not closed:
-        return None
-    groups = ",".join(dict.fromkeys(message.values["group"] for message in closed))
-    return Problem(
-        title="This user may not open the device nodes of the GPU",
-        cause=f"/dev/nvidia* can be opened by members of {groups} only; CUDA then finds no device",
-        evidence=message_evidence(*closed, *messages.all("cuinit-failed", "no-cuda-device")),
-        fixes=(
-            Fix(text="Become a member, and log in anew", commands=(f"sudo usermod -aG {groups} $USER",)),
-            answers.DEVICE_NODES,
-        ),
-    )

@@ -270,20 +270,6 @@ def _refused(name: str, refusal: Refusal) -> Callable[[Context, MessageLog], Pro
 DECLARED = {variable.id: _declare(variable) for variable in VARIABLES}
 
 
-@DECLARED["env.keras-backend"].sign
-def another_backend_printed(messages: MessageLog) -> Problem | None:
-    """Keras prints on import which backend it uses."""
-    lines = messages.all("other-backend")
-    if not lines:
-        return None
-    return Problem(
-        title=f"Keras runs on {lines[0].values['backend']}, not on TensorFlow",
-        cause="KERAS_BACKEND or ~/.keras/keras.json selects it; the GPUs that TensorFlow lists do not matter to it",
-        evidence=message_evidence(*lines),
-        fixes=(Fix(text="Select TensorFlow before Python starts", commands=("export KERAS_BACKEND=tensorflow",)),),
-    )
-
-
 @DECLARED["env.keras-backend"].sign(conclusive=False)
 def another_backend_in_file(
     context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] | None = None

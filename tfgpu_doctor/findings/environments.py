@@ -8,7 +8,7 @@ from tfgpu_doctor.findings.declaration import Problem, evidence, finding
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.parsers.messages.catalogue import STOPS_IMPORT
+from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Kernel, Message, OtherPython, Package, Soname
 from tfgpu_doctor.records.report import Fix, Severity

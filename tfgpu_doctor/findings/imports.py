@@ -171,7 +171,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     """DLL load failed: Windows does not report which one."""
     if os not in (None, "windows"):
         return None
-    seen = messages.all("msvc-missing", "dll-load-failed", "dll-from-cuda")
+    seen = messages.all("msvc-missing", "dll-load-failed")
     if os == "windows":
         seen += messages.all("native-traceback")
     # importlib prints this where the DLL exists and cannot be loaded (TensorFlow 1.x)

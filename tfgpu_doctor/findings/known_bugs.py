@@ -10,7 +10,6 @@ from tfgpu_doctor.findings.derived import Card
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.manifest_signs import in_manifests
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import Condition, KnownIssue
@@ -73,48 +72,6 @@ def bug_of_this_release(
         severity=Severity(issue.severity),
         despite_verified=issue.affects == "run" and not issue.condition.extra,  # the extra's libraries were found then
         never_consequence=not (issue.condition.extra or _is_about_architecture(issue.condition)),
-    )
-
-
-@KNOWN_BUG.sign
-def extra_not_on_index(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """2.14 and 2.15.0 require TensorRT packages of which the public index has no wheel for this Python."""
-    seen = messages.all("extra-not-on-index")
-    if not seen:
-        return None
-    return Problem(
-        severity=Severity.ERROR,
-        title=f"The extra and-cuda of TensorFlow {release.version if release else '2.15.0'} cannot be installed",
-        cause="it requires versions of TensorRT that the public index does not have; 2.15.1 does not require TensorRT",
-        evidence=message_evidence(*seen),
-        fixes=context.remedies.installing(
-            "Install the next release, whose extra does not require TensorRT", "tensorflow[and-cuda]==2.15.1"
-        ),
-    )
-
-
-@KNOWN_BUG.sign
-def dependency_not_on_index(context: Context, messages: MessageLog) -> Problem | None:
-    """pip finds no version of a package that TensorFlow or an addition to it requires."""
-    seen = messages.all("dependency-not-on-index")
-    if not seen or messages.has("extra-not-on-index"):
-        return None
-    package = seen[0].values["package"]
-    if package.startswith("nvidia-") and context.remedies.os == "windows":
-        return Problem(
-            title=f"The extra and-cuda needs {package}, which does not exist for Windows",
-            cause="TensorFlow 2.11 and later have no GPU support on native Windows, and so no CUDA packages there",
-            evidence=message_evidence(*seen),
-            fixes=tuple(context.remedies.use_wsl()),
-        )
-    return Problem(
-        title=f"The index has no {package} of the required version",
-        cause="the version was never published there, or not for this Python and system",
-        evidence=message_evidence(*seen),
-        fixes=(
-            Fix(text="List the published versions", commands=(f"python -m pip index versions {package}",)),
-            Fix(text="Install the previous release, or another one whose dependencies are published"),
-        ),
     )
 
 

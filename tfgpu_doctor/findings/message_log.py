@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.report import Evidence
 

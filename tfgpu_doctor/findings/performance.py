@@ -31,11 +31,6 @@ def _no_faster(log: MessageLog) -> tuple[Message, ...]:
         values = message.values
         if _seconds(values["gpu"], values["gpu_unit"]) >= _NO_FASTER * _seconds(values["cpu"], values["cpu_unit"]):
             found.append(message)
-    times = {m.values["device"].upper(): m for m in reversed(log.all("time-on-device"))}
-    if len(times) == 2:
-        cpu, gpu = (_seconds(times[d].values["time"], times[d].values["unit"]) for d in ("CPU", "GPU"))
-        if gpu >= _NO_FASTER * cpu:
-            found += [times["CPU"], times["GPU"]]
     return tuple(found)
 
 

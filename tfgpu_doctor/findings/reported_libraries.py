@@ -320,7 +320,7 @@ def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool
     """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
     found = any("what" not in message.values for message in messages.all("said-to-be-there"))
     other_start = any(where.lower() in _SHELLS for where in messages.values("works-elsewhere", "where"))
-    started = other_start or messages.has("started-elsewhere", "restricted-program")
+    started = other_start or messages.has("started-elsewhere")
     return found or from_pip(messages, release) or started
 
 

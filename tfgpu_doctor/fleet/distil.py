@@ -22,7 +22,7 @@ from tfgpu_doctor.fleet.values import Leaf
 from tfgpu_doctor.records.fact import Known, Unknown
 from tfgpu_doctor.records.printable import cut
 from tfgpu_doctor.records.report import other_kind
-from tfgpu_doctor.redact.placeholders import PLACEHOLDER
+from tfgpu_doctor.redact.vocabulary import PLACEHOLDER
 
 MOST_FINDINGS, MOST_GPUS, MOST_RUNS = 1_000, 1_024, 10_000  # of one result
 _MOST_KNOWN = 1_000_000  # texts and values that are remembered

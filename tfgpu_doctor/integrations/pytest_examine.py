@@ -25,17 +25,17 @@ def examine() -> Machine:
 
     Without an NVIDIA GPU or driver, TensorFlow need not be started to know: that takes 1 s instead of 7.
     """
-    from tfgpu_doctor.api.errors import TfgpuError
-    from tfgpu_doctor.api.functions import diagnose
+    from tfgpu_doctor.commands import TfgpuError, diagnose
 
     try:
         with warnings.catch_warnings():  # those of the project may be errors (-W error)
             warnings.simplefilter("ignore")
-            if not os.environ.get(_SAVED):
+            saved = os.environ.get(_SAVED) or None
+            if not saved:
                 quick = diagnose(import_tensorflow=False)
                 if reason := _surely_none(quick):
                     return Machine((), reason, stack_of(quick))
-            report = diagnose()
+            report = diagnose(saved=saved)
     except TfgpuError as error:
         return Machine((), f"tfgpu doctor came to no result: {error}", "")
     gpus = usable(report)
@@ -103,7 +103,7 @@ def shared(folder: str) -> Machine:
 
 def stack() -> str:
     """The stack without starting TensorFlow: "TensorFlow 2.21.0, driver 580.65.06, 2 × NVIDIA H200"."""
-    from tfgpu_doctor.api.calling import leaving_nothing
+    from tfgpu_doctor.commands import leaving_nothing
     from tfgpu_doctor.probes import driver
     from tfgpu_doctor.records.facts import value_or
 

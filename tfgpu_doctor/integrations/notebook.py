@@ -15,18 +15,22 @@ from typing import Any, Protocol
 
 import click
 
-from tfgpu_doctor.api import display  # noqa: F401 - with it, results show themselves
+from tfgpu_doctor import commands
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.integrations.notebook.kernel import notes
+from tfgpu_doctor.records.environment_variables import reason
 from tfgpu_doctor.records.facts import value_or
-from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.records.printable import cut, utf8
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.render.streams import capture, say
+from tfgpu_doctor.render.streams import say
 
 _PRINTS = ("--format", "--output", "--html", "--help", "-h")  # with these, a command prints or writes its result itself
 _OTHER = ("--python", "--from")  # with these, it is not about this kernel
 _NOT_HERE = {"mcp": "an assistant starts it, see docs/assistants.md"}
 _LARGEST = 1 << 20  # bytes of variables
+# what the loader and Python read when a process starts (ld.so(8); Python's documentation, "Command line and
+# environment"), so that no change within the process has an effect on it
+_AT_START = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE")
+_LONGEST = 120  # characters of a value
 
 
 class Shell(Protocol):
@@ -59,6 +63,8 @@ class Magic:
                 return self._run(_words(line))
         except click.ClickException as error:
             say(f"tfgpu: {error.format_message()}")
+        except commands.TfgpuError as error:
+            say(f"tfgpu: {error}")
         except (click.Abort, KeyboardInterrupt):
             say("tfgpu: interrupted")
         except Exception as error:  # users get a sentence, developers the traceback
@@ -73,16 +79,11 @@ class Magic:
         if why := _NOT_HERE.get(words[0]):
             raise click.UsageError(f"{words[0]}: {why}")
         options = [word.partition("=")[0] for word in words]
-        if any(option in _PRINTS for option in options):
-            cli.main(words, "tfgpu", standalone_mode=False, windows_expand_args=False)
-            return None
-        with capture() as found:
-            cli.main(words, "tfgpu", standalone_mode=False, windows_expand_args=False)
-        for message in found.messages:
-            say(message)
-        if words[0] == "doctor" and not any(option in _OTHER for option in options):
-            self._note(found.results)
-        return found.results[-1] if found.results else None
+        results: list[Any] | None = None if any(option in _PRINTS for option in options) else []
+        cli.main(words, "tfgpu", standalone_mode=False, windows_expand_args=False, obj=results)
+        if results and words[0] == "doctor" and not any(option in _OTHER for option in options):
+            self._note(results)
+        return results[-1] if results else None
 
     def _note(self, results: list[Any]) -> None:
         """Show what the report does not say about this kernel."""
@@ -127,3 +128,40 @@ def _standard_input(cell: str | None) -> Iterator[None]:
         yield
     finally:
         sys.stdin = before
+
+
+def notes(
+    imported: str | None, installed: str | None, before: Mapping[str, str], now: Mapping[str, str], since: str
+) -> Iterator[str]:
+    """What to know beside the report, in sentences.
+
+    Args:
+        imported: the release of TensorFlow that the kernel has imported ("" where it does not say); None: none.
+        installed: the release that the examination found.
+        before: variables of the kernel as they were at first.
+        now: and as they are.
+        since: when `before` was: "the kernel started".
+    """
+    if imported is not None:
+        yield (
+            f"TensorFlow {imported} is already imported in this kernel. The report is about a new process, with the "
+            "packages and variables as they are now. The kernel keeps what it has read: restart it after a fix."
+        ).replace("TensorFlow  ", "TensorFlow ")
+    if imported and installed and imported != installed:
+        yield (f"The kernel still has TensorFlow {imported}, but {installed} is installed now: restart the kernel.")
+    for name in sorted({*before, *now}):
+        old, new = before.get(name), now.get(name)
+        if old == new or reason(name) is None:
+            continue
+        change = f"{name} was {_shown(old)} when {since} and is {_shown(new)} now."
+        if name in _AT_START:
+            yield f"{change} It is read when a process starts: the report has the new value, this kernel the old one."
+        elif imported is not None:
+            yield (
+                f"{change} If it was changed after TensorFlow was imported, it has no effect in this kernel: "
+                "restart it, and change it in the first cell."
+            )
+
+
+def _shown(value: str | None) -> str:
+    return "not set" if value is None else f"'{cut(value, _LONGEST)}'"

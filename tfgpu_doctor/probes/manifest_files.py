@@ -1,28 +1,78 @@
-"""The manifests that `tfgpu check` is given: read, read again with edits, and written."""
+"""Files or texts that `tfgpu check` is given: chosen in folders, read, read again with edits, and written."""
 
 from __future__ import annotations
 
 import codecs
 import os
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import click
-
-from tfgpu_doctor.cli import reading
-from tfgpu_doctor.cli.choosing import chosen
-from tfgpu_doctor.files.reading import STDIN, in_mib, read_head, shown
-from tfgpu_doctor.render.streams import say
+from tfgpu_doctor.files.listing import files_below
+from tfgpu_doctor.files.reading import STDIN, in_mib, read_head, read_whole, shown, why
+from tfgpu_doctor.files.writing import replace
+from tfgpu_doctor.manifests import ManifestError
 
 if TYPE_CHECKING:
     from tfgpu_doctor.manifests import Environment, Kind
 
 LARGEST = 5_000_000  # bytes; files written by hand are a thousand times smaller
+MOST_CHOSEN = 200
+_OTHER_KINDS = (".py", ".md", ".rst", ".sh", ".dockerignore", ".js", ".ts", ".go", ".html")  # dockerfile.py
+HEAD = 20_000  # bytes of a file of no certain name
+_YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion|jobs)\s*:")
+_SHOWN = 8
 _MARK = "\ufeff"
 _OF_A_PROJECT = (".git", "pyproject.toml")
+
+
+class Sources(Protocol):
+    """What is checked."""
+
+    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
+        """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
+        ...
+
+    def text(self, path: str) -> str | None:
+        """Return the text of one, by its path in messages; None where it must not be changed."""
+        ...
+
+    def write(self, path: str, text: str, /) -> None:
+        """Replace the text of one. Raises OSError."""
+        ...
+
+
+@dataclass(frozen=True)
+class ManifestTexts:
+    """Contents by name; a file may include another one of them."""
+
+    contents: Mapping[str, str]
+    kind: Kind | None = None
+    stage: str | None = None  # of Dockerfiles
+
+    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
+        """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
+        from tfgpu_doctor.manifests.joining import joined
+        from tfgpu_doctor.manifests.reading import read
+
+        contents = {**self.contents, **(edited or {})}
+
+        def beside(path: str) -> Callable[[str], str | None]:
+            return lambda name: contents.get(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
+
+        found = (read(path, text, self.kind, beside(path), stage=self.stage) for path, text in contents.items())
+        return tuple(joined(one for several in found for one in several))
+
+    def text(self, path: str) -> str | None:
+        """Return the content of that name."""
+        return self.contents.get(path)
+
+    def write(self, path: str, _text: str, /) -> None:
+        """Refuse: nothing can be written. Raises OSError."""
+        raise OSError(f"{path} is no file")
 
 
 class _Source(NamedTuple):
@@ -40,18 +90,19 @@ class ManifestFiles:
     named: tuple[str, ...]  # or folders
     kind: Kind | None = None
     stage: str | None = None  # of Dockerfiles
+    note: Callable[[str], object] = lambda _: None  # called with what was left out
     _unread: set[str] = field(default_factory=set)  # files that nobody has named, and that are none of ours
     _read: dict[str, _Source] = field(default_factory=dict)  # by the path in messages
 
     def __post_init__(self) -> None:
         """Name files from here: CI systems know no other paths, and the folders above are nobody's business."""
         self.named = tuple(map(_from_here, self.named))
-        self._chosen = chosen(self.named)
+        self._chosen = chosen(self.named, self.note)
 
     def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
         """What the files describe, or would describe with other texts in place of some.
 
-        Raises ManifestError: a text is no manifest; click.UsageError: a file cannot be read.
+        Raises ManifestError: a text is no manifest, or a file cannot be read.
         """
         from tfgpu_doctor.manifests.joining import joined
 
@@ -64,38 +115,33 @@ class ManifestFiles:
         source = self._read.get(_key(path))
         return None if source is None or source.file == STDIN or _leads_out(source.file) else source.text
 
-    def write(self, path: str, text: str) -> None:
-        """Replace a file that was read. Raises click.ClickException: it cannot be written."""
-        from pathlib import Path
-
-        from tfgpu_doctor.cli.output import write_file
-
+    def write(self, path: str, text: str, /) -> None:
+        """Replace a file that was read. Raises OSError: it cannot be written."""
         source = self._read[_key(path)]
-        write_file(Path(source.file), text.encode(source.encoding))
+        replace(source.file, text.encode(source.encoding))
 
     def _of_file(self, path: str, edited: Mapping[str, str]) -> Iterator[Environment]:
         """Its environments; of files that nobody has named, one that cannot be read is left out."""
-        from tfgpu_doctor.manifests import ManifestError
-
         if path not in self._chosen.found:
             yield from self._environments(path, edited)
         elif path not in self._unread:
             try:
                 yield from self._environments(path, edited)
-            except (click.UsageError, ManifestError) as error:
+            except ManifestError as error:
                 self._unread.add(path)
-                say(f"tfgpu: left out: {error.message if isinstance(error, click.UsageError) else error}")
+                self.note(f"left out: {error}")
 
     def _environments(self, path: str, edited: Mapping[str, str]) -> tuple[Environment, ...]:
         from tfgpu_doctor.manifests.reading import kind_of, read
 
         key = _key(shown(path))
         if key not in self._read:
-            data = reading.read(path, LARGEST)
             try:
-                self._read[key] = _source(path, data, self.kind or kind_of(path))
+                self._read[key] = _source(path, read_whole(path, LARGEST), self.kind or kind_of(path))
+            except OSError as error:
+                raise ManifestError(f"cannot read {shown(path)}: {why(error)}") from error
             except UnicodeDecodeError as error:
-                raise click.UsageError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
+                raise ManifestError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
         text = edited.get(key, self._read[key].text)
         include = self._included_by(path, edited)
         kind = None if path in self._chosen.found else self.kind
@@ -188,3 +234,62 @@ def _is_below(folder: str, file: str) -> bool:
         return os.path.commonpath([folder, file]) == folder
     except ValueError:  # another drive of Windows
         return False
+
+
+class Chosen(NamedTuple):
+    """The files to read."""
+
+    files: tuple[str, ...]
+    found: frozenset[str]  # those of them that nobody has named
+
+
+def chosen(named: tuple[str, ...], note: Callable[[str], object]) -> Chosen:
+    """Replace each folder by the files in it that describe an environment. Raises ManifestError."""
+    files: list[str] = []
+    found: set[str] = set()
+    for path in named:
+        if path == "-" or not os.path.isdir(path):
+            files.append(path)
+            continue
+        from tfgpu_doctor.manifests.reading import is_not_read
+
+        try:
+            listing = files_below(path)
+        except (OSError, ValueError) as error:
+            raise ManifestError(f"cannot list {path}: {error}") from error
+        ours = [one for one in listing.files if _describes_an_environment(one)]
+        listing.left_out += filter(is_not_read, listing.files)
+        if len(ours) > MOST_CHOSEN:
+            listing.left_out += ours[MOST_CHOSEN:]
+        new = [one for one in ours[:MOST_CHOSEN] if one not in files]
+        files += new
+        found.update(new)
+        _tell(path, ours[:MOST_CHOSEN], listing.left_out, note)
+    return Chosen(tuple(files), frozenset(found))
+
+
+def _tell(folder: str, ours: list[str], left_out: list[str], note: Callable[[str], object]) -> None:
+    if not ours:
+        note(f"no file below {folder} is of a kind that tfgpu check reads")
+    names = list(dict.fromkeys(os.path.basename(one) for one in left_out))
+    if names:
+        more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
+        note(f"left out below {folder}: {', '.join(names[:_SHOWN])}{more}")
+
+
+def _describes_an_environment(path: str) -> bool:
+    """By its name; of a text or a YAML file, its content decides."""
+    from tfgpu_doctor.manifests.reading import is_list_of_packages, is_yaml, kind_of
+
+    if kind_of(path) is not None:
+        return not path.lower().endswith(_OTHER_KINDS)
+    if not is_yaml(path) and not path.lower().endswith((".txt", ".in")):
+        return False
+    try:
+        head = read_head(path, HEAD)
+    except OSError:
+        return False
+    if is_yaml(path):
+        return _YAML_OF_OURS.search(head) is not None and b"\0" not in head
+    text = head.decode("utf-8", "replace")
+    return is_list_of_packages(path, text if len(head) < HEAD else text.rpartition("\n")[0])

@@ -1,10 +1,7 @@
-"""What programs print, line by line: a closed catalogue of the messages that mean something here.
+"""What programs print, line by line: the closed catalogue of messages in messages.txt, and how they are found.
 
-Each table beside this file belongs to one layer and lists its :class:`Template`: a kind, words that must stand in the
-line (lower case, so that a line is looked at by regular expressions only when it may be of that kind), and the
-expression whose named groups are the values. TensorFlow changes its wording from release to release: a template lists
-what all of them share, and a kind may have several. The first template of a kind declares its role, where that is not
-a failure; what a message means for the diagnosis is the business of the findings.
+TensorFlow changes its wording from release to release, so that a kind of message may have several templates; what a
+message means for the diagnosis is the business of the findings.
 """
 
 from __future__ import annotations
@@ -15,17 +12,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.printable import cut
 
+CATALOGUE = Path(__file__).with_name("messages.txt")
 SHOWN = 300  # characters of a line that are kept as evidence
 MOST = 60  # different messages of one kind
 _JOINED = 5_000  # lines up to which a hard-wrapped line is put together again
 _WRAPPED, _WIDEST = 60, 500  # characters of a line that may have been wrapped by a terminal
 _GLUES = ("", " ")  # what the terminal put a line break in place of
+_PART = re.compile(r"\{([a-z_]+)\}")
 
 Role: TypeAlias = Literal["context", "harmless"]  # where and how; looks bad and is not; all else says what failed
 _Match: TypeAlias = "tuple[Line, Template, re.Match[str]]"
@@ -44,26 +44,78 @@ class Template:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled expression; most templates are never needed for a text, and compiling all takes 20 ms."""
+        """Compile the expression; most templates are never needed for a text, and compiling all takes 20 ms."""
         return re.compile(self.expression, re.IGNORECASE)
 
 
-def template(
-    kind: str,
-    needles: str,
-    pattern: str | None = None,
-    *,
-    role: Role | None = None,
-    stops_import: bool = False,
-    **fixed: str,
-) -> Template:
-    """Build a template; needles are separated by ``|``, and alone are the pattern."""
-    words = tuple(needles.lower().split("|"))
-    return Template(kind, words, pattern or "|".join(map(re.escape, words)), fixed, role, stops_import)
+def load(text: str) -> Iterator[Template]:
+    """Return the templates of a catalogue; messages.txt says how one is written."""
+    parts: dict[str, str] = {}
+    for block in text.split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith("#")]
+        expression = _PART.sub(lambda part: parts.get(part[1], part[0]), "".join(_after("  ", lines)))
+        if lines and lines[0].startswith("{"):
+            parts[lines[0][1:-1]] = expression
+        elif lines:
+            yield _template(lines, expression)
 
 
-def read(lines: Sequence[Line], templates: Iterable[Template]) -> tuple[Message, ...]:
-    """Find every message in `lines`, in their order; a repeated one is counted."""
+def _template(lines: list[str], expression: str) -> Template:
+    needles = tuple(filter(None, "|".join(_after("? ", lines)).split("|")))
+    fixed = dict(line.split(" ", 1) for line in _after("= ", lines))
+    kind, *words = lines[0].split()
+    roles: tuple[Role, ...] = ("context", "harmless")
+    role = next((one for one in roles if one in words), None)
+    return Template(
+        kind, needles, expression or "|".join(map(re.escape, needles)), fixed, role, "stops-import" in words
+    )
+
+
+def _after(mark: str, lines: list[str]) -> list[str]:
+    return [line[len(mark) :] for line in lines if line.startswith(mark)]
+
+
+TEMPLATES = tuple(load(CATALOGUE.read_text(encoding="utf-8")))
+HARMLESS = tuple(one for one in TEMPLATES if one.role == "harmless")
+
+# Kinds without a template, which other parsers and derived_messages make
+_DERIVED = (
+    *("another-program", "conda-tensorflow", "container-start", "image-named"),
+    *("cuda-versions-compared", "cuda-wanted", "gpu-created", "gpu-fails-said", "gpu-found", "jetson"),
+    *("log-era", "notebook", "no-gpu-listed", "only-printed", "own-report", "few-words"),
+    *("other-framework", "wants-cpu", "question", "source-build"),
+)
+# Kinds that are no failures
+ROLES: dict[str, Role] = {
+    "resembles": "context",  # a cause that known reports in the same words had
+    "text-cut": "context",  # a large text, in which parts of long lines were not examined
+    **dict.fromkeys(_DERIVED, "context"),
+    **{one.kind: one.role for one in TEMPLATES if one.role is not None},
+}
+STOPS_IMPORT = frozenset(
+    {"conda-unsatisfiable", "wheel-not-supported", *(one.kind for one in TEMPLATES if one.stops_import)}
+)
+
+
+def is_failure(kind: str) -> bool:
+    """Whether a message of this kind says that something failed; else it tells where and how, or is harmless."""
+    return kind not in ROLES
+
+
+def stops_import(kind: str) -> bool:
+    """Whether TensorFlow cannot even be imported or installed after such a message."""
+    return kind in STOPS_IMPORT
+
+
+def read(lines: Sequence[Line], templates: Iterable[Template] = TEMPLATES) -> tuple[Message, ...]:
+    """Find every known message in `lines`, in their order; a repeated one is counted.
+
+    >>> read([Line(7, "2022-07-07 15:53:15: W dso_loader.cc:64] Could not load dynamic library 'libcuda.so.1';")])[0]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    Message(kind='library-not-opened', line=7,
+    text="2022-07-07 15:53:15: W dso_loader.cc:64] Could not load dynamic library 'libcuda.so.1';",
+    values={'library': 'libcuda.so.1'}, count=1, source=None)
+    """
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Message] = {}
     number: dict[str, int] = {}
     for line, which, match in _matches(lines, tuple(templates)):
