@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tfgpu_doctor.cli.matrix import PLATFORMS, command
+from tfgpu_doctor.cli.matrix import command
+from tfgpu_doctor.commands import PLATFORMS
 from tfgpu_doctor.matrix.schema import PLATFORMS as KNOWN_PLATFORMS
 
 RELEASE_KEYS = {
@@ -131,7 +132,7 @@ def test_wrong_usage_is_a_sentence(subtests: pytest.Subtests) -> None:
         (("cuda", "--version", "12.7.1"), "unknown CUDA 12.7.1; the nearest known are"),
         (("find", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "the nearest are nvcr.io/nvidia/tensorflow:24."),
         (("find", "2.15.7"), "tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"),
-        (("container", "tensorflow/tensorflow"), "container is no longer there: tfgpu matrix find IMAGE:TAG"),
+        (("container", "tensorflow/tensorflow"), "container was removed: tfgpu matrix find IMAGE:TAG"),
         (("jetpack",), "tfgpu matrix find VERSION"),
         (("driver", "470"), "tfgpu matrix tensorflow --driver VERSION"),
         (("python", "3.12"), "tfgpu matrix tensorflow --python VERSION"),
@@ -143,7 +144,8 @@ def test_wrong_usage_is_a_sentence(subtests: pytest.Subtests) -> None:
         (("gpu", "RTX 4090", "--compute-capability", "8.9"), "give either NAME or --compute-capability"),
         (("gpu", "--compute-capability", "x"), "'x' is not a compute capability"),
         (("tensorflow", "--format", "xml"), "'xml' is not one of 'text', 'json', 'markdown', 'html'"),
-        (("cuda", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),):
+        (("cuda", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+    ):
         with subtests.test(arguments=arguments, message=message):
             done = matrix(*arguments)
             assert done.exit_code == 2
@@ -203,7 +205,11 @@ def test_a_compute_capability() -> None:
 
 
 def test_the_version_is_an_argument_and_was_an_option(subtests: pytest.Subtests) -> None:
-    for table, version in (("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3"),):
+    for table, version in (
+        ("tensorflow", "2.15"),
+        ("cuda", "12.5"),
+        ("cudnn", "9.3"),
+    ):
         with subtests.test(table=table, version=version):
             assert answer(table, version) == answer(table, "--version", version)
             assert "--version" not in matrix(table, "--help").stdout
@@ -222,7 +228,11 @@ def test_the_name_of_a_gpu_needs_no_quotes() -> None:
 
 
 def test_without_a_question_all_rows(subtests: pytest.Subtests) -> None:
-    for table in ("cuda", "cudnn", "gpu",):
+    for table in (
+        "cuda",
+        "cudnn",
+        "gpu",
+    ):
         with subtests.test(table=table):
             rows = answer(table)
             assert len(rows) > 15
@@ -281,13 +291,14 @@ def test_a_row_of_another_table_by_its_name(subtests: pytest.Subtests) -> None:
         ("JetPack 5.1.2", "jetpacks", {"l4t": "35.4.1", "python": "3.8"}),
         ("g4dn.xlarge", "instances", {"gpu": "Tesla T4"}),
         ("BLACKWELL-no-kernels", "known_issues", {"severity": "error"}),
-        ("blackwell-no", "known_issues", {"id": "blackwell-no-kernels"}),):
+        ("blackwell-no", "known_issues", {"id": "blackwell-no-kernels"}),
+    ):
         with subtests.test(key=key):
             (found,) = answer("find", key)
             assert (found["table"], {name: found["row"][name] for name in expected}) == (table, expected)
             assert found["sources"]["source"]
             page = matrix("find", key).stdout
-            assert all(str(value) in page for value in expected.values()) and "  from  " in page
+            assert all(str(value) in page for value in expected.values()) and "\nSources\n" in page
 
 
 def test_of_many_rows_the_names_come_first() -> None:
@@ -306,7 +317,13 @@ def test_without_a_key_the_tables_are_listed() -> None:
 
 
 def test_answers_as_pages(subtests: pytest.Subtests) -> None:
-    for words in ("cuda 12.5", "tensorflow 2.15", "gpu T4", "find", "find 6.1",):
+    for words in (
+        "cuda 12.5",
+        "tensorflow 2.15",
+        "gpu T4",
+        "find",
+        "find 6.1",
+    ):
         with subtests.test(words=words):
             markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
             assert markdown.startswith("**") and "| --- | --- |" in markdown
@@ -327,11 +344,16 @@ def test_the_platforms_are_those_of_the_schema() -> None:
 
 
 def test_every_help_page_has_an_example(subtests: pytest.Subtests) -> None:
-    for name in (None, *command.commands,):
+    for name in (
+        None,
+        *command.commands,
+    ):
         with subtests.test(name=name):
             done = matrix(*filter(None, (name, "--help")))
             assert done.exit_code == 0
-            assert f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
+            assert (
+                f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
+            )
 
 
 def test_formats_go_to_files(tmp_path: Path) -> None:
