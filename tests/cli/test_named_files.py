@@ -165,7 +165,7 @@ def test_files_that_variables_name(folder: Path, subtests: pytest.Subtests) -> N
         "a folder",
     ):
         with subtests.test(odd=odd):
-            path = str(ODD[odd][0](folder / "odd"))
+            path = str(ODD[odd][0](folder / f"odd {odd[-6:]}"))
             with guarded(10, odd, waiting=True):
                 matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
             assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split()))
@@ -184,7 +184,7 @@ def test_outputs_that_fail_while_they_are_written(folder: Path, subtests: pytest
         ("/dev/full", 3),
     ):
         with subtests.test(name=name, code=code):
-            path = str(ODD[name][0](folder / "odd"))
+            path = str(ODD[name][0](folder / f"odd {name[-6:]}"))
             with guarded(10, name, waiting=True):
                 done = tfgpu("matrix", "cuda", "--version", "12.5", "--output", path, cwd=folder)
             assert (done.returncode, done.stdout.splitlines()[0]) == (code, "CUDA 12.5"), "the result is not lost"
