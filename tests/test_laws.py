@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tfgpu_doctor
+from tests.each import each
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
@@ -29,8 +30,8 @@ ARGUMENTS = {
     "fleet/collect/ray_cluster.py::collect": "one JSON document of the command line",
     "fleet/collect/slurm.py::collect": "of the command line",
     "fleet/collect/slurm.py::_cancel": "numbers that srun wrote, not a task",
-    "install/commands.py::run": "see those who call it",
-    "install/interpreters.py::_ask": "an absolute path of a program, and a script of ours",
+    "install/tools.py::run": "see those who call it",
+    "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
     "install/making.py::_get_interpreter": "a version of the matrix",
     "install/making.py::_get_uv": "none but ours",
     "install/proof.py::_run": "paths in the environment that was made",
@@ -90,7 +91,7 @@ PURE = (
         "inference/*",
         "plan/*",
     ),
-    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
+    *("findings/*", "compare/*", "redact/*", "bench/comparing/*"),
     *(
         "bench/advice.py",
         "bench/gpu_load.py",
@@ -118,7 +119,7 @@ IMPURE = MACHINE | {
 IMPURE_FOR_A_REASON = {
     "matrix/bundled.py": {"pathlib": "names the matrix and its copy, which are data of this package"},
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
-    "diagnosis/reports.py": {"datetime": "a report says when it was made"},
+    "findings/engine.py": {"datetime": "a report says when it was made"},
     "inference/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
     "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
@@ -222,7 +223,7 @@ ENCODERS = {
     "integrations/pytest_gpus.py": "Machine.encode, which is ASCII",
     "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
-    "manifests/notebook.py": "the same",
+    "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
     "probes/descendants.py": "a mark of ours",
     "probes/examine.py": "tries whether facts can be encoded",
@@ -541,7 +542,7 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@each("law", LAWS, ids=lambda law: law.__name__)
 def test_every_file_keeps_the_law(law: Law) -> None:
     assert [offence for file in FILES for offence in law(file)] == []
 

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.bench.session import Plan as AnyPlan
     from tfgpu_doctor.compare.records import Comparison
-    from tfgpu_doctor.diagnosis.repairing import Repair
     from tfgpu_doctor.fleet.records import Fleet
     from tfgpu_doctor.fleet.results import Gathered
     from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
     from tfgpu_doctor.plan.answers import Answers
+    from tfgpu_doctor.plan.check import Repair
     from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
@@ -259,7 +259,7 @@ def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ..
     """Read ids and patterns of findings. Raises UsageError: one matches no finding."""
     kept, left = _tuple(only), _tuple(skip)
     if kept or left:
-        from tfgpu_doctor.diagnosis import selection
+        from tfgpu_doctor.findings import engine as selection
 
         with refusing(selection.SelectionError):
             selection.verify((*kept, *left))
@@ -290,7 +290,7 @@ def find_python(python: File | None) -> str:
     if not re.fullmatch(r"3\.\d{1,2}", text):
         executable = interpreter_of(text) or text
     else:
-        from tfgpu_doctor.install.interpreters import Interpreters
+        from tfgpu_doctor.install.tools import Interpreters
 
         executable = Interpreters(os.environ).program(text) or ""
         if not executable:
@@ -448,7 +448,7 @@ def diagnose(
 def _live(
     executable: str, load: Callable[[], Matrix], imports: bool, timeout: float | None, require_gpus: int | None
 ) -> Report:
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.probes.examine import examine
 
     matrices: list[Matrix] = []
@@ -465,7 +465,7 @@ def _live(
 
 def _again(old: Report, matrix: File | None, require_gpus: int | None = None) -> Report:
     """Diagnose a saved report; that of a pasted text stays one."""
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
 
     source: Literal["text", "report"] = "text" if old.source == "text" else "report"
     return make_report(old.facts, load_matrix(matrix), source=source, timings=old.timings, require_gpus=require_gpus)
@@ -476,7 +476,7 @@ def _restricted(
 ) -> Report:
     if not only and not skip:
         return report
-    from tfgpu_doctor.diagnosis.selection import REQUIRED, restrict
+    from tfgpu_doctor.findings.engine import REQUIRED, restrict
 
     only = (*only, REQUIRED) if only and require_gpus is not None else only
     return restrict(report, only, skip, require_gpus=require_gpus)
@@ -523,7 +523,7 @@ def _chunks(path: str, note: Note) -> Iterator[bytes]:
 
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
     """Diagnose a text or a saved report; `source` is what it is called. Raises UsageError: it is neither."""
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.inference import text_to_facts
     from tfgpu_doctor.parsers.text import lines
 
@@ -726,7 +726,7 @@ class _Checking:
         resolve: bool,
         working: Callable[[str], AbstractContextManager[Any]],
     ) -> None:
-        from tfgpu_doctor.diagnosis.reports import now
+        from tfgpu_doctor.findings.engine import now
         from tfgpu_doctor.install.asking import Resolver
 
         self._sources, self._target, self._matrix, self._working = sources, target, matrix, working
@@ -748,14 +748,14 @@ class _Checking:
         return self._checked(environments, report, answers, repaired, fixed=fix is not None)
 
     def _judged(self, environments: tuple[Environment, ...]) -> tuple[Report, Answers]:
-        from tfgpu_doctor.diagnosis.manifests import judge
+        from tfgpu_doctor.plan.check import judge
 
         answers = self._answers(environments)
         return judge(environments, self._target, self._matrix, self._created, answers), answers
 
     def _repaired(self, environments: tuple[Environment, ...], report: Report) -> Repair:
-        from tfgpu_doctor.diagnosis import repairing
-        from tfgpu_doctor.diagnosis.manifests import judge
+        from tfgpu_doctor.plan import check as repairing
+        from tfgpu_doctor.plan.check import judge
 
         def judged(edited: Mapping[str, str]) -> Report:
             return judge(self._sources.environments(edited), self._target, self._matrix, self._created)
@@ -844,7 +844,7 @@ def look_up(
         matrix: file with rows that extend those of the bundled matrix.
         note: called with how a value was read.
     """
-    from tfgpu_doctor.lookup.releases import QueryError
+    from tfgpu_doctor.matrix.queries import QueryError
     from tfgpu_doctor.plan.target import TargetError
     from tfgpu_doctor.render.outlines.matrix import Answered
 
@@ -893,10 +893,9 @@ class _Releases:
         wsl2: bool,
         note: Note,
     ) -> None:
-        from tfgpu_doctor.lookup.cuda_cudnn import read_version
-        from tfgpu_doctor.lookup.gpus import default_platform
-        from tfgpu_doctor.lookup.release import known_package
-        from tfgpu_doctor.lookup.releases import Filters
+        from tfgpu_doctor.matrix.queries import Filters, known_package
+        from tfgpu_doctor.matrix.tables import read_version
+        from tfgpu_doctor.plan.gpu_answers import default_platform
         from tfgpu_doctor.plan.target import read_capability, read_gpu, read_python
 
         system = "wsl2" if wsl2 else (platform or "").partition("_")[0]
@@ -925,7 +924,7 @@ class _Releases:
 
     def all(self) -> tuple[object, Sheet]:
         """List the releases that match the filters."""
-        from tfgpu_doctor.lookup.releases import releases
+        from tfgpu_doctor.matrix.queries import releases
         from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
         rows = releases(self._matrix, self._filters)[: 1 if self._newest else None]
@@ -936,8 +935,8 @@ class _Releases:
 
     def one(self, version: str) -> tuple[object, Sheet]:
         """Show one release, and whether it matches the filters."""
-        from tfgpu_doctor.lookup.release import find_release
-        from tfgpu_doctor.lookup.why_not import why_not
+        from tfgpu_doctor.matrix.queries import find_release
+        from tfgpu_doctor.plan.gpu_answers import why_not
         from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
         if others := [f"--{name}" for name, given in (("newest", self._newest), ("pre", self._pre)) if given]:
@@ -955,8 +954,8 @@ class _Releases:
     def _data(self, row: Release) -> dict[str, Any]:
         from msgspec import structs
 
-        from tfgpu_doctor.lookup.releases import cards
         from tfgpu_doctor.matrix.compatibility import kernels_for
+        from tfgpu_doctor.matrix.queries import cards
 
         data = structs.asdict(row)
         if asked := cards(self._matrix, self._filters):
@@ -965,7 +964,7 @@ class _Releases:
 
 
 def _gpu(matrix: Matrix, name: str | None, capability: str | None, platform: str | None) -> tuple[object, Sheet]:
-    from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
+    from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import read_capability, read_gpu
     from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
@@ -983,7 +982,7 @@ def _gpu(matrix: Matrix, name: str | None, capability: str | None, platform: str
 
 
 def _cuda(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
-    from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, find_cuda
+    from tfgpu_doctor.matrix.tables import cuda_answer, find_cuda
     from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
     if version is None:
@@ -994,7 +993,7 @@ def _cuda(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
 
 
 def _cudnn(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
-    from tfgpu_doctor.lookup.cuda_cudnn import cudnn_answer, find_cudnn
+    from tfgpu_doctor.matrix.tables import cudnn_answer, find_cudnn
     from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
     if version is None:
@@ -1005,8 +1004,7 @@ def _cudnn(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
 
 
 def _find(matrix: Matrix, key: str | None) -> tuple[object, Sheet]:
-    from tfgpu_doctor.lookup.about import about
-    from tfgpu_doctor.lookup.find import find
+    from tfgpu_doctor.matrix.tables import about, find
     from tfgpu_doctor.render.outlines import matrix_tables as sheets
 
     if key is None:
@@ -1072,7 +1070,7 @@ def compare(
     """
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.comparison import compare as compare_reports
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.records.report import Report
 
     called = names or (_called(base, "base"), _called(new, "new"))
@@ -1104,7 +1102,7 @@ def _compare_results(
 ) -> BenchComparison:
     from tfgpu_doctor.bench.comparing.comparability import ACROSS
     from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
 
     factor = FACTOR if factor is None else factor
     if not 1 < factor < float("inf"):
@@ -1135,7 +1133,7 @@ def smoke(
         progress: called with a label and the progress, from 0 to 1.
     """
     from tfgpu_doctor.bench.runner.process import WorkerProcess
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.records.report import ReportError
     from tfgpu_doctor.smoke import baseline as baselines
     from tfgpu_doctor.smoke.running import Smoking
@@ -1170,7 +1168,7 @@ def fleet(
         mads: how many scaled MADs below its siblings a run is slow.
         matrix: file with rows that extend those of the bundled matrix.
     """
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.baseline import load
     from tfgpu_doctor.fleet.expectations import parse
     from tfgpu_doctor.fleet.fleet import MADS, judge_fleet

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import tfgpu
-from tfgpu_doctor.diagnosis import repairing
+from tfgpu_doctor.plan import check as repairing
 from tfgpu_doctor.render.formats import choices
 
 

@@ -298,7 +298,7 @@ def test_a_row_of_another_table_by_its_name(subtests: pytest.Subtests) -> None:
             assert (found["table"], {name: found["row"][name] for name in expected}) == (table, expected)
             assert found["sources"]["source"]
             page = matrix("find", key).stdout
-            assert all(str(value) in page for value in expected.values()) and "  from  " in page
+            assert all(str(value) in page for value in expected.values()) and "\nSources\n" in page
 
 
 def test_of_many_rows_the_names_come_first() -> None:

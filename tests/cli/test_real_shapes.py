@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from tests.cli.runner import tfgpu
 from tests.manifests.other_shapes import OTHERS
 from tests.manifests.real_shapes import SHAPES, Shape
+
+from tests.cli.runner import tfgpu
 
 
 def answer(shape: Shape, folder: Path) -> str:

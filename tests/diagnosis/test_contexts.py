@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
+from tests.each import each
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.versions import minor
@@ -66,12 +65,12 @@ def _first(text: str) -> str | None:
     return next((one.id for one in found if one.id not in _SYMPTOMS), None)
 
 
-@pytest.mark.parametrize(("cause", "text"), REPORTS)
+@each(("cause", "text"), REPORTS)
 def test_the_context_decides(cause: str, text: str) -> None:
     assert _first(text) == cause
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         f"{_LOADED.format('470.86')}\nlibnvidia-compute-470:amd64 470.86-0ubuntu0.20.04.2",

@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.calls import matrix
 from tests.fuzz.expressions import UNBOUNDED, Expression, bombs, expressions
 from tests.guard import StillBusyError, guarded
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.wording import verdict_sentence

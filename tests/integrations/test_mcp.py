@@ -21,7 +21,6 @@ import psutil
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
-from tfgpu_doctor.api.errors import UsageError
 
 from tests.bench.samples import result
 from tests.bench.samples import run as bench_run
@@ -29,7 +28,8 @@ from tests.cli.hostile import BOMB, offences
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.commands import UsageError
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.mcp import bounds, command
 from tfgpu_doctor.integrations.mcp.arguments import LONGEST
 from tfgpu_doctor.integrations.mcp.server import answer

@@ -12,7 +12,7 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, known
 from tests.integrations.making import GIB, facts_with, small
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations import pytest_gpus
 from tfgpu_doctor.integrations.pytest_gpus import (
     Machine,

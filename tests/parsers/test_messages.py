@@ -10,7 +10,7 @@ import tfgpu_doctor
 from tests.findings.logs import log
 from tests.guard import guarded
 from tests.parsers.pasted import lines, mangled, samples
-from tfgpu_doctor.findings.harmless import MEANING
+from tfgpu_doctor.findings.answers import MEANING
 from tfgpu_doctor.inference.derived_messages import _EVENTS
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers import messages as template

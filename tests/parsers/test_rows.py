@@ -20,7 +20,7 @@ from tests.guard import guarded
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, ROWS, every_capture, mangled
 from tests.parsers.pasted import lines as numbered
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.inference.python_from_versions import versions_offered
 from tfgpu_doctor.parsers import messages as catalogue

@@ -24,7 +24,7 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tests.redact.planted import planted
 from tests.smoke.smoking import Machine
 from tfgpu_doctor.cli import output
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.mcp.tools import NAMED, Settings
 from tfgpu_doctor.integrations.mcp.tools import run as call
 from tfgpu_doctor.records.about import HOST, OWN_NAME, About, closed_fields, described

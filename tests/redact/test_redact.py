@@ -20,9 +20,8 @@ from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.records.test_report import report
 from tests.tiers import usual
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.findings.commonness import BECAUSE
+from tfgpu_doctor.findings.engine import diagnose, make_report
+from tfgpu_doctor.findings.symptoms import BECAUSE
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, GpuProcess, Known, SmiResult, Unknown

@@ -22,7 +22,7 @@ from tests.render.results import VALID, report
 from tests.render.showing import as_format, printed
 from tests.test_laws import FILES, IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.html import bench
 from tfgpu_doctor.render.html.bench import render

@@ -10,17 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
 from tests.lookup.test_lookup import OURS, SMALL
+
 from tests.render.showing import check_goldens
 from tests.render.showing import printed as as_text
-from tfgpu_doctor.lookup.about import about
-from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
-from tfgpu_doctor.lookup.find import find
-from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
-from tfgpu_doctor.lookup.release import find_release
-from tfgpu_doctor.lookup.releases import Filters, releases
-from tfgpu_doctor.lookup.why_not import why_not
+from tfgpu_doctor.matrix.queries import Filters, find_release, releases
+from tfgpu_doctor.matrix.tables import about, cuda_answer, cudnn_answer, find, find_cuda, find_cudnn
+from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer, why_not
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outlines import matrix_answers as sheets
 from tfgpu_doctor.render.outlines import matrix_tables

@@ -24,7 +24,7 @@ from tfgpu_doctor.render.formats import choices
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tfgpu_doctor.diagnosis.selection import Check
+    from tfgpu_doctor.findings.engine import Check
     from tfgpu_doctor.records.report import FailOn
 
 
@@ -97,7 +97,7 @@ def command(
 
 def _list_checks(targets: list[Output]) -> None:
     """Show every finding. Raises click.UsageError: the list has no such format."""
-    from tfgpu_doctor.diagnosis.selection import checks, checks_json
+    from tfgpu_doctor.findings.engine import checks, checks_json
 
     if others := [target.format for target in targets if target.format not in choices()]:
         raise click.UsageError(f"--format {others[0]}: the list of checks has {' and '.join(choices())} only")

@@ -206,8 +206,8 @@ def _pythons() -> Iterable[str]:
 
 
 def _matrix_keys() -> Iterable[str]:
-    from tfgpu_doctor.lookup.find import names
     from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.matrix.tables import names
 
     data = Matrix.load().data
     return (

@@ -1,4 +1,4 @@
-"""Builds of TensorFlow without CUDA: native Windows since 2.11, tensorflow-cpu, macOS, aarch64, conda's CPU builds."""
+"""Builds of TensorFlow without CUDA."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.pip_answers import ended_on_macos, without_windows
+from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
+    USE_PIP,
+    Context,
+    MessageLog,
+    Problem,
+    conda_builds,
+    evidence,
+    finding,
+    in_manifests,
+    message_evidence,
+)
+from tfgpu_doctor.findings.requirements import ended_on_macos, without_windows
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within

@@ -104,7 +104,7 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     TensorFlow numbers them as CUDA does, which has the order of CUDA_VISIBLE_DEVICES, or puts the fastest first; so
     each is the first GPU of its name that no other one is.
     """
-    from tfgpu_doctor.findings.visible_devices import visible_devices
+    from tfgpu_doctor.findings.inputs import visible_devices
     from tfgpu_doctor.records.facts import value_or
 
     facts = report.facts

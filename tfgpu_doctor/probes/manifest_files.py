@@ -55,8 +55,7 @@ class ManifestTexts:
 
     def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
         """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
-        from tfgpu_doctor.manifests.joining import joined
-        from tfgpu_doctor.manifests.reading import read
+        from tfgpu_doctor.manifests.reading import joined, read
 
         contents = {**self.contents, **(edited or {})}
 
@@ -104,7 +103,7 @@ class ManifestFiles:
 
         Raises ManifestError: a text is no manifest, or a file cannot be read.
         """
-        from tfgpu_doctor.manifests.joining import joined
+        from tfgpu_doctor.manifests.reading import joined
 
         texts = {_key(path): text for path, text in (edited or {}).items()}
         found = (one for path in self._chosen.files for one in self._of_file(path, texts))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.plan.library_links import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
+from tfgpu_doctor.plan.install_commands import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.files import below
 from tfgpu_doctor.probes.programs import folders

@@ -149,7 +149,7 @@ def command(
 
 
 def _save(gathered: Gathered, path: str) -> None:
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.baseline import from_gathered
 
     try:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from tfgpu_doctor.diagnosis.repairing import Repair
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.answers import NOT_RESOLVED
+from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.checked import Change, Checked, ReadFile
 from tfgpu_doctor.records.distributions import TENSORFLOW

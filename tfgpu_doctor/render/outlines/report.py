@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from tfgpu_doctor.diagnosis.selection import chosen
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
-from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
+from tfgpu_doctor.findings.engine import chosen
+from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, value_or
 from tfgpu_doctor.records.report import (
