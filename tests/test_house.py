@@ -35,6 +35,7 @@ AGAINST = {
     *(("findings", "manifests"), ("findings", "plan")),
     *(("install", "probes"), ("fleet", "compare"), ("fleet", "redact")),
 }
+FOLDERS = tuple(name for name in ORDER if not name.endswith(".py"))
 LOOSE = {"__init__.py", "__init__.pyi", "__main__.py", "commands.py", "py.typed"}
 DEEPEST = 3
 # folder::function that nests deeper today; the list becomes shorter, never longer

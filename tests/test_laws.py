@@ -220,7 +220,7 @@ ENCODERS = {
     "records/fact.py": "compact itself",
     "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/distil.py": "parameters that were decoded from JSON",
-    "integrations/pytest_examine.py": "Machine.encode, which is ASCII",
+    "integrations/pytest_gpus.py": "Machine.encode, which is ASCII",
     "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
     "manifests/workflow.py": "the same",

@@ -114,6 +114,7 @@ def test_a_path_below_the_current_directory_is_named_from_there(tmp_path: Path) 
 def test_changes_are_worked_out_only_where_they_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
+    repair = repairing.repair
     for summary in (
         False,
         True,
@@ -121,7 +122,6 @@ def test_changes_are_worked_out_only_where_they_are_shown(
         for name in choices("check"):
             with subtests.test(summary=summary, name=name):
                 calls: list[object] = []
-                repair = repairing.repair
                 monkeypatch.setattr(repairing, "repair", lambda *given: calls.append(given) or repair(*given))
                 (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n", encoding="utf-8")
                 page = tmp_path / "summary.md"

@@ -17,7 +17,7 @@ from tests.cli import test_hostile_text as hostile
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
-from tfgpu_doctor.api import functions as api
+from tfgpu_doctor import commands
 from tfgpu_doctor.records.fact import compact, encode
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import choices
@@ -107,15 +107,17 @@ def test_every_variable(folder: Path) -> None:
 
 
 CALLS: tuple[Callable[[str], object], ...] = (
-    lambda half: api.check(texts={f"{half}requirements.txt": f"tensorflow==1.99 # {half}"}),
-    lambda half: api.check(texts={"Dockerfile": f"FROM {half}\nRUN pip install tensorflow=={half}\n"}),
-    lambda half: api.check(texts={"environment.yml": f"dependencies: [tensorflow=2.99, '{half}']\n"}),
-    lambda half: api.check(texts={"a.ipynb": json.dumps({"cells": [{"source": f"!pip install tensorflow=={half}"}]})}),
-    lambda half: api.explain(f"Could not load dynamic library 'libcudart.so.10.1'; dlerror: {half}"),
-    lambda half: api.plan(gpu=half),
-    lambda half: api.plan(gpu="A100", tensorflow=half),
-    lambda half: api.compare(f"/nowhere/{half}", half),
-    lambda half: api.diagnose(half, import_tensorflow=False),
+    lambda half: commands.check(texts={f"{half}requirements.txt": f"tensorflow==1.99 # {half}"}),
+    lambda half: commands.check(texts={"Dockerfile": f"FROM {half}\nRUN pip install tensorflow=={half}\n"}),
+    lambda half: commands.check(texts={"environment.yml": f"dependencies: [tensorflow=2.99, '{half}']\n"}),
+    lambda half: commands.check(
+        texts={"a.ipynb": json.dumps({"cells": [{"source": f"!pip install tensorflow=={half}"}]})}
+    ),
+    lambda half: commands.explain(f"Could not load dynamic library 'libcudart.so.10.1'; dlerror: {half}"),
+    lambda half: commands.plan(gpu=half),
+    lambda half: commands.plan(gpu="A100", tensorflow=half),
+    lambda half: commands.compare(f"/nowhere/{half}", half),
+    lambda half: commands.diagnose(half, import_tensorflow=False),
 )
 
 
@@ -128,7 +130,7 @@ def test_every_function(subtests: pytest.Subtests) -> None:
             with subtests.test(call=call, half=half):
                 try:
                     found = call(half)
-                except api.TfgpuError:  # documented, with a sentence
+                except commands.TfgpuError:  # documented, with a sentence
                     return
                 document = found.to_json()  # type: ignore[attr-defined]
                 assert half not in document.decode()

@@ -20,7 +20,6 @@ from xml.etree import ElementTree
 import click
 import msgspec
 import pytest
-from tfgpu_doctor.cli.bench.measuring import cannot_measure
 
 from tests.bench.samples import failed, result, run, telemetry
 from tests.cli.hostile import BOMB, SGR, offences, planted
@@ -29,9 +28,10 @@ from tests.findings.rows_over_facts import FIRES
 from tests.parsers.pasted import samples
 from tests.records.test_report import report
 from tests.smoke.smoking import Machine
-from tfgpu_doctor.bench.runner.process import WorkerError
+from tfgpu_doctor import __main__ as entry
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.cli import cli, output
+from tfgpu_doctor.commands import TfgpuError
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import load_report
 from tfgpu_doctor.render import streams
@@ -288,10 +288,14 @@ def test_names_of_commands_and_options(folder: Path) -> None:
         harmless(folder, *group.split(), BOMB)
 
 
-def test_what_a_worker_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cannot_measure(BOMB, WorkerError(f"ImportError: {BOMB}")) == 3
+def test_what_a_worker_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise TfgpuError(f"cannot measure with {BOMB}: ImportError: {BOMB}\nNext: tfgpu doctor")
+
+    monkeypatch.setattr("tfgpu_doctor.commands.bench", fails)
+    assert entry.run(["bench", "matpow"]) == 3
     shown = capsys.readouterr().err
-    assert list(offences(shown)) == [] and shown.count("\n") == 2
+    assert list(offences(shown)) == [] and shown.startswith("tfgpu: cannot measure with x")
 
 
 def test_variables(folder: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tfgpu_doctor.cli.matrix import PLATFORMS, command
+from tfgpu_doctor.cli.matrix import command
+from tfgpu_doctor.commands import PLATFORMS
 from tfgpu_doctor.matrix.schema import PLATFORMS as KNOWN_PLATFORMS
 
 RELEASE_KEYS = {
@@ -131,7 +132,7 @@ def test_wrong_usage_is_a_sentence(subtests: pytest.Subtests) -> None:
         (("cuda", "--version", "12.7.1"), "unknown CUDA 12.7.1; the nearest known are"),
         (("find", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "the nearest are nvcr.io/nvidia/tensorflow:24."),
         (("find", "2.15.7"), "tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"),
-        (("container", "tensorflow/tensorflow"), "container is no longer there: tfgpu matrix find IMAGE:TAG"),
+        (("container", "tensorflow/tensorflow"), "container was removed: tfgpu matrix find IMAGE:TAG"),
         (("jetpack",), "tfgpu matrix find VERSION"),
         (("driver", "470"), "tfgpu matrix tensorflow --driver VERSION"),
         (("python", "3.12"), "tfgpu matrix tensorflow --python VERSION"),
@@ -297,7 +298,7 @@ def test_a_row_of_another_table_by_its_name(subtests: pytest.Subtests) -> None:
             assert (found["table"], {name: found["row"][name] for name in expected}) == (table, expected)
             assert found["sources"]["source"]
             page = matrix("find", key).stdout
-            assert all(str(value) in page for value in expected.values()) and "  from  " in page
+            assert all(str(value) in page for value in expected.values()) and "\nSources\n" in page
 
 
 def test_of_many_rows_the_names_come_first() -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from tfgpu_doctor.cli.bench.measuring import _Kept
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
+from tfgpu_doctor.cli.bench import _Kept
 from tfgpu_doctor.cli.fleet.collect import _write as _write_nodes
 from tfgpu_doctor.cli.output import NotWrittenError, Output
 from tfgpu_doctor.fleet.collect.task import Collected, node_result
@@ -67,10 +65,6 @@ def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(3):
         kept.save(result(run("CPU")))
     assert capsys.readouterr().err == f"tfgpu: {WHY}; the measurement goes on\n"
-    kept.show(options(), [Output("text", None), Output("json", FULL.with_name("null"))])  # a signal ends it
+    kept.show([Output("text", None), Output("json", FULL.with_name("null"))], {})  # a signal ends it
     shown = capsys.readouterr()
     assert "matpow" in shown.out and "has what was measured so far" not in shown.err
-
-
-def options(**values: Any) -> Any:
-    return SimpleNamespace(**{"matrix_file": None, "detail": None, **values})

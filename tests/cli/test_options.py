@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 import pytest
-from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
 
 from tests.cli.runner import process, tfgpu
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.cli.options import Command, Option
+from tfgpu_doctor.cli.options import Command, Listed, OneOf, Option, Seconds, Size
 
 # what may be given several times and is no list: pairs with --format by position; has commas in its value
 REPEATED = {"--output", "--shape"}
@@ -83,7 +82,7 @@ def test_every_command_is_one_of_ours() -> None:
 def test_lists_are_of_one_type_and_show_it() -> None:
     for path, name, one in options():
         is_list = isinstance(one.type, Listed)
-        assert one.multiple == is_list or name in REPEATED, f"{path} {name}: use cli/values.Listed"
+        assert one.multiple == is_list or name in REPEATED, f"{path} {name}: use cli/options.Listed"
         metavar = one.make_metavar(click.Context(click.Command(path)))
         assert (",..." in metavar) == is_list or name in REPEATED, f"{path} {name} {metavar}"
 
@@ -91,8 +90,8 @@ def test_lists_are_of_one_type_and_show_it() -> None:
 def test_choices_and_times_are_of_one_type() -> None:
     for path, name, one in options():
         item = one.type.item if isinstance(one.type, Listed) else one.type
-        assert isinstance(item, OneOf) or not isinstance(item, click.Choice), f"{path} {name}: use cli/values.OneOf"
-        assert (one.metavar == "S") == isinstance(item, Seconds), f"{path} {name}: times are cli/values.Seconds"
+        assert isinstance(item, OneOf) or not isinstance(item, click.Choice), f"{path} {name}: use cli/options.OneOf"
+        assert (one.metavar == "S") == isinstance(item, Seconds), f"{path} {name}: times are cli/options.Seconds"
         assert not isinstance(item, click.FloatRange) or one.metavar == "X", f"{path} {name}"
         metavar = (one.metavar or "").removesuffix("|auto").strip(",.")
         assert not isinstance(item, Size) or metavar in ("N", "SIZE"), f"{path} {name}"
@@ -229,7 +228,7 @@ def test_variables_are_read_and_the_command_line_is_stronger() -> None:
     environ = {"TFGPU_PLAN_GPU": "RTX 4090,A100", "TFGPU_PLAN_FORMAT": "json", "TFGPU_PLAN_LOCK": "0"}
     assert tfgpu("plan", "--gpu", "T4", environ={"TFGPU_PLAN_QUIET": "1"}).stdout.startswith("✓ recommended")
     assert '"GeForce RTX 4090"' in tfgpu("plan", environ=environ).stdout
-    assert "for  T4" in tfgpu("plan", "--gpu", "T4", "--format", "text", environ=environ).stdout
+    assert "for T4" in tfgpu("plan", "--gpu", "T4", "--format", "text", environ=environ).stdout
 
 
 # ------------------------------------------------------------------------------------------------------ did you mean
@@ -366,7 +365,7 @@ def test_more_is_more(tmp_path: Path) -> None:
     assert "(tf.python-unsupported)" in full and "(tf.python-unsupported)" not in normal
     tfgpu("doctor", "--no-import", "--format", "json", "--output", "a.json", cwd=tmp_path)
     normal, full = (tfgpu("compare", "a.json", "a.json", *more, cwd=tmp_path).stdout for more in ([], ["-v"]))
-    assert "still there" not in full and ("still there" not in normal or len(full) > len(normal))
+    assert "still there" in full and "still there" not in normal
 
 
 def test_a_version_of_python_is_looked_for(subtests: pytest.Subtests) -> None:

@@ -21,7 +21,6 @@ import psutil
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
-from tfgpu_doctor.api.errors import UsageError
 
 from tests.bench.samples import result
 from tests.bench.samples import run as bench_run
@@ -29,6 +28,7 @@ from tests.cli.hostile import BOMB, offences
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.commands import UsageError
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.mcp import bounds, command
 from tfgpu_doctor.integrations.mcp.arguments import LONGEST
@@ -346,28 +346,17 @@ def test_no_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_hostile_text_comes_out_harmless(subtests: pytest.Subtests) -> None:
-    for name in (
-        "explain",
-        "check",
-        "bench_show",
-    ):
+    arguments: dict[str, dict[str, Any]] = {
+        "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no", "facts": True},
+        "check": {"files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"}, "kind": "requirements"},
+        "bench_show": {"text": RESULT.replace('"1 GPU"', json.dumps(f"1 GPU {BOMB}")), "facts": True},
+    }
+    for name, given in arguments.items():
         with subtests.test(name=name):
-            arguments: dict[str, Any] = {
-                "explain": {
-                    "text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no",
-                    "facts": True,
-                },
-                "check": {
-                    "files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"},
-                    "kind": "requirements",
-                },
-                "bench_show": {"text": RESULT.replace('"1 GPU"', json.dumps(f"1 GPU {BOMB}")), "facts": True},
-            }[name]
-            told = answer(NAMED[name], arguments, Settings())
+            told = answer(NAMED[name], given, Settings())
             assert list(offences(text_of(told))) == []
-            assert [
-                one for text in texts(told.structured_content) for one in offences(text) if "command" not in one
-            ] == []
+            found = [one for text in texts(told.structured_content) for one in offences(text)]
+            assert [one for one in found if "command" not in one] == []
 
 
 def texts(value: Any) -> list[str]:

@@ -13,18 +13,15 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from tfgpu_doctor.api import display
-from tfgpu_doctor.integrations.notebook.kernel import notes
-from tfgpu_doctor.integrations.notebook.magics import Magic, load_ipython_extension
 
 from tests.bench.samples import result, run
 from tests.cli.hostile import BOMB, offences
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
 from tests.render.results import results
-from tfgpu_doctor import check, compare, explain, plan
+from tfgpu_doctor import check, commands, compare, explain, plan
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.integrations.notebook import magics
+from tfgpu_doctor.integrations.notebook import Magic, load_ipython_extension, notes
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.render.formats import KINDS
 
@@ -156,7 +153,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         KeyboardInterrupt(): "tfgpu: interrupted\n",
         RuntimeError("the roof"): "tfgpu: internal error: RuntimeError: the roof\n",
     }.items():
-        monkeypatch.setattr(magics.Magic, "_run", fail(error))
+        monkeypatch.setattr(Magic, "_run", fail(error))
         assert magic("doctor") is None
         assert capsys.readouterr().err == says
 
@@ -206,9 +203,9 @@ def test_every_result_shows_itself_without_script_and_without_a_trace_of_markup(
 
 def test_every_kind_of_result_that_has_a_page_shows_it() -> None:
     """The commands of a notebook return all of them, `%tfgpu fleet` and `%tfgpu smoke`, too."""
-    assert set(display._KINDS.values()) == {kind for kind, shapes in KINDS.items() if "page" in shapes} - {"matrix"}
+    assert set(commands._KINDS.values()) == {kind for kind, shapes in KINDS.items() if "page" in shapes} - {"matrix"}
     shown = documents()
-    assert {type(one).__name__ for one in shown.values()} == set(display._KINDS)
+    assert {type(one).__name__ for one in shown.values()} == set(commands._KINDS)
     assert [name for name, one in shown.items() if "tfgpu." in repr(one)] == []  # no name of a schema
 
 
@@ -225,7 +222,7 @@ def test_the_style_reaches_nothing_else_and_has_light_and_dark() -> None:
 def test_a_record_without_a_page_shows_its_line() -> None:
     code = """
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.diagnosis.reports import make_report
 print(make_report(healthy(), MATRIX, source="live", timings={})._repr_html_())
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

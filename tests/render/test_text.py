@@ -218,7 +218,7 @@ def letters_of_messages() -> dict[str, str]:
     """The letters beyond ASCII in what the package prints, with a file; what it only reads or escapes is left out."""
     left_out = (
         *("parsers/", "inference/", "manifests/", "redact/", "matrix/", "records/printable", "install/asking"),
-        *("cli/manifests", "render/text", "render/html/", "render/markdown/", "render/ci/", "render/console"),
+        *("probes/manifest_files", "render/text", "render/html/", "render/markdown", "render/ci", "render/console"),
         "render/streams",
     )
     found = {}
