@@ -49,7 +49,7 @@ def facts_of(text: str) -> Facts:
 
 
 def signs_alone(facts: Facts) -> Facts:
-    """Without what a text is like, which may doubt what signs show (tests/diagnosis/test_likeliest.py)."""
+    """Without what a text is like, which may doubt what signs show (tests/findings/test_likeliest.py)."""
     shown = tuple(one for one in value_or(facts.messages, ()) if one.kind != "resembles")
     return msgspec.structs.replace(facts, messages=Known(shown, "the text"))
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.diagnosis.test_repairing import files
 from tests.healthy import MATRIX
+from tests.plan.test_check_repairs import files
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.plan.check import judge, repair
