@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.manifests.real_shapes import SHAPES, Shape
 
 from tests.cli.runner import tfgpu
+from tests.manifests.shapes import SHAPES, Shape
 
 
 def answer(shape: Shape, folder: Path) -> str:
