@@ -22,8 +22,8 @@ import pytest
 
 from scripts import write_docs
 from tests.cli.runner import tfgpu
-from tests.each import each
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor import __version__
 from tfgpu_doctor.cli import COMMANDS
 from tfgpu_doctor.render.formats import FORMATS
@@ -165,7 +165,7 @@ def generations() -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows]
 
 
-@each("row", generations(), ids=lambda row: row[0].split(",")[0])
+@each("row", generations())
 def test_the_table_by_gpu_is_what_plan_says(row: list[str]) -> None:
     from tfgpu_doctor.plan.ranking import make_plan
     from tfgpu_doctor.plan.target import describe

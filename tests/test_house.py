@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tfgpu_doctor
-from tests.each import each
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import FILES
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
@@ -193,7 +193,7 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-@each("law", LAWS, ids=lambda law: law.__name__)
+@each("law", LAWS)
 def test_the_house(law: Law) -> None:
     offenders = list(law(ours()))
     assert offenders == [], "\n".join(offenders)

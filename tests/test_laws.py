@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tfgpu_doctor
-from tests.each import each
+from tests.tables import each
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
@@ -538,7 +538,7 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-@each("law", LAWS, ids=lambda law: law.__name__)
+@each("law", LAWS)
 def test_every_file_keeps_the_law(law: Law) -> None:
     assert [offence for file in FILES for offence in law(file)] == []
 

@@ -15,7 +15,6 @@ import pytest
 
 import tfgpu_doctor
 from tests.corpus import reports, written
-from tests.each import each
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
 from tests.findings.advice import Watched
@@ -23,6 +22,7 @@ from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, healthy, spoil
 from tests.plan import test_check as manifests
+from tests.tables import each
 from tfgpu_doctor import check
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse

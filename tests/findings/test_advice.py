@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from tests.each import each
 from tests.findings.advice import complaints, overwritten, pins, unfit
 from tests.findings.row_texts import FIRES as MESSAGES
 from tests.findings.row_texts import NAMED_FIRST
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.declaration import Context
 from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.findings.python import without_musl

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tests.each import each
 from tests.findings.test_signs_over_messages import findings
+from tests.tables import each
 from tfgpu_doctor.parsers.derived_messages import _OF_ANY_PROGRAM
 
 NO_KERNEL = "CUDA error: no kernel image is available for execution on the device"

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.each import each
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.facts import Facts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tests.each import each
 from tests.findings.test_signs_over_messages import findings, signs_alone
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
 

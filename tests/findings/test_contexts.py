@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 
-from tests.each import each
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.versions import minor

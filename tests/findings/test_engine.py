@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, FILES, RANK
 from tfgpu_doctor.findings.declaration import (
     LAYERS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import LATER, SYMPTOMS, report_of, reports
-from tests.each import each
+from tests.tables import each
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.render.outline import blocks, brief
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.each import each
 from tests.healthy import MATRIX, healthy, known, sonames, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.records.facts import Candidate, Facts, Soname, Unknown
 from tfgpu_doctor.records.report import Finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-from tests.each import each
+from tests.tables import each
 from tfgpu_doctor.matrix import library_names
 from tfgpu_doctor.matrix.library_names import known_library
 

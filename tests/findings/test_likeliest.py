@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from tests.corpus import Outcome
-from tests.each import each
 from tests.healthy import MATRIX, healthy, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.findings.symptoms import BECAUSE, COMMON, MOST, ONLY_ON, SAID, SYMPTOMS

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tests.each import each
 from tests.findings.logs import text
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.probes.examine import _messages

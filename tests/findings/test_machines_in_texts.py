@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.each import each
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.report import Severity

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 import tfgpu_doctor.findings.engine
-from tests.each import each
 from tests.findings.advice import overwritten
 from tests.healthy import MATRIX
+from tests.tables import each
 from tests.test_laws import competing
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.findings.catalogue import DECLARATIONS

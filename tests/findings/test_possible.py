@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.corpus import Outcome, report_of, reports, written
-from tests.each import each
+from tests.tables import each
 from tfgpu_doctor.findings.engine import restrict
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence

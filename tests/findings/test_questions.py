@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.each import each
 from tests.findings.row_texts import LOOK_ALIKES, QUESTIONS
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.report import Report, Severity

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.each import each
 from tests.findings.rows_over_facts import absent, packages, phases, release
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.target import describe

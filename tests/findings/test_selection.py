@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import SelectionError, checks, make_report, restrict, verify
 from tfgpu_doctor.records.facts import Phase, TfDevice, Unknown

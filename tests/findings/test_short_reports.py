@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.each import each
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.report import Severity

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.each import each
 from tests.findings.rows_over_facts import (
     FIRES,
     NEVER_UNKNOWN,
@@ -17,6 +16,7 @@ from tests.findings.rows_over_facts import (
     phases,
 )
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Declaration, Sign
 from tfgpu_doctor.findings.engine import diagnose

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests.each import each
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.matrix.loader import Matrix
@@ -76,7 +76,7 @@ VERIFIED = [
 ]
 
 
-@each(("edit", "finding", "seen"), VERIFIED, ids=lambda value: getattr(value, "__name__", ""))
+@each(("edit", "finding", "seen"), VERIFIED)
 def test_a_verified_computation_makes_it_a_warning(edit: Callable[[Facts], Facts], finding: str, seen: str) -> None:
     report = make_report(edit(saved("fixed.json").facts), MATRIX, source="report", timings={})
     first = report.findings[0]

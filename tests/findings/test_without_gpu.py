@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.each import each
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, phases
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.records.facts import Facts, Known, Unknown

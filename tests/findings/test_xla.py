@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.findings import xla
 from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.records.facts import ComputeCheck

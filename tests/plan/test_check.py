@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tests.each import each
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
 from tfgpu_doctor.manifests.reading import joined
@@ -184,7 +184,7 @@ def test_fires(identity: str, severity: str, environment: Environment, target: d
     assert report.verdict == next(verdict for found, verdict in verdicts if found)
 
 
-@each(("name", "environment", "target"), PASSES, ids=[name for name, _, _ in PASSES])
+@each(("name", "environment", "target"), PASSES)
 def test_passes(name: str, environment: Environment, target: dict[str, Any]) -> None:
     report = judged(environment, **target)
     assert [(one.id, one.title) for one in report.findings if one.severity is not Severity.NOTE] == []
@@ -289,7 +289,7 @@ MACHINES: list[dict[str, Any]] = [
 RELEASES = ("2.3.0", "2.10.1", "2.13.1", "2.14.1", "2.16.1", "2.18.0", "2.21.0")
 
 
-@each("machine", MACHINES, ids=str)
+@each("machine", MACHINES)
 def test_fixes_differ_and_suit_the_driver(machine: dict[str, Any]) -> None:
     """No two fixes write one release on one line, and no image is named that does not start on the driver."""
     target = describe(MATRIX, **{**machine, **({"gpu": (machine["gpu"],)} if machine else {})})

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
 from tests.cli.runner import tfgpu
-from tests.each import each
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.plan.check import judge, repair
 from tfgpu_doctor.plan.target import Target

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 from packaging.requirements import Requirement
 
-from tests.each import each
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
