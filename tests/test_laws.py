@@ -212,7 +212,7 @@ ENCODERS = {
     "records/printable.py": "utf8 itself",
     "records/fact.py": "compact itself",
     "cli/manifests.py": "a file that --fix changes, in the encoding that it was read in",
-    "fleet/distil.py": "parameters that were decoded from JSON",
+    "fleet/nodes.py": "parameters that were decoded from JSON",
     "integrations/pytest_examine.py": "Machine.encode, which is ASCII",
     "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",

@@ -11,9 +11,8 @@ import pytest
 from tests.records.test_report import report
 from tfgpu_doctor.files import packed
 from tfgpu_doctor.files.packed import unpacked
-from tfgpu_doctor.fleet import gathering, unwrapping
-from tfgpu_doctor.fleet.gathering import Gathering
-from tfgpu_doctor.fleet.reading import _lines, read_fleet
+from tfgpu_doctor.fleet import reading, unwrapping
+from tfgpu_doctor.fleet.reading import Gathering, _lines, read_fleet
 from tfgpu_doctor.fleet.unwrapping import Absent, Document, LeftOut, documents
 
 MIB = 1 << 20
@@ -91,7 +90,7 @@ def test_folded_names_of_nodes_are_unfolded_up_to_a_limit(monkeypatch: pytest.Mo
 def test_documents_that_cannot_be_read_are_read_up_to_a_limit(subtests: pytest.Subtests) -> None:
     for joint in [b",", b"\n"]:
         with subtests.test(joint=joint), pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(gathering, "MOST_REFUSED", 20)
+            monkeypatch.setattr(reading, "MOST_REFUSED", 20)
             data = joint.join([b'{"schema":"tfgpu.x/1"}'] * 500)
             one = Gathering()
             one.take_file(b"[" + data + b"]" if joint == b"," else data, "x")

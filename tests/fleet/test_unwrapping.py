@@ -15,11 +15,9 @@ from tests.fleet.wrapped import Texts
 from tests.healthy import MATRIX
 from tfgpu_doctor.fleet import reading
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
-from tfgpu_doctor.fleet.labels import unfolded
-from tfgpu_doctor.fleet.reading import read_fleet
+from tfgpu_doctor.fleet.reading import Gathered, Gathering, read_fleet
 from tfgpu_doctor.fleet.records import Fleet
-from tfgpu_doctor.fleet.results import Gathered
+from tfgpu_doctor.fleet.unwrapping import unfolded
 
 KIND = making.TYPES[2]
 NODES = ("gpu-1", "gpu-2", "gpu-3")

@@ -33,7 +33,7 @@ from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
