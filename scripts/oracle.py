@@ -44,7 +44,7 @@ REPORT_FORMATS = ["text", "json", "markdown", "junit", "github", "html", "promet
 CHECK_FORMATS = ["text", "json", "markdown", "junit", "github", "sarif", "html"]
 PAGE_FORMATS = ["text", "json", "markdown", "html"]
 IGNORED = {"created", "timings", "tool"}
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?")
+_TIME = re.compile(r"(?<=timestamp_seconds )\d+|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?")
 SHARDS = 24
 
 

@@ -36,7 +36,7 @@ CALLS = {
     "explain": (["requirements.txt"], ["cuda.version-mismatch"]),
     "fleet": (["report.json", "result.json"], ["collect", "--slurm", "--nodes", "2", "--print"]),
     "install": (["made", "--dry-run", "--gpu", "H100", "--os", "macos"],),  # more in tests/install
-    "matrix": (["cuda", "--version", "12.5"], ["container", "nvidia/cuda:12.3.2-base-ubuntu22.04"], ["--about"]),
+    "matrix": (["cuda", "--version", "12.5"], ["find", "R36.4"], ["find"]),
     "mcp": ([],),  # standard input is empty
     "plan": ([], ["--gpu", "H100"]),
     "smoke": (["--budget", "5"],),

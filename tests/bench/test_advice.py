@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.bench.samples import SHAKY, failed, run, telemetry
 from tests.healthy import gpu
+from tests.tables import each
 from tfgpu_doctor.bench.advice import _RULES, About, _Subject, advise
 from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import Reading, Run
@@ -116,7 +116,7 @@ ROWS: list[tuple[Run, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "said"), ROWS)
+@each(("one", "said"), ROWS)
 def test_advice(one: Run, said: list[str]) -> None:
     assert advice(one) == said
 
@@ -179,7 +179,7 @@ def test_the_power_limit_is_a_note_with_the_highest_reading() -> None:
     assert one.advice == one.throttled_samples == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("steps", "period", "shown"),
     [
         (60, 0.05, 96.0),  # three seconds without a pause: what the window holds is the work
@@ -196,7 +196,7 @@ def test_utilization_is_known_only_of_work_without_a_pause(steps: int, period: f
     assert advise([one], ABOUT)[0].gpu[0].utilization == shown
 
 
-@pytest.mark.parametrize("name", ["matpow", "cnn"])
+@each("name", ["matpow", "cnn"])
 def test_results_of_a_real_gpu_say_what_limits_it_whoever_saved_them(name: str) -> None:
     data = (CAPTURES / f"{name}.json").read_bytes()
     assert b"low GPU utilization" in data

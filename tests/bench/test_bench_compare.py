@@ -15,6 +15,7 @@ import pytest
 
 from tests.bench.samples import failed, result, run
 from tests.healthy import gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.comparing.comparison import compare_benches, exit_code
 from tfgpu_doctor.bench.comparing.ratio_interval import Shift
 from tfgpu_doctor.bench.comparing.records import BenchComparison, FailOnSpeed, RunChange
@@ -41,7 +42,7 @@ def other_software(**changes: str) -> BenchResult:
 # ------------------------------------------------------------------------------------------------ verdicts
 
 
-@pytest.mark.parametrize(
+@each(
     ("ratio", "low", "high", "verdict"),
     [
         (1.10, 1.06, 1.14, "slower"),
@@ -59,9 +60,7 @@ def test_larger_than_the_factor_and_clear(ratio: float, low: float, high: float,
     assert verdict_of(Shift(ratio, low, high), 1.05) == verdict
 
 
-@pytest.mark.parametrize(
-    ("seconds", "verdict"), [(5.01, "same"), (5.1, "same"), (5.5, "slower"), (4.5, "faster"), (50.0, "slower")]
-)
+@each(("seconds", "verdict"), [(5.01, "same"), (5.1, "same"), (5.5, "slower"), (4.5, "faster"), (50.0, "slower")])
 def test_time_of_a_step(seconds: float, verdict: str) -> None:
     found = only(run(), run(seconds=seconds))
     assert (found.verdict, found.reasons) == (verdict, ())
@@ -69,7 +68,7 @@ def test_time_of_a_step(seconds: float, verdict: str) -> None:
     assert found.ratio.low < found.ratio.value < found.ratio.high
 
 
-@pytest.mark.parametrize("steps", [(1.0, 2.0, 5.0) * 4, (1.0,) * 3], ids=["very noisy", "few"])
+@each("steps", [(1.0, 2.0, 5.0) * 4, (1.0,) * 3])
 def test_a_result_is_the_same_as_itself(steps: tuple[float, ...]) -> None:
     found = only(run(steps=steps), run(steps=steps))
     assert (found.verdict, found.notes) == ("same", ("both results have the same samples",))
@@ -148,7 +147,7 @@ def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("times", "work", "other", "verdict", "basis"),
     [
         (10.0, 10.0, {}, "slower", "bounds"),  # tenfold: more than others can have caused, whatever did it
@@ -313,7 +312,7 @@ CASES: dict[str, tuple[Callable[[], tuple[BenchResult, BenchResult]], tuple[int,
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_exit_codes(name: str) -> None:
     make, codes = CASES[name]
     assert gates(*make()) == codes
@@ -337,7 +336,7 @@ def test_figures_stand_beside_each_other() -> None:
     assert (figure.ratio.low, figure.ratio.high) == pytest.approx((390 / 810, 410 / 790))
 
 
-@pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, -1.0), (math.inf, 1.0)])
+@each("values", [(0.0, 1.0), (1.0, -1.0), (math.inf, 1.0)])
 def test_figures_that_have_no_quotient(values: tuple[float, float]) -> None:
     pair = [run(figures=(Figure(name="x", value=value, unit=""),)) for value in values]
     found = only(*pair)

@@ -14,6 +14,7 @@ import pytest
 from tests.bench.samples import failed, result, run
 from tests.healthy import healthy, known, spoil
 from tests.render.showing import as_format
+from tests.tables import each
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.comparing.comparison import compare_benches
 from tfgpu_doctor.bench.comparing.records import BenchComparison
@@ -91,8 +92,8 @@ def printed(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("form", ["txt", "md"])
-@pytest.mark.parametrize("name", COMPARISONS)
+@each("form", ["txt", "md"])
+@each("name", COMPARISONS)
 def test_golden(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(name, 80, monkeypatch) if form == "txt" else markdown(COMPARISONS[name])
     text = text.replace(f"tfgpu compare {__version__}", "tfgpu compare VERSION")
@@ -102,8 +103,8 @@ def test_golden(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert text == file.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize("name", COMPARISONS)
+@each("columns", [60, 80])
+@each("name", COMPARISONS)
 def test_it_fits_and_is_harmless(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(name, columns, monkeypatch)
     assert max(map(len, text.splitlines())) <= columns
@@ -124,7 +125,7 @@ def test_a_page_of_too_many_runs_says_so() -> None:
     assert "more are too many for this page" in page
 
 
-@pytest.mark.parametrize(
+@each(
     ("ratio", "text"),
     [
         ((1.102, 1.089, 1.115), "time +10.2 % (95 %: +8.9 to +11.5 %)"),

@@ -20,6 +20,7 @@ from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, refuses
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
+from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
@@ -35,7 +36,7 @@ TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]
 # ------------------------------------------------------------------------- without TensorFlow
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "message"),
     [
         (["--size", "10000"], "size 10000: a sample on the CPU would take about 110 s, too long for --deadline 5. Try"),
@@ -58,7 +59,7 @@ def test_help_has_an_example() -> None:
     assert "tfgpu bench matpow --size 10000 --power 10 --gpus 2" in " ".join(page.stdout.split())
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "message"),
     [
         (["--gpus", ""], "must be a number from 1 up, or all"),
@@ -82,7 +83,7 @@ def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], m
     refuses(["matpow", *arguments], message)
 
 
-@pytest.mark.parametrize(
+@each(
     ("patient", "why"),
     [
         ("import_error", "ImportError"),
@@ -169,7 +170,7 @@ def test_gpus_that_are_not_there(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize(
+@each(
     ("name", "code", "others"),
     [
         ("SIGINT", 130, ["--output", "result.txt", "--output", "result.md"]),
@@ -238,14 +239,13 @@ class Saboteur:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
+@each(
     ("change", "why"),
     [
         ({"parameters": {"size": 96, "power": 9}}, "the result is wrong"),
         ({"dtype": "bfloat16"}, "the result is wrong"),
         ({"devices": ["/GPU:0"]}, "GPU:0"),
     ],
-    ids=["another power", "a shorter type", "a device that is not there"],
 )
 def test_what_is_not_what_was_asked_for_reports_no_speed(change: dict[str, Any], why: str, shared: Shared) -> None:
     rule = StoppingRule(min_samples=3, deadline=1.0)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, verified
 from tests.healthy import healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure, Run, Throughput
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
@@ -143,8 +144,8 @@ def printed(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize("name", RESULTS)
+@each("columns", [60, 80])
+@each("name", RESULTS)
 def test_golden(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(name, columns, monkeypatch)
     file = GOLDEN / f"{name}{'' if columns == 80 else f'.{columns}'}.txt"
@@ -154,8 +155,8 @@ def test_golden(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert text == file.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize("name", RESULTS)
+@each("columns", [60, 80])
+@each("name", RESULTS)
 def test_it_fits_and_is_harmless(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(name, columns, monkeypatch)
     assert max(map(len, text.splitlines())) <= columns

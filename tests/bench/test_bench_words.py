@@ -6,9 +6,8 @@ import io
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.bench.samples import SHAKY, failed, result, run
+from tests.tables import each
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
@@ -17,7 +16,7 @@ from tfgpu_doctor.render.formats import renderer
 render = renderer("text", "bench", {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("figure", "said"),
     [
         (Figure(name="fit", value=812.5, unit="images/s", ci95=(800.0, 820.0)), "fit 810 (800 to 820) images/s"),
@@ -73,7 +72,7 @@ def test_virtual_devices_have_no_times_whatever_was_measured_beside() -> None:
     assert not re.search(r"[0-9] (ms|s|images/s|GFLOP/s)\b", stream.getvalue())
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "mark"),
     [
         (run(), "ok"),

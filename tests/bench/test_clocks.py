@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.bench.samples import failed, result
+from tests.tables import each
 from tfgpu_doctor.bench.runner.answers import clock_problem, problem
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 from tfgpu_doctor.cli.bench.measuring import _exit_code
@@ -35,7 +36,7 @@ def _told(took: float, elapsed: float) -> str:
     return f"the answer to 'sample' cannot be used: {clock_problem({'took': took}, elapsed)}"
 
 
-@pytest.mark.parametrize("changes", [{"samples": [0.0]}, {"samples": [-0.1]}, {"took": -1.0}, {"loads": [-1.0]}])
+@each("changes", [{"samples": [0.0]}, {"samples": [-0.1]}, {"took": -1.0}, {"loads": [-1.0]}])
 def test_a_time_that_is_none(changes: dict[str, Any]) -> None:
     why = problem({"do": "sample"}, {**SAMPLED, **changes})
     assert why == "its clock stood still, went back or jumped, so that its times mean nothing"
@@ -45,7 +46,7 @@ def test_a_start_of_negative_length() -> None:
     assert "went back" in str(problem({"do": "prepare"}, {"cold": {"import": -2.0}}))
 
 
-@pytest.mark.parametrize(
+@each(
     ("took", "elapsed", "wrong"),
     [
         (0.5, 0.51, False),
@@ -60,7 +61,7 @@ def test_our_own_clock_contradicts(took: float | None, elapsed: float, wrong: bo
     assert (clock_problem({"took": took}, elapsed) is not None) is wrong
 
 
-@pytest.mark.parametrize(
+@each(
     ("failures", "code"),
     [((_told(0.5, 50.0),), 3), ((_told(0.5, 50.0), "the result is wrong: 0.5"), 1), (("out of memory",), 1)],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.bench.cluster.membership import ClusterError, config, parse, split, under_slurm
 
 TWO = {"worker": ["a:2222", "b:2222"]}
@@ -32,14 +33,12 @@ def test_a_chief_comes_first_and_an_index_may_be_text() -> None:
     assert (chief.index, worker.index) == (0, 2)
 
 
-@pytest.mark.parametrize(
-    "alone", ["{}", '{"cluster": {}}', text({"worker": ["a:1"]}), text({"chief": ["a:1"]}, "chief")]
-)
+@each("alone", ["{}", '{"cluster": {}}', text({"worker": ["a:1"]}), text({"chief": ["a:1"]}, "chief")])
 def test_one_machine_is_no_cluster(alone: str) -> None:
     assert parse(alone) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         ("{", "TF_CONFIG is not JSON"),
@@ -73,7 +72,7 @@ def test_what_slurm_tells_becomes_the_same() -> None:
     assert found is not None and (found.addresses, found.index) == (("a:2222", "b:2222"), 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "several"),
     [
         ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}, True),

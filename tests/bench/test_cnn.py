@@ -10,6 +10,7 @@ import pytest
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.samples import run as sample_run
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.cluster.membership import Cluster, parse
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.batch_search import largest_batch
@@ -36,7 +37,7 @@ TWO = {**ONE, "replicas": 2}
 # ------------------------------------------------------------------------------------------------ the verdict
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "dtype", "why"),
     [
         (ONE, "float32", ""),
@@ -173,7 +174,7 @@ def test_a_cpu_that_was_asked_for_or_is_alone_is_refused_where_there_is_no_time(
     assert [run.label for run in bench(Workers(), model="resnet50", batch=fits).runs] == ["CPU"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("why", "told"),
     [
         ("ResourceExhaustedError: OOM when allocating", "32 images per device do not fit into its memory: try"),
@@ -213,7 +214,7 @@ def figures(alone: float, together: float, reduce: float) -> tuple[Figure, ...]:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("measured", "reasons"),
     [
         (figures(0.6, 0.61, 0.35), ["summing the gradients takes 35% of each step, 3.1 GB/s"]),
@@ -283,9 +284,7 @@ def test_workers_that_share_a_machine_share_out_its_gpus() -> None:
     assert [case.gpus for case in bound.cases(found[:2])] == [(0, 1), (0,), (0, 1)]  # each sees its own alone
 
 
-@pytest.mark.parametrize(
-    ("gpus", "asked", "used"), [(1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")]
-)
+@each(("gpus", "asked", "used"), [(1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")])
 def test_who_sums_on_several_machines(gpus: int, asked: str | None, used: str) -> None:
     ((_, job),) = Cnn(cluster=cluster(1), collectives=asked).part((GpuFound("T4"),) * gpus)
     assert job.parameters["collectives"] == used
@@ -300,7 +299,7 @@ def test_all_machines_share_out_the_images() -> None:
 # ------------------------------------------------------------------------------------------------ the largest batch
 
 
-@pytest.mark.parametrize(
+@each(
     ("capacity", "start", "most", "found"),
     [
         (1000, 32, 2**20, (960, 1024)),
@@ -347,7 +346,7 @@ class Small(Workers):
         return worker
 
 
-@pytest.mark.parametrize(
+@each(
     ("how", "why"),
     [
         ("ResourceExhaustedError: OOM when allocating tensor", "ResourceExhaustedError"),

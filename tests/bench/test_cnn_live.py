@@ -15,6 +15,7 @@ import pytest
 
 import tfgpu_doctor
 from tests.bench.live import WORKER_PROCESS, Shared, bench, refuses
+from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.batch_search import trial_error
 from tfgpu_doctor.bench.plans.cnn import SPREAD, Cnn
@@ -36,7 +37,7 @@ def test_help_has_examples() -> None:
     assert "default: 20.0" in text  # seconds: a CPU alone is done within a minute
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "message"),
     [
         (["--model", "vgg"], "'mnist', 'cifar', 'resnet50'"),
@@ -55,7 +56,7 @@ def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], m
     refuses(["cnn", *arguments], message)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "config", "message"),
     [
         ([], "{", "TF_CONFIG is not JSON"),
@@ -264,14 +265,14 @@ def check_training(name: str, answer: dict[str, Any]) -> None:
 
 @pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", QUICK)
+@each("name", QUICK)
 def test_a_right_training_passes_and_wrong_ones_do_not(name: str, trained: dict[str, Any]) -> None:
     check_training(name, trained["answers"][name])
 
 
 @pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", [name for name in (*RIGHT, *WRONG) if name not in QUICK])
+@each("name", [name for name in (*RIGHT, *WRONG) if name not in QUICK])
 def test_so_do_the_others(name: str, others_trained: dict[str, Any]) -> None:
     check_training(name, others_trained["answers"][name])
 
@@ -290,7 +291,7 @@ def test_where_the_time_of_several_replicas_goes(trained: dict[str, Any]) -> Non
 @pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is counted so on Linux only")
-@pytest.mark.parametrize(("batch", "fits"), [(64, True), (4096, False)])
+@each(("batch", "fits"), [(64, True), (4096, False)])
 def test_a_batch_fits_within_a_limit_of_memory_or_its_process_ends(
     batch: int, fits: bool, tensorflow_python: str
 ) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.bench.test_bench_compare import compared, only, other_software
 from tests.healthy import gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.comparing.comparability import ACROSS
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.records.facts import Package, Unknown
@@ -125,7 +125,7 @@ OBSTACLES: dict[str, tuple[BenchResult, BenchResult, str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", OBSTACLES)
+@each("name", OBSTACLES)
 def test_what_forbids_a_comparison(name: str) -> None:
     base, new, reason, across = OBSTACLES[name]
     found = only(base, new)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.bench.devices import (
     SPREADS,
     DeviceError,
@@ -20,7 +21,7 @@ H200 = GpuFound("NVIDIA H200", "9.0")
 BOTH = ("terms", "rows")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("cpu", ("/CPU:0",)),
@@ -34,63 +35,58 @@ def test_devices_are_read(text: str, expected: tuple[str, ...]) -> None:
     assert parse_devices(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"])
+@each("text", ["", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"])
 def test_what_is_no_device_is_refused(text: str) -> None:
     with pytest.raises(DeviceSyntaxError, match="--devices"):
         parse_devices(text)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("1", 1), ("8", 8), ("all", None), ("ALL", None)])
+@each(("text", "expected"), [("1", 1), ("8", 8), ("all", None), ("ALL", None)])
 def test_number_of_gpus_is_read(text: str, expected: int | None) -> None:
     assert parse_gpus(text) == expected
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "", "two", "1.5", "²"])
+@each("text", ["0", "-1", "", "two", "1.5", "²"])
 def test_what_is_no_number_of_gpus_is_refused(text: str) -> None:
     with pytest.raises(DeviceSyntaxError, match="must be a number from 1 up, or all"):
         parse_gpus(text)
 
 
 CASES: list[Any] = [
-    pytest.param(0, {}, ["CPU /CPU:0"], id="no GPU: the CPU"),
-    pytest.param(1, {}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"], id="one GPU"),
-    pytest.param(2, {}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"], id="two GPUs, one is the default"),
-    pytest.param(
+    (0, {}, ["CPU /CPU:0"]),
+    (1, {}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"]),
+    (2, {}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"]),
+    (
         2,
         {"gpus": 2, "explicit": True},
         ["CPU /CPU:0", "1 GPU /GPU:0 of 0", "2 GPUs, terms /GPU:0 /GPU:1 of 0 1", "2 GPUs, rows /GPU:0 /GPU:1 of 0 1"],
-        id="two GPUs",
     ),
-    pytest.param(
+    (
         3,
         {"gpus": None, "explicit": True, "spreads": ("rows",)},
         ["CPU /CPU:0", "1 GPU /GPU:0 of 0", "3 GPUs, rows /GPU:0 /GPU:1 /GPU:2 of 0 1 2"],
-        id="all GPUs, one way of spreading",
     ),
-    pytest.param(1, {"gpus": None, "explicit": True}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"], id="all of one"),
-    pytest.param(
+    (1, {"gpus": None, "explicit": True}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"]),
+    (
         0,
         {"virtual": 2},
         ["CPU /CPU:0", "2 virtual CPUs, terms /CPU:0 /CPU:1 virtual", "2 virtual CPUs, rows /CPU:0 /CPU:1 virtual"],
-        id="virtual, without a GPU",
     ),
-    pytest.param(
+    (
         1,
         {"virtual": 2, "spreads": ("rows",)},
         ["CPU /CPU:0", "1 GPU /GPU:0 of 0", "2 virtual GPUs, rows /GPU:0 /GPU:1 of 0 virtual"],
-        id="virtual, with a GPU",
     ),
-    pytest.param(2, {"devices": ("/GPU:1",)}, ["1 GPU (GPU 1) /GPU:0 of 1"], id="the second alone"),
-    pytest.param(
+    (2, {"devices": ("/GPU:1",)}, ["1 GPU (GPU 1) /GPU:0 of 1"]),
+    (
         3,
         {"devices": ("/CPU:0", "/GPU:2", "/GPU:0"), "spreads": ("rows",)},
         ["CPU /CPU:0", "1 GPU (GPU 2) /GPU:0 of 2", "1 GPU (GPU 0) /GPU:0 of 0", "2 GPUs, rows /GPU:0 /GPU:1 of 2 0"],
-        id="a list",
     ),
 ]
 
 
-@pytest.mark.parametrize(("count", "options", "expected"), CASES)
+@each(("count", "options", "expected"), CASES)
 def test_cases(count: int, options: dict[str, Any], expected: list[str]) -> None:
     found = []
     selection = Selection(**{name: value for name, value in options.items() if name != "spreads"})
@@ -105,7 +101,7 @@ def test_each_way_of_spreading_says_how_many_powers_it_computes() -> None:
     assert (terms.terms, rows.terms) == (4, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "options", "message"),
     [
         (1, {"gpus": 2, "explicit": True}, "2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.samples import SHAKY, run
+from tests.tables import each
 from tfgpu_doctor.bench.doubts import drift
 from tfgpu_doctor.bench.results import Run
 
@@ -43,7 +44,7 @@ JUDGED: dict[str, tuple[Run, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@each("name", JUDGED)
 def test_what_is_doubtful(name: str) -> None:
     one, reasons = JUDGED[name]
     assert len(one.doubts) == len(reasons)

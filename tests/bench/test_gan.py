@@ -15,6 +15,7 @@ import pytest
 import tfgpu_doctor
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, healthy
+from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.cnn import SPREAD
 from tfgpu_doctor.bench.plans.gan import Gan
@@ -38,7 +39,7 @@ TWO = {**ONE, "replicas": 2}
 # ------------------------------------------------------------------------------------------------ the verdict
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "dtype", "why"),
     [
         (ONE, "float32", ""),
@@ -191,7 +192,7 @@ def test_the_constants_are_those_of_the_real_networks(real: dict[str, Any]) -> N
 
 @pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(("case", "devices"), [("one", ["/CPU:1"]), ("two", ["/CPU:0", "/CPU:1"])])
+@each(("case", "devices"), [("one", ["/CPU:1"]), ("two", ["/CPU:0", "/CPU:1"])])
 def test_a_right_training_is_found_right(case: str, devices: list[str], real: dict[str, Any]) -> None:
     answer = real[case]
     judged = gan.judge(answer, "float32", {})
@@ -205,7 +206,7 @@ def test_a_right_training_is_found_right(case: str, devices: list[str], real: di
 
 @pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
+@each(
     ("case", "why"),
     [
         ("other images", "failed: losses as in one device"),

@@ -15,6 +15,7 @@ from tests.bench.replay import Replay
 from tests.bench.test_runner import CPU, job, runs
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.bench.plans.cnn import Cnn
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult, Run
@@ -43,7 +44,7 @@ def replayed(recorded: Run, deadline: float) -> Run:
 TAKES = {"float32": 0.74, "tf32": 1.21, "bfloat16": 1.49, "float16": 0.69}
 
 
-@pytest.mark.parametrize("dtype", TAKES)
+@each("dtype", TAKES)
 def test_a_run_on_a_gpu_takes_a_second_and_gives_the_same_speed(dtype: str) -> None:
     recorded = next(one for one in saved("matpow").runs if one.label == "1 GPU" and one.dtype == dtype)
     again = replayed(recorded, 20.0)
@@ -78,7 +79,7 @@ def estimated(replay: Replay, plan: Plan, deadline: float) -> tuple[str, float]:
     return text, replay.clock.now - began
 
 
-@pytest.mark.parametrize("name", PLANS)
+@each("name", PLANS)
 def test_estimates_hold_within_a_factor_of_one_and_a_half(name: str) -> None:
     plan, deadline = PLANS[name]
     text, took = estimated(Replay(saved(name)), plan(), deadline)
@@ -86,7 +87,7 @@ def test_estimates_hold_within_a_factor_of_one_and_a_half(name: str) -> None:
     assert 1 / 1.5 <= took / about <= 1.5 and all(took <= 1.1 * one for one in most)
 
 
-@pytest.mark.parametrize("name", ["matpow", "cnn"])
+@each("name", ["matpow", "cnn"])
 def test_results_of_a_real_card_judged_again(name: str) -> None:
     """Saved where the spread of the samples was judged: then 6 of 7 and 2 of 2 runs were marked."""
     runs = saved(name).runs
@@ -111,8 +112,8 @@ def test_what_limits_a_small_network_is_said_first_with_xla_as_the_first_remedy(
     )
 
 
-@pytest.mark.parametrize("name", ["matpow", "cnn"])
-@pytest.mark.parametrize("form", ["text", "markdown"])
+@each("name", ["matpow", "cnn"])
+@each("form", ["text", "markdown"])
 def test_golden(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = tfgpu("bench", "show", str(H100 / f"{name}.json"), "--format", form).stdout

@@ -14,6 +14,7 @@ from tests.bench.fake_worker import FakeWorker
 from tests.bench.samples import run
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans import input_reading as reading
 from tfgpu_doctor.bench.plans.input import Input
@@ -186,7 +187,7 @@ def test_what_does_not_fit() -> None:
         bench(Feeders(), tiny, {"model": "cifar", "images": 400_000})
 
 
-@pytest.mark.parametrize("name", list(NONE_WRONG))
+@each("name", list(NONE_WRONG))
 def test_images_that_are_not_right_report_no_speed(name: str) -> None:
     workers = Feeders(answer={**RIGHT, name: 2})
     one = bench(workers).runs[0]

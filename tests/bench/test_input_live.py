@@ -10,6 +10,7 @@ import pytest
 
 from tests.bench.live import Shared, bench, refuses
 from tests.healthy import MATRIX, healthy
+from tests.tables import each
 from tfgpu_doctor.bench.plans.input import Input
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -116,7 +117,7 @@ def test_every_pipeline_gives_every_image_once_and_unchanged(answers: dict[str, 
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
+@each(
     ("name", "what"),
     [("a pixel", "other pixels"), ("skips", "missing"), ("repeats", "more than once"), ("another type", "other shape")],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.devices import DeviceError, Selection
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
@@ -72,7 +73,7 @@ def test_tf32_without_a_gpu_is_said_to_be_float32() -> None:
     assert any("TensorFlow lists no GPU: only the CPU is measured" in note for note in result.notes)
 
 
-@pytest.mark.parametrize(("rule", "size"), [(StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)])
+@each(("rule", "size"), [(StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)])
 def test_the_size_is_chosen_by_speed_and_by_the_deadline(rule: StoppingRule, size: int) -> None:
     workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
     result = Session(MatPow(), MATRIX, healthy(), workers, rule).run()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.bench.plans.model_signature import ShapeError, SignatureError, parse_shape, resolve
 
 
@@ -13,7 +14,7 @@ def signature(*inputs: tuple[str, Any, str]) -> dict[str, Any]:
     return {"name": "serving_default", "inputs": [{"name": n, "shape": s, "dtype": d} for n, s, d in inputs]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("224,224,3", ("", (224, 224, 3))),
@@ -26,13 +27,13 @@ def test_a_shape_is_read(text: str, expected: tuple[str, tuple[int, ...]]) -> No
     assert parse_shape(text) == expected
 
 
-@pytest.mark.parametrize("text", ["0", "x=-1", "x=2,", "2x2", "=3", "٣", "1.5"])
+@each("text", ["0", "x=-1", "x=2,", "2x2", "=3", "٣", "1.5"])
 def test_what_is_no_shape(text: str) -> None:
     with pytest.raises(ShapeError, match="give the shape of one item, for example 224,224,3"):
         parse_shape(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("inputs", "shapes", "expected", "fixed"),
     [
         ([("x", [None, 4], "float32")], {}, [("x", [4], True)], 0),
@@ -54,7 +55,7 @@ def test_inputs_that_can_be_made_up(
     assert batch == fixed
 
 
-@pytest.mark.parametrize(
+@each(
     ("inputs", "shapes", "why"),
     [
         (

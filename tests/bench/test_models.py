@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tfgpu_doctor
+from tests.tables import each
 from tfgpu_doctor.bench.workloads.models import MODELS, training_flop
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
@@ -66,7 +67,7 @@ def looked(tensorflow_python: str) -> dict[str, Any]:
 
 @pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_the_constants_are_those_of_the_real_network(name: str, looked: dict[str, Any]) -> None:
     model, found = MODELS[name], looked[name]
     assert (model.forward_flop, model.first_flop) == (found["flop"], found["first"])
@@ -76,7 +77,7 @@ def test_the_constants_are_those_of_the_real_network(name: str, looked: dict[str
 
 @pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_weights_are_the_same_in_every_type_and_logits_are_float32(name: str, looked: dict[str, Any]) -> None:
     found = looked[name]
     assert found["same"] and found["bfloat16"]
@@ -88,7 +89,7 @@ def test_weights_are_the_same_in_every_type_and_logits_are_float32(name: str, lo
 
 @pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_data_have_the_shape_of_the_network(name: str, looked: dict[str, Any]) -> None:
     kind, shape, spread = looked[name]["images"]
     assert (kind, shape) == ("float32", [4, *MODELS[name].image])

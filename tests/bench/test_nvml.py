@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.bench.runner.nvml import Telemetry, bus_ids
 
 LOG = """\
@@ -24,7 +25,7 @@ OLD = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("log", "expected"),
     [
         (LOG, {"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:E1:00.0"}),

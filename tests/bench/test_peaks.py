@@ -9,6 +9,7 @@ import pytest
 
 from tests.bench.samples import run, telemetry
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.peaks import (
     memory_bandwidth,
     peak_flops,
@@ -22,9 +23,7 @@ from tfgpu_doctor.records.facts import Unknown
 H200 = gpu(multiprocessors=132, sm_clock_max=1830)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tflops"), [("float32", 62), ("tf32", 495), ("float16", 989), ("bfloat16", 989), ("float64", 62)]
-)
+@each(("dtype", "tflops"), [("float32", 62), ("tf32", 495), ("float16", 989), ("bfloat16", 989), ("float64", 62)])
 def test_the_data_sheets_figures(dtype: str, tflops: float) -> None:
     peak = peak_flops(H200, dtype, MATRIX)
     assert peak is not None
@@ -37,7 +36,7 @@ def test_per_cent_of_several() -> None:
     assert percent_of_peak(peak, [H200, H200], "float32", MATRIX) == pytest.approx(50)
 
 
-@pytest.mark.parametrize("unknown", ["multiprocessors", "sm_clock_max", "compute_capability"])
+@each("unknown", ["multiprocessors", "sm_clock_max", "compute_capability"])
 def test_unknown_stays_unknown(unknown: str) -> None:
     changes: dict[str, Any] = {unknown: Unknown("not told")}
     partly = msgspec.structs.replace(H200, **changes)
@@ -65,7 +64,7 @@ def test_training_in_mixed_types_is_held_against_the_type_of_its_products() -> N
     assert peak_flops(H200, "int4", MATRIX) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("clock", "bits", "data_sheet"),
     [(2619, 5120, 3352e9), (5001, 256, 320e9), (10501, 384, 1008e9)],  # H100 SXM, T4, GeForce RTX 4090
 )

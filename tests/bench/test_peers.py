@@ -11,6 +11,7 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_cluster import TWO
+from tests.tables import each
 from tfgpu_doctor.bench.cluster import peers
 from tfgpu_doctor.bench.cluster.membership import Cluster, config, parse
 from tfgpu_doctor.bench.cluster.peers import Watch, knock
@@ -126,7 +127,7 @@ def test_one_look_without_an_answer_is_no_loss(pair: Cluster) -> None:
     assert watch.lost is None
 
 
-@pytest.mark.parametrize("last", ["farewell", "follow"])
+@each("last", ["farewell", "follow"])
 def test_after_the_last_word_the_others_may_go(last: str, started: Any) -> None:
     class Follower(FakeWorker):
         def _follow(self, _request: dict[str, Any]) -> dict[str, Any]:

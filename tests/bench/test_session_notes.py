@@ -7,6 +7,7 @@ import pytest
 
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.plans.cnn import Cnn
 from tfgpu_doctor.bench.plans.gan import Gan
 from tfgpu_doctor.bench.plans.inference import Inference
@@ -22,9 +23,7 @@ def bench(load: float | None, cpus: int = 16, command: str = "") -> BenchResult:
     return Session(MatPow(size=512), MATRIX, environment, Workers(), QUICK, command=command, load_average=load).run()
 
 
-@pytest.mark.parametrize(
-    ("load", "cpus", "said"), [(None, 2, False), (0.9, 2, False), (1.1, 2, True), (4.0, 16, False)]
-)
+@each(("load", "cpus", "said"), [(None, 2, False), (0.9, 2, False), (1.1, 2, True), (4.0, 16, False)])
 def test_a_machine_that_was_busy_before_is_noted(load: float | None, cpus: int, said: bool) -> None:
     result = bench(load, cpus)
     assert result.load_average == load
@@ -41,7 +40,7 @@ def test_how_long_it_will_take_is_said_beforehand() -> None:
     assert line == "1 run (CPU): about 30 s"
 
 
-@pytest.mark.parametrize(("start", "processes"), [(1.0, 1), (4.0, 1), (1.0, 5)])
+@each(("start", "processes"), [(1.0, 1), (4.0, 1), (1.0, 5)])
 def test_what_starts_take_is_estimated_from_the_first(start: float, processes: int) -> None:
     said: list[str] = []
     plan, rule = MatPow(size=512), StoppingRule(deadline=20.0)
@@ -53,7 +52,7 @@ def test_what_starts_take_is_estimated_from_the_first(start: float, processes: i
     assert said == [f"2 runs (CPU; 1 GPU): about {seconds(starts + 20 + steady)}, at most {seconds(starts + 40)}"]
 
 
-@pytest.mark.parametrize(
+@each(
     "plan",
     [
         Cnn(model="resnet50", batch=4096),
@@ -62,7 +61,6 @@ def test_what_starts_take_is_estimated_from_the_first(start: float, processes: i
         Inference(model="resnet50", batches=(1, 65536)),
         MatPow(size=16384),
     ],
-    ids=lambda plan: plan.workload,
 )
 def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: Plan) -> None:
     workers = Workers(seconds=0.05)
@@ -73,7 +71,7 @@ def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: Plan) ->
     assert all(worker.closed for worker in workers.started)
 
 
-@pytest.mark.parametrize(("size", "doing"), [(None, "choosing a size"), (512, "estimating the time")])
+@each(("size", "doing"), [(None, "choosing a size"), (512, "estimating the time")])
 def test_a_size_that_was_given_is_not_chosen(size: int | None, doing: str) -> None:
     shown: list[str] = []
     show = lambda label, _: shown.append(label)  # noqa: E731 - without the progress

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.bench.statistics import (
     StoppingRule,
     iqr_spread,
@@ -23,7 +24,7 @@ from tfgpu_doctor.bench.statistics import (
 TIMES = [1.0] * 5 + [1.1] * 5  # median 1.05
 
 
-@pytest.mark.parametrize(
+@each(
     ("samples", "expected"),
     [([3.0], 3.0), ([2.0, 1.0], 1.5), ([5.0, 1.0, 3.0], 3.0), (TIMES, 1.05)],
 )
@@ -36,7 +37,7 @@ def test_median_of_nothing() -> None:
         median([])
 
 
-@pytest.mark.parametrize(("q", "expected"), [(0.0, 1.0), (0.25, 2.0), (0.5, 3.0), (0.6, 3.4), (1.0, 5.0)])
+@each(("q", "expected"), [(0.0, 1.0), (0.25, 2.0), (0.5, 3.0), (0.6, 3.4), (1.0, 5.0)])
 def test_quantile(q: float, expected: float) -> None:
     assert quantile([5.0, 4.0, 3.0, 2.0, 1.0], q) == pytest.approx(expected)
 
@@ -53,8 +54,8 @@ DRAWS: dict[str, tuple[Callable[[random.Random], float], float]] = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWS)
-@pytest.mark.parametrize("count", [6, 10, 25, 60])
+@each("name", DRAWS)
+@each("count", [6, 10, 25, 60])
 def test_interval_covers_the_true_median_as_often_as_it_says(name: str, count: int) -> None:
     draw, truth = DRAWS[name]
     rng = random.Random(20261121)
@@ -80,7 +81,7 @@ def test_interval_narrows_with_the_number_of_samples() -> None:
     assert widths == sorted(widths, reverse=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("samples", "unmet"),
     [
         ([1.0] * 9, "only 9 of 10 samples"),
@@ -117,7 +118,7 @@ def test_processes_share_what_a_case_may_take() -> None:
     assert rule.share(100).min_samples == 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("q", "count", "ranks"),
     [(0.5, 10, (2, 9)), (0.9, 36, (29, 36)), (0.99, 368, (360, 368)), (0.99, 2000, (1971, 1989)), (0.01, 368, (1, 9))],
 )
@@ -127,7 +128,7 @@ def test_the_interval_of_a_quantile(q: float, count: int, ranks: tuple[int, int]
     assert samples_for(q) <= count
 
 
-@pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
+@each("q", [0.5, 0.9, 0.99])
 def test_too_few_samples_give_a_quantile_no_interval(q: float) -> None:
     enough = samples_for(q)
     assert quantile_interval([1.0] * enough, q) == (1.0, 1.0)
@@ -143,8 +144,6 @@ def test_the_interval_of_a_quantile_covers_it_as_often_as_it_says() -> None:
     assert covered >= 0.93 * 400
 
 
-@pytest.mark.parametrize(
-    ("share", "said"), [(0.0012, "0.12"), (0.051, "5.1"), (0.58, "58"), (0.996, "100"), (1.04, "104")]
-)
+@each(("share", "said"), [(0.0012, "0.12"), (0.051, "5.1"), (0.58, "58"), (0.996, "100"), (1.04, "104")])
 def test_a_share_in_per_cent_has_two_digits_and_no_exponent(share: float, said: str) -> None:
     assert percent(share) == said

@@ -12,6 +12,7 @@ from tests.bench.fake_worker import FakeWorker
 from tests.bench.samples import failed, result, run
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.sweep import AUTO, SizesError, Sweep, parse_sizes
 from tfgpu_doctor.bench.plans.sweep_reading import overtaking, saturation
@@ -27,7 +28,7 @@ from tfgpu_doctor.render.formats import renderer
 # ------------------------------------------------------------------------------------------- which sizes
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sizes"),
     [
         ("auto", AUTO),
@@ -43,7 +44,7 @@ def test_lists_of_sizes(text: str, sizes: tuple[int, ...]) -> None:
     assert parse_sizes(text) == sizes
 
 
-@pytest.mark.parametrize("text", ["", "256,…", "…,512", "256,x", "8,16", "16,200000", "²,512", "-1,2"])
+@each("text", ["", "256,…", "…,512", "256,x", "8,16", "16,200000", "²,512", "-1,2"])
 def test_what_is_no_list_of_sizes(text: str) -> None:
     with pytest.raises(SizesError, match="--size"):
         parse_sizes(text)
@@ -172,7 +173,7 @@ def test_the_bracket_is_as_wide_as_the_noise() -> None:
     assert "between N = 256 and 2048, at about 7" in text
 
 
-@pytest.mark.parametrize(
+@each(
     ("times", "text"),
     [
         ({256: 0.5, 512: 0.25}, "faster than the CPU from the smallest size on (N = 256, 2 times)"),
@@ -193,7 +194,7 @@ def test_tf32_is_compared_with_the_cpus_float32_and_virtual_devices_with_nothing
     assert list(overtaking(runs, "size", "N")) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("times", "text"),
     [
         ({256: 4, 512: 1.05, 1024: 1.0}, "CPU, float32: fastest at N = 1024; 90 % of that from 512 on"),
@@ -238,7 +239,7 @@ def example() -> BenchResult:
     return msgspec.structs.replace(found, title="A^10 and B^10, 4 sizes from 256 to 16384", conclusions=said)
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+@each("columns", [40, 60, 80, 200])
 def test_it_fits_and_is_harmless(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(example(), columns, monkeypatch)
     assert max(map(len, text.splitlines())) <= columns
@@ -251,19 +252,6 @@ def test_what_the_runs_say_together_stands_last(monkeypatch: pytest.MonkeyPatch)
     last = printed(found, 400, monkeypatch).splitlines()[-1]
     assert "1 GPU, size " in last and "TFLOP/s" in last and verdict(found) in last, "the best figure of the GPU"
     assert all(sentence in printed(found, 400, monkeypatch) for sentence in found.conclusions)
-
-
-def test_sizes_down_and_devices_across(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = printed(example(), 100, monkeypatch).splitlines()
-    head = next(place for place, line in enumerate(lines) if line.lstrip().startswith("size"))
-    assert lines[head - 1].split("  ")[1:] and "CPU" in lines[head - 1] and "1 GPU" in lines[head - 1]
-    rows = {line.split()[0]: line for line in lines[head + 1 : head + 6]}
-    assert list(rows) == ["256", "512", "1024", "16384", "32768"]
-    assert "~" in rows["512"] and "✓ virtual" in rows["256"]
-    assert rows["32768"].split() == ["32768", "–", "✗", "–"]
-    bars = [word.count("━") for word in rows["1024"].split() if "━" in word]
-    assert bars[0] == bars[1] == max(word.count("━") for line in rows.values() for word in line.split())
-    assert any(line.startswith("✗ 1 GPU, size 32768: out of memory") for line in lines)
 
 
 def test_what_is_said_of_several_sizes_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.bench.live import bench, refuses
+from tests.tables import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "message"),
     [
         (["--size", "256,big"], "'big' is not a size from 16 to 131072; for example 4096, 256,512,1024 or auto"),
-        (["--sweep", "auto", "--size", "96"], "'auto' is not a size"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:

@@ -11,6 +11,7 @@ from tests.bench.fake_worker import FakeWorker
 from tests.bench.samples import run
 from tests.bench.test_matpow import BUS_ID, CREATED, QUICK, Workers
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.bench.devices import DeviceError, Selection
 from tfgpu_doctor.bench.plans.interconnect import between, nvlink, pcie
 from tfgpu_doctor.bench.plans.transfer import Transfer
@@ -147,7 +148,7 @@ def test_sizes_that_do_not_fit() -> None:
 # ------------------------------------------------------------------------------------------- right or wrong
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "why"),
     [
         ({"wrong": 3, "arrived": [8]}, "3 of 4 numbers are not those that were sent"),
@@ -171,7 +172,7 @@ def test_what_arrived_is_among_the_checks() -> None:
     assert [(check.name, check.saw) for check in verdict.checks] == [("checksum", "00000007"), ("by", "a test")]
 
 
-@pytest.mark.parametrize("route", routes.ROUTES)
+@each("route", routes.ROUTES)
 def test_both_ends_of_every_route(route: str) -> None:
     where = routes.ends(route, ["/GPU:0", "/GPU:1"])
     host = "host" in route
@@ -208,7 +209,7 @@ def test_links() -> None:
     assert between([H100, H100]) == many
 
 
-@pytest.mark.parametrize(
+@each(
     "card",
     [
         without("pcie_generation_max"),
@@ -259,7 +260,7 @@ def test_less_than_half_of_the_link() -> None:
     assert "at most, but has only ×4 now; tfgpu doctor" in fewer
 
 
-@pytest.mark.parametrize(
+@each(
     "one",
     [
         moved(routes.TO_DEVICE_PINNED, 55e9),

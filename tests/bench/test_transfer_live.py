@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, refuses, share
+from tests.tables import each
 from tfgpu_doctor.bench.workloads import routes, transfer
 
 
@@ -20,7 +21,7 @@ def alone(tensorflow_python: str) -> Iterator[Shared]:
         yield shared
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "message"),
     [
         (["--size", "1"], "1 is not a number from 1024 to 68719476736 that is a multiple of 4"),
@@ -70,7 +71,7 @@ def prepare(worker: SharedWorker, route: str, count: int) -> None:
 
 @pytest.mark.full  # by wall time
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("route", [routes.PEER, routes.WITHIN])
+@each("route", [routes.PEER, routes.WITHIN])
 def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
     """What is elided takes the same time for any size; here 256 times as many bytes have to take 8 times as long."""
     worker, seconds = alone(), []

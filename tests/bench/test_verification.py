@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.bench.verification import is_right, reference, residual, tolerance, vectors
 from tfgpu_doctor.bench.workloads.matpow import make_matrix
 
@@ -47,15 +48,15 @@ def judged(computed: Any, dtype: str = "float32") -> bool:
     return is_right(residual(computed, EXPECTED), dtype, POWER)
 
 
-@pytest.mark.parametrize(
+@each(
     ("computed", "dtype"),
     [
-        pytest.param(GOOD, "float32", id="float32"),
-        pytest.param(chain(A.astype(np.float64)), "float64", id="float64"),
-        pytest.param(TF32, "tf32", id="tf32"),
-        pytest.param(TF32_TRUNCATED, "tf32", id="tf32 that truncates"),
-        pytest.param(BFLOAT16, "bfloat16", id="bfloat16"),
-        pytest.param(BFLOAT16_TRUNCATED, "bfloat16", id="bfloat16 that truncates, as on a CPU without AVX-512"),
+        (GOOD, "float32"),
+        (chain(A.astype(np.float64)), "float64"),
+        (TF32, "tf32"),
+        (TF32_TRUNCATED, "tf32"),
+        (BFLOAT16, "bfloat16"),
+        (BFLOAT16_TRUNCATED, "bfloat16"),
     ],
 )
 def test_right_results_pass(computed: Any, dtype: str) -> None:
@@ -100,40 +101,40 @@ def swapped_rows(computed: Any) -> None:
     computed[[10, 11]] = computed[[11, 10]]
 
 
-@pytest.mark.parametrize("change", [one_per_cent_off, bit_flip, zeroed_tile, not_a_number, infinite, swapped_rows])
+@each("change", [one_per_cent_off, bit_flip, zeroed_tile, not_a_number, infinite, swapped_rows])
 def test_planted_errors_are_caught(change: Callable[[Any], None]) -> None:
     assert not judged(planted(change))
 
 
-@pytest.mark.parametrize("dtype", ["tf32", "bfloat16", "float16"])
-@pytest.mark.parametrize("change", [zeroed_tile, not_a_number, infinite, swapped_rows])
+@each("dtype", ["tf32", "bfloat16", "float16"])
+@each("change", [zeroed_tile, not_a_number, infinite, swapped_rows])
 def test_gross_errors_are_caught_in_short_types_too(change: Callable[[Any], None], dtype: str) -> None:
     assert not judged(planted(change), dtype)
 
 
-@pytest.mark.parametrize(
+@each(
     "computed",
     [
-        pytest.param(chain(A, POWER - 1), id="one product too few"),
-        pytest.param(chain(A, POWER + 1), id="one product too many"),
-        pytest.param(chain(B), id="the other matrix"),
-        pytest.param(GOOD.T, id="transposed"),
-        pytest.param(np.zeros_like(GOOD), id="nothing computed"),
-        pytest.param(-GOOD, id="sign"),
+        chain(A, POWER - 1),
+        chain(A, POWER + 1),
+        chain(B),
+        GOOD.T,
+        np.zeros_like(GOOD),
+        -GOOD,
     ],
 )
-@pytest.mark.parametrize("dtype", ["float32", "tf32", "bfloat16", "float16"])
+@each("dtype", ["float32", "tf32", "bfloat16", "float16"])
 def test_another_computation_is_caught(computed: Any, dtype: str) -> None:
     assert not judged(computed, dtype)
 
 
-@pytest.mark.parametrize(
+@each(
     ("computed", "dtype"),
     [
-        pytest.param(TF32, "float32", id="float32 that was tf32"),
-        pytest.param(TF32_TRUNCATED, "float32", id="float32 that was truncated tf32"),
-        pytest.param(BFLOAT16, "float32", id="float32 that was bfloat16"),
-        pytest.param(GOOD, "float64", id="float64 that was float32"),
+        (TF32, "float32"),
+        (TF32_TRUNCATED, "float32"),
+        (BFLOAT16, "float32"),
+        (GOOD, "float64"),
     ],
 )
 def test_a_shorter_type_than_asked_for_is_caught(computed: Any, dtype: str) -> None:
@@ -153,7 +154,7 @@ def test_reference_is_the_power_times_the_vectors() -> None:
     assert set(np.unique(vectors(SIZE))) == {-1.0, 1.0}
 
 
-@pytest.mark.parametrize("size", [64, 1000])
+@each("size", [64, 1000])
 def test_matrices_hold_what_every_type_can_represent(size: int) -> None:
     matrix, other = make_matrix(size, 0), make_matrix(size, 1)
     assert matrix.dtype == np.float32

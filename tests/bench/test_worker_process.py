@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 import tfgpu_doctor.bench
+from tests.tables import each
 from tfgpu_doctor.bench.runner.answers import _ANSWERS, problem
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 
@@ -62,7 +63,7 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "worker.py"
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each("name", SCRIPTS)
 def test_trouble(name: str, script: Path) -> None:
     source, message = SCRIPTS[name]
     script.write_text(source)
@@ -99,7 +100,7 @@ def test_children_of_a_worker_end_with_it(script: Path) -> None:
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("then", ["os._exit(0)", "os.kill(os.getpid(), 9)", "time.sleep(600)"])
+@each("then", ["os._exit(0)", "os.kill(os.getpid(), 9)", "time.sleep(600)"])
 def test_temporary_files_of_a_worker_go_with_it(then: str, script: Path) -> None:
     """As those of AutoGraph, which TensorFlow removes at an orderly end only."""
     script.write_text(
@@ -130,7 +131,7 @@ RIGHT: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "answer"), RIGHT)
+@each(("request_", "answer"), RIGHT)
 def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: dict[str, Any]) -> None:
     assert problem(request_, answer) is None
     optional = {"waited", "busy", "remarks"}
@@ -143,7 +144,7 @@ def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: di
                 assert text or (name, odd) == ("rechecked", [{}]), (name, odd)  # that is for the judge
 
 
-@pytest.mark.parametrize("odd", [[], [0.0], [-1.0], [float("nan")], [float("inf")], [1.0, 1.0]])
+@each("odd", [[], [0.0], [-1.0], [float("nan")], [float("inf")], [1.0, 1.0]])
 def test_samples_are_times(odd: list[float]) -> None:
     assert problem({"do": "sample"}, {**SAMPLE, "samples": odd})
 

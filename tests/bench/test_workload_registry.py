@@ -7,9 +7,9 @@ import inspect
 from pathlib import Path
 
 import click
-import pytest
 
 import tfgpu_doctor.bench.plans as plans
+from tests.tables import each
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli.bench import command as group
@@ -17,7 +17,7 @@ from tfgpu_doctor.cli.bench import command as group
 PAGE = (Path(__file__).parents[2] / "docs" / "commands" / "bench.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@each("name", WORKLOADS)
 def test_command_plan_and_worker_file_exist(name: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None and command.name == name

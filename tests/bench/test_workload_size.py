@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.bench.devices import Case, GpuFound, Selection
 from tfgpu_doctor.bench.plans.workload_size import (
     HOST,
@@ -20,7 +21,7 @@ CPU = (Case("CPU", ("/CPU:0",), ()),)
 TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("flops", "power", "size"),
     [(470e9, 10, 3072), (50e9, 10, 1280), (10e12, 10, 8192), (470e9, 2, 6144), (1e6, 10, 256), (1e18, 10, 16384)],
 )
@@ -28,7 +29,7 @@ def test_a_sample_takes_about_two_seconds(flops: float, power: int, size: int) -
     assert sane_size(2 * flops, power) == size
 
 
-@pytest.mark.parametrize(
+@each(
     ("power", "dtypes", "message"),
     [
         (10, ("float32", "tf32", "bfloat16", "float16", "float64"), None),

@@ -130,12 +130,13 @@ def test_nothing_found_is_no_error() -> None:
         (("tensorflow", "--compute-capability", "4.2"), "is not a compute capability of an NVIDIA GPU; known are"),
         (("tensorflow", "--gpu", "Radeon VII"), "unknown GPU 'Radeon VII'"),
         (("cuda", "--version", "12.7.1"), "unknown CUDA 12.7.1; the nearest known are"),
-        (("container", "python:3.11"), "unknown image 'python:3.11'; the matrix knows images of"),
-        (("container", "tensorflow/tensorflow:latest-gpu"), "changes with every release; name a version"),
-        (("container", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "no tag '24.13-tf2-py3'"),
-        (("container", "a b"), "is not an image such as"),
-        (("jetpack", "R99"), "unknown L4T 99; the matrix knows"),
-        (("jetpack", "3.1"), "unknown JetPack 3.1; the matrix knows"),
+        (("find", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "the nearest are nvcr.io/nvidia/tensorflow:24."),
+        (("find", "2.15.7"), "tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"),
+        (("container", "tensorflow/tensorflow"), "container is no longer there: tfgpu matrix find IMAGE:TAG"),
+        (("jetpack",), "tfgpu matrix find VERSION"),
+        (("driver", "470"), "tfgpu matrix tensorflow --driver VERSION"),
+        (("python", "3.12"), "tfgpu matrix tensorflow --python VERSION"),
+        (("--about",), "tfgpu matrix find"),
         (("cuda", "--version", "12"), "CUDA 12 is a series; name one of"),
         (("cudnn", "--version", "99"), "unknown cuDNN 99"),
         (("gpu", "RTX 1234"), "unknown GPU 'RTX 1234'"),
@@ -204,35 +205,9 @@ def test_a_compute_capability() -> None:
     assert row["names"] == row["same_compute_capability"]  # as it was called before
 
 
-def test_a_driver() -> None:
-    row = answer("driver", "470")
-    assert (row["cuda"], row["cuda_minor"], row["newest_tensorflow"]) == ("11.4.4", "11.8", "2.14.1")
-    assert {"Tesla K80", "GeForce RTX 3090"} <= set(row["gpus"])
-    assert not {"GeForce RTX 4090", "GeForce GTX 480"} & set(row["gpus"])
-    assert answer("driver", "R470.82", "--os", "windows")["newest_tensorflow"] == "2.10.1"
-    assert "is a version of CUDA, not of the driver" in matrix("driver", "12.4").stderr
-
-
-def test_drivers_know_the_gpus_that_know_them() -> None:
-    for name in ("Tesla K80", "GeForce RTX 4090", "GeForce RTX 5090", "Tesla V100"):
-        card = answer("gpu", name)
-        first, last = card["first_driver_branch"], card["last_driver_branch"]
-        assert name in answer("driver", last or first)["gpus"]
-        assert first is None or name not in answer("driver", str(int(first) - 5))["gpus"]
-
-
-def test_a_python() -> None:
-    row = answer("python", "3.12")
-    assert row["newest_tensorflow"] == row["tensorflow"][0]
-    assert row["tensorflow"][-1] == "2.16.1"
-    assert answer("python", "cp311", "--os", "windows")["newest_with_gpu"] is None
-    assert "there are wheels for 3." in matrix("python", "3.99").stderr
-    assert len(answer("python")) > 10
-
-
 @pytest.mark.parametrize(
     ("table", "version"),
-    [("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3"), ("driver", "470"), ("python", "3.12")],
+    [("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3")],
 )
 def test_the_version_is_an_argument_and_was_an_option(table: str, version: str) -> None:
     assert answer(table, version) == answer(table, "--version", version)
@@ -251,7 +226,7 @@ def test_the_name_of_a_gpu_needs_no_quotes() -> None:
     assert answer("gpu", "RTX", "4090") == answer("gpu", "RTX 4090")
 
 
-@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu", "driver", "container", "jetpack"])
+@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu"])
 def test_without_a_question_all_rows(table: str) -> None:
     rows = answer(table)
     assert len(rows) > 15
@@ -303,54 +278,41 @@ def test_native_windows_of_1_x_without_a_package_is_the_build_with_cuda() -> Non
 
 
 @pytest.mark.parametrize(
-    ("image", "expected"),
+    ("key", "table", "expected"),
     [
-        ("nvcr.io/nvidia/tensorflow:24.02-tf2-py3", {"tensorflow": "2.15.0+nv24.2", "cuda": "12.3.2", "by": "row"}),
-        (
-            "tensorflow/tensorflow:2.15.0-gpu",
-            {"tensorflow": "2.15.0", "cuda": "12.3", "cudnn": "8.9", "python": "3.11"},
-        ),
-        ("docker.io/tensorflow/tensorflow:2.15.0-gpu-jupyter", {"tensorflow": "2.15.0", "cuda": "12.3"}),
-        ("tensorflow/tensorflow:2.15.0", {"tensorflow": "2.15.0", "cuda": None, "by": "rule"}),
-        ("tensorflow/tensorflow:2.10.0-gpu", {"min_driver_linux": "450.80.02", "data_center_branches": ["418", "440"]}),
-        (
-            "nvidia/cuda:12.3.2-cudnn9-devel-ubuntu22.04",
-            {"cuda": "12.3.2", "cudnn": "9", "system": "ubuntu22.04", "min_driver_linux": "545.23.08", "by": "rule"},
-        ),
-        ("nvidia/cuda:12.6.3-cudnn-runtime-ubi9", {"cuda": "12.6.3", "cudnn": "9", "system": "ubi9", "python": "3.9"}),
-        ("nvidia/cuda:11.8.0-base-ubuntu20.04@sha256:0a", {"cuda": "11.8.0", "cudnn": None, "python": "3.8"}),
-        (
-            "nvcr.io/nvidia/l4t-tensorflow:r32.7.1-tf2.7-py3",
-            {"tensorflow": "2.7.0+nv22.1", "jetpack": "4.6.1", "cuda": "10.2", "cudnn": "8.2"},
-        ),
+        ("nvcr.io/nvidia/tensorflow:24.02-tf2-py3", "containers", {"tensorflow": "2.15.0+nv24.2", "cuda": "12.3.2"}),
+        ("docker.io/tensorflow/tensorflow:2.15.0-gpu", "containers", {"cuda": "12.3", "cudnn": "8.9"}),
+        ("R36.4", "jetpacks", {"version": "6.1", "cuda": "12.6"}),
+        ("JetPack 5.1.2", "jetpacks", {"l4t": "35.4.1", "python": "3.8"}),
+        ("g4dn.xlarge", "instances", {"gpu": "Tesla T4"}),
+        ("BLACKWELL-no-kernels", "known_issues", {"severity": "error"}),
+        ("blackwell-no", "known_issues", {"id": "blackwell-no-kernels"}),
     ],
 )
-def test_what_an_image_holds(image: str, expected: dict[str, Any]) -> None:
-    row = answer("container", image)
-    assert {name: row[name] for name in expected} == expected
+def test_a_row_of_another_table_by_its_name(key: str, table: str, expected: dict[str, Any]) -> None:
+    (found,) = answer("find", key)
+    assert (found["table"], {name: found["row"][name] for name in expected}) == (table, expected)
+    assert found["sources"]["source"]
+    page = matrix("find", key).stdout
+    assert all(str(value) in page for value in expected.values()) and "  from  " in page
 
 
-def test_a_jetpack_by_its_number_or_that_of_its_linux() -> None:
-    assert answer("jetpack", "6.1") == answer("jetpack", "R36.4.0") == answer("jetpack", "L4T 36.4")
-    row = answer("jetpack", "5.1.2")
-    assert (row["l4t"], row["cuda"], row["python"]) == ("35.4.1", "11.4", "3.8")
-    assert "Jetson AGX Orin" in row["gpus"]
-    assert next(iter(row["wheels"])) == "2.11.0+nv23.3"
+def test_of_many_rows_the_names_come_first() -> None:
+    found = answer("find", "nvidia-cu")
+    assert len(found) > 5
+    brief, whole = (matrix("find", "nvidia-cu", *more).stdout for more in ((), ("-v",)))
+    assert "-v shows the rows" in brief and len(brief) < len(whole)
 
 
-def test_about_counts_the_rows_of_each_table() -> None:
-    about = answer("--about")
-    assert about == answer("about")
-    tables = {table["name"]: table for table in about["tables"]}
+def test_without_a_key_the_tables_are_listed() -> None:
+    tables = {table["name"]: table for table in answer("find")["tables"]}
     assert tables["gpus"]["rows"] == len(answer("gpu"))
     assert tables["tensorflow"]["derived_by"] == "scripts/refresh_matrix.py"
     assert all(table["updated"] and table["sources"] for table in tables.values())
     assert sum(one["rows"] for one in tables["cuda"]["sources"]) == tables["cuda"]["rows"]
-    assert about["rows"] == sum(table["rows"] for table in tables.values())
-    assert "revision" in matrix("--about").stdout
 
 
-@pytest.mark.parametrize("words", ["cuda 12.5", "tensorflow 2.15", "gpu T4", "about", "jetpack 6.1"])
+@pytest.mark.parametrize("words", ["cuda 12.5", "tensorflow 2.15", "gpu T4", "find", "find 6.1"])
 def test_answers_as_pages(words: str) -> None:
     markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
     assert markdown.startswith("**") and "| --- | --- |" in markdown

@@ -20,7 +20,7 @@ REPEATED = {"--output", "--shape"}
 # spellings that work and are not shown
 HIDDEN = {
     *((f"bench {name}", "--html") for name in (*WORKLOADS, "show")),
-    *((f"matrix {table}", "--version") for table in ("tensorflow", "cuda", "cudnn", "driver", "python")),
+    *((f"matrix {table}", "--version") for table in ("tensorflow", "cuda", "cudnn")),
 }
 # options of one name that differ, and why; each pair of (what differs, the name)
 DIFFERENT = {

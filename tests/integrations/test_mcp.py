@@ -301,7 +301,7 @@ def command_line(process: psutil.Process) -> list[str]:
         ("plan", {"from": "/etc/passwd"}, "no argument `from`"),
         ("matrix", {"table": "tensorflow", "name": "9.9"}, "9.9"),
         ("matrix", {"table": "cuda", "driver": "535"}, "driver: not an argument for the table cuda"),
-        ("matrix", {"table": "about", "name": "x"}, "has no rows"),
+        ("matrix", {"table": "find", "name": "secrets"}, "no row of the matrix"),
         ("matrix", {"table": "secrets"}, "table: Invalid enum value"),
         ("check", {"files": {}}, "files: it is empty"),
         ("check", {"files": {"notes.doc": "hello"}}, "notes.doc"),
@@ -365,7 +365,7 @@ def texts(value: Any) -> list[str]:
     [
         ("matrix", {"table": "tensorflow"}),
         ("matrix", {"table": "gpu"}),
-        ("matrix", {"table": "container"}),
+        ("matrix", {"table": "find"}),
         ("explain", {"text": f"{NO_DEVICE}\n" + "".join(f"{n} libcudart.so.{n}: cannot open\n" for n in range(9999))}),
         ("explain", {"text": "word " * 200_000, "facts": True}),
         ("check", {"files": {"requirements.txt": "".join(f"p{n}==1.{n}\n" for n in range(9999)) + "tensorflow"}}),

@@ -16,18 +16,15 @@ import pytest
 from tests.lookup.test_lookup import OURS, SMALL
 from tests.render.showing import printed as as_text
 from tfgpu_doctor.lookup.about import about
-from tfgpu_doctor.lookup.containers import container_answer
 from tfgpu_doctor.lookup.cuda_cudnn import cuda_answer, cudnn_answer, find_cuda, find_cudnn
-from tfgpu_doctor.lookup.drivers import all_drivers, driver_answer
+from tfgpu_doctor.lookup.find import find
 from tfgpu_doctor.lookup.gpus import all_gpus, gpu_answer
-from tfgpu_doctor.lookup.jetpacks import find_jetpack, jetpack_answer
-from tfgpu_doctor.lookup.pythons import python_answer, pythons
 from tfgpu_doctor.lookup.release import find_release
 from tfgpu_doctor.lookup.releases import Filters, releases
 from tfgpu_doctor.lookup.why_not import why_not
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outlines import matrix_answers as sheets
-from tfgpu_doctor.render.outlines import matrix_images, matrix_versions
+from tfgpu_doctor.render.outlines import matrix_tables
 from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
 from tfgpu_doctor.render.outlines.matrix_notes import minor_ranges
 
@@ -44,11 +41,11 @@ def one(version: str, platform: str = "linux_x86_64", **filters: str) -> Sheet:
     return sheets.release(SMALL, row, why_not(SMALL, row, Filters(**filters)) if filters else None)  # type: ignore[arg-type]
 
 
-def image(text: str) -> Sheet:
-    return matrix_images.container(container_answer(OURS, text))
+def rows(key: str) -> Sheet:
+    return matrix_tables.rows(key, find(OURS, key))
 
 
-WHOLE = ("release", "release-broken-on-some-cards", "gpu-all", "about")  # also with -v
+WHOLE = ("release", "release-broken-on-some-cards", "gpu-all", "about", "find-many")  # also with -v
 SHEETS: dict[str, Sheet] = {
     "release": one("2.18.0"),
     "release-broken-on-some-cards": one("2.15.0"),
@@ -78,16 +75,11 @@ SHEETS: dict[str, Sheet] = {
     "gpu-without-kernels": sheets.gpu(gpu_answer(SMALL, "12.0", "GeForce RTX 5090")),
     "gpu-capability": sheets.gpu(gpu_answer(SMALL, "8.9")),
     "gpu-all": sheets.gpus(all_gpus(SMALL)),
-    "driver": matrix_versions.driver(driver_answer(SMALL, "470")),
-    "driver-all": matrix_versions.drivers(all_drivers(SMALL)),
-    "python": matrix_versions.python(python_answer(SMALL, "3.11")),
-    "python-all": matrix_versions.pythons([python_answer(SMALL, version) for version in pythons(SMALL)]),
-    "container": image("nvcr.io/nvidia/tensorflow:24.05-tf2-py3"),
-    "container-by-rule": image("nvidia/cuda:12.3.2-cudnn9-devel-ubuntu22.04"),
-    "container-wrong-cudnn": image("tensorflow/tensorflow:2.20.0-gpu-jupyter"),
-    "container-jetson": image("nvcr.io/nvidia/l4t-tensorflow:r32.7.1-tf2.7-py3"),
-    "jetpack": matrix_images.jetpack(jetpack_answer(OURS, find_jetpack(OURS, "R36.3"))),
-    "about": matrix_images.about(about(SMALL)),
+    "find-image": rows("nvcr.io/nvidia/tensorflow:24.05-tf2-py3"),
+    "find-jetpack": rows("R36.3"),
+    "find-bug": rows("tf-2.21.0-runpath-cusolver"),
+    "find-many": rows("nvidia-cu"),
+    "about": matrix_tables.about(about(SMALL)),
 }
 PAGES = {name: (sheet, "normal") for name, sheet in SHEETS.items()} | {
     f"{name}-v": (SHEETS[name], "full") for name in WHOLE
@@ -122,7 +114,7 @@ def test_no_golden_is_left_over() -> None:
 def test_fits_the_width_and_cuts_nothing_off(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page(name, monkeypatch, columns)
     for line in text.splitlines():
-        whole = re.match(r"    see  |  https://| {16}python3 -m pip", line)  # must survive being copied
+        whole = re.match(r"    see  | +(?:[a-z]+ +)?https://| {16}python3 -m pip", line)  # must survive being copied
         assert len(line) <= columns or whole, line
         assert line == line.rstrip()
     assert "…" not in text
@@ -138,7 +130,7 @@ def test_the_lists_of_our_matrix_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         sheets.gpus(all_gpus(OURS)),
         sheets.cudas([cuda_answer(OURS, row) for row in OURS.data.cuda]),
         sheets.cudnns([cudnn_answer(OURS, row) for row in OURS.data.cudnn]),
-        matrix_images.jetpacks([jetpack_answer(OURS, row) for row in OURS.data.jetpacks]),
+        rows("nvidia-cu"),
     ]
     for sheet in shown:
         for columns in (60, 80):

@@ -12,6 +12,7 @@ from tests.bench.samples import failed, result, run
 from tests.records.test_report import report
 from tests.smoke.smoking import Machine, machine
 from tests.smoke.test_smoke_running import check
+from tests.tables import each
 from tfgpu_doctor.records.facts import Known
 from tfgpu_doctor.records.report import ReportError
 from tfgpu_doctor.smoke.baseline import Baseline, read
@@ -50,7 +51,7 @@ def test_a_card_is_compared_with_itself() -> None:
     assert smoke.verdict == "ok"
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "options", "why"),
     [
         ({}, {"dtype": "bfloat16"}, "it has matpow on GPU 0 in float32, not in bfloat16"),
@@ -100,7 +101,7 @@ def test_a_result_of_bench_of_another_size() -> None:
     assert "size 8192 → 4096" in check(smoke, "baseline").why
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "message"),
     [
         (b"", "base.json is not a saved report: it is empty"),

@@ -10,6 +10,7 @@ from tests.bench.fake_worker import WRONG
 from tests.healthy import gpu, known, spoil
 from tests.render.showing import printed
 from tests.smoke.smoking import Machine, machine, without_tensorflow
+from tests.tables import each
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.smoke.plan import FIRST
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, exit_code
@@ -69,7 +70,7 @@ def test_fewer_gpus_than_required_are_tested_all_the_same() -> None:
     assert check(smoke, "matpow", "GPU 0").status == "ok"
 
 
-@pytest.mark.parametrize(
+@each(
     ("how", "why"),
     [
         ({"outcome": "raised", "exception": "ImportError: no"}, "ImportError: no"),
@@ -86,7 +87,7 @@ def test_a_tensorflow_that_does_not_start_is_not_tried_again(how: dict[str, Any]
     assert all(check(smoke, name).why == "TensorFlow cannot be used" for name in WORKLOADS)
 
 
-@pytest.mark.parametrize("gpus", [0, 1])
+@each("gpus", [0, 1])
 def test_an_import_that_does_not_fit_into_the_budget_is_no_hang(gpus: int) -> None:
     here = Machine(facts=without_tensorflow(outcome="timeout", seconds=3.0))
     smoke = here.smoke(budget=5.0, require_gpus=gpus)
@@ -111,8 +112,8 @@ def test_a_python_that_cannot_be_measured_with() -> None:
 # ---------------------------------------------------------------------------------------------- the budget
 
 
-@pytest.mark.parametrize("budget", [8.0, 12.0, 15.0, 20.0, 30.0, 60.0])
-@pytest.mark.parametrize("rounds", [1, 3])
+@each("budget", [8.0, 12.0, 15.0, 20.0, 30.0, 60.0])
+@each("rounds", [1, 3])
 def test_the_budget_is_kept_and_nothing_is_dropped_silently(budget: float, rounds: int) -> None:
     here = Machine(4, seconds=0.3)
     smoke = here.smoke(budget=budget, rounds=rounds)
@@ -294,7 +295,7 @@ def test_the_slowest_of_the_rounds_is_shown() -> None:
     assert shown is not None and shown.value == pytest.approx(2 * 9 * 2 * 4096**3 / 0.1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("system", "python", "shown"),
     [
         ("linux", "/my env/it's", """'/my env/it'"'"'s'"""),

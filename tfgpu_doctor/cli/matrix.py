@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.cli.matrix_answers import Reply, shared_options, sheets, usage_errors, version_argument
-from tfgpu_doctor.cli.matrix_images import about, container, jetpack
-from tfgpu_doctor.cli.matrix_versions import cuda, cudnn, driver, python
+from tfgpu_doctor.cli.matrix_versions import cuda, cudnn, find
 from tfgpu_doctor.cli.options import Group, option
 from tfgpu_doctor.cli.target import PLATFORMS, platform_options, read_driver_on, read_platform
 from tfgpu_doctor.cli.values import (
@@ -30,12 +29,23 @@ _LIST_ONLY = ("newest", "pre")
 _FILTERS = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu")
 
 
+_INSTEAD = {  # commands that there were → what answers now
+    "container": "find IMAGE:TAG",
+    "jetpack": "find VERSION",
+    "driver": "tensorflow --driver VERSION",
+    "python": "tensorflow --python VERSION",
+    **dict.fromkeys(("about", "--about"), "find"),
+}
+
+
 class _Group(Group):
-    """Takes --about for the command of that name."""
+    """Names the successor of a command that there was."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments."""
-        return super().parse_args(ctx, ["about", *args[1:]] if args[:1] == ["--about"] else args)
+        """Read the arguments. Raises click.UsageError: the command is no longer there."""
+        if args and (successor := _INSTEAD.get(args[0])):
+            raise click.UsageError(f"tfgpu matrix {args[0]} is no longer there: tfgpu matrix {successor}", ctx)
+        return super().parse_args(ctx, args)
 
 
 @click.group(
@@ -43,12 +53,12 @@ class _Group(Group):
     cls=_Group,
     short_help="Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
     epilog="Examples: tfgpu matrix tensorflow 2.15; tfgpu matrix tensorflow --cuda 11.8; "
-    'tfgpu matrix gpu "RTX 4090"; tfgpu matrix driver 470',
+    'tfgpu matrix gpu "RTX 4090"; tfgpu matrix find R36.4',
 )
 def command() -> None:
     """Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.
 
-    Every answer names its sources; null in JSON means unknown. --about shows what the matrix is made of.
+    Every answer names its sources; null in JSON means unknown. `find` looks into all other tables.
     """
 
 
@@ -232,5 +242,5 @@ def _data(matrix: Matrix, row: Release, filters: Filters) -> dict[str, Any]:
     return data
 
 
-for _other in (cuda, cudnn, driver, python, container, jetpack, about):
+for _other in (cuda, cudnn, find):
     command.add_command(_other)

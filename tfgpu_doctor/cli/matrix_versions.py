@@ -1,11 +1,12 @@
-"""`tfgpu matrix cuda`, `cudnn`, `driver` and `python`: what fits to a version of one of them."""
+"""`tfgpu matrix cuda`, `cudnn` and `find`: rows by their version or name."""
 
 from __future__ import annotations
 
+import click
+
 from tfgpu_doctor.cli.matrix_answers import Reply, shared_options, sheets, usage_errors, version_argument
 from tfgpu_doctor.cli.options import define_command
-from tfgpu_doctor.cli.target import platform_options, read_driver_on, read_platform
-from tfgpu_doctor.cli.values import CUDA_VERSION, CUDNN_VERSION, DRIVER_VERSION, PYTHON_VERSION
+from tfgpu_doctor.cli.values import CUDA_VERSION, CUDNN_VERSION, MATRIX_KEY
 
 
 @define_command(
@@ -57,53 +58,26 @@ def cudnn(version: str | None, reply: Reply) -> None:
 
 
 @define_command(
-    "driver",
-    short_help="An NVIDIA driver: its GPUs, CUDA, TensorFlow releases.",
-    epilog="Examples: tfgpu matrix driver 470; tfgpu matrix driver 552.74 --os windows",
+    "find",
+    short_help="A row of another table: images, JetPacks, known bugs, instances.",
+    epilog="Examples: tfgpu matrix find; tfgpu matrix find tensorflow/tensorflow:2.15.0-gpu; tfgpu matrix find R36.4",
 )
-@version_argument(DRIVER_VERSION)
-@platform_options()
+@click.argument("words", metavar="[KEY]", nargs=-1, type=MATRIX_KEY)
 @shared_options
-def driver(version: str | None, os: str | None, machine: str | None, platform: str | None, reply: Reply) -> None:
-    """Show the GPUs and the CUDA version that an NVIDIA driver supports, and the TensorFlow releases that run on it.
+def find(words: tuple[str, ...], reply: Reply) -> None:
+    """Show the rows that are called KEY, of any table, with their sources.
 
-    VERSION is a driver such as 570.86.10, or a branch such as 570; without it, all known branches are listed.
+    KEY is an image with its tag, a JetPack (6.1) or its Jetson Linux (R36.4), an instance type, the id of a known bug,
+    a package, or the beginning of one of these. Without it, the tables are listed, with their rows, dates and sources.
     """
-    from tfgpu_doctor.lookup.drivers import all_drivers, driver_answer
+    from tfgpu_doctor.lookup.about import about
+    from tfgpu_doctor.lookup.find import find as find_rows
 
-    where = read_platform(os, machine, platform) or "linux_x86_64"
-    matrix, page = reply.matrix, sheets("matrix_versions")
-    if version is None:
-        every = all_drivers(matrix, where)
-        reply.give(every, page.drivers(every))
+    if not words:
+        tables = about(reply.matrix)
+        reply.give(tables, sheets("matrix_tables").about(tables))
         return
+    key = " ".join(words)
     with usage_errors():
-        answer = driver_answer(matrix, read_driver_on(where.partition("_")[0], version, matrix), where)
-    reply.give(answer, page.driver(answer))
-
-
-@define_command(
-    "python",
-    short_help="A Python version: TensorFlow releases with a wheel for it.",
-    epilog="Examples: tfgpu matrix python 3.12; tfgpu matrix python 3.13 --os windows",
-)
-@version_argument(PYTHON_VERSION)
-@platform_options()
-@shared_options
-def python(version: str | None, os: str | None, machine: str | None, platform: str | None, reply: Reply) -> None:
-    """Show the TensorFlow releases that have a wheel for a Python version.
-
-    VERSION is such as 3.12; without it, all are listed.
-    """
-    from tfgpu_doctor.lookup.pythons import python_answer, pythons
-    from tfgpu_doctor.plan.target import read_python
-
-    where = read_platform(os, machine, platform) or "linux_x86_64"
-    matrix, page = reply.matrix, sheets("matrix_versions")
-    if version is None:
-        every = [python_answer(matrix, one, where) for one in pythons(matrix)]
-        reply.give(every, page.pythons(every))
-        return
-    with usage_errors():
-        answer = python_answer(matrix, read_python(version), where)
-    reply.give(answer, page.python(answer))
+        found = find_rows(reply.matrix, key)
+    reply.give(found, sheets("matrix_tables").rows(key, found))

@@ -181,23 +181,28 @@ def _packages() -> Iterable[str]:
 
 
 def _branches() -> Iterable[str]:
-    from tfgpu_doctor.lookup.drivers import all_drivers
     from tfgpu_doctor.matrix.loader import Matrix
 
-    return (one.branch for one in all_drivers(Matrix.load()))
+    drivers = (row.min_driver_linux for row in Matrix.load().data.cuda)
+    return dict.fromkeys(driver.partition(".")[0] for driver in drivers if driver)
 
 
 def _pythons() -> Iterable[str]:
-    from tfgpu_doctor.lookup.pythons import pythons
     from tfgpu_doctor.matrix.loader import Matrix
 
-    return pythons(Matrix.load())
+    return dict.fromkeys(
+        python for row in Matrix.load().data.tensorflow for wheel in row.wheels.values() for python in wheel.python
+    )
 
 
-def _containers() -> Iterable[str]:
+def _matrix_keys() -> Iterable[str]:
+    from tfgpu_doctor.lookup.find import names
     from tfgpu_doctor.matrix.loader import Matrix
 
-    return (f"{row.image}:{row.tag}" for row in Matrix.load().data.containers)
+    data = Matrix.load().data
+    return (
+        name for row in (*data.containers, *data.jetpacks, *data.known_issues, *data.packages) for name in names(row)
+    )
 
 
 GPU_NAME = Name("gpu", _gpu_names)
@@ -208,9 +213,8 @@ CUDA_VERSION = Name("version", _versions("cuda"))
 CUDNN_VERSION = Name("version", _versions("cudnn"))
 DRIVER_VERSION = Name("version", _branches)
 PYTHON_VERSION = Name("version", _pythons)
-CONTAINER_TAG = Name("image", _containers)
 PACKAGE = Name("package", _packages)
-JETPACK_VERSION = Name("version", _versions("jetpacks"))
+MATRIX_KEY = Name("key", _matrix_keys)
 
 
 _INTERPRETERS = (os.path.join("bin", "python"), os.path.join("Scripts", "python.exe"))  # of a virtual environment

@@ -62,7 +62,7 @@ def _remove(context: Context, files: Sequence[FailingFile]) -> tuple[Fix, ...]:
     names = list(dict.fromkeys(one.package for one in files if one.package))
     if names:
         return _without(context, *names)
-    moves = tuple(f"mv {context.remedies.quote(one.path)} {context.remedies.quote(one.path + '.off')}" for one in files)
+    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
     return (Fix(text="No package lists this file: rename it, so that TensorFlow does not load it", commands=moves),)
 
 

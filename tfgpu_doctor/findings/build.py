@@ -283,7 +283,8 @@ def no_message_about_gpus(context: Context, messages: MessageLog) -> Problem | N
     devices = messages.all("no-known-devices")
     if not devices or messages.has(*printed):
         return None
-    commands = ("conda list | grep -E 'tensorflow|mkl'", "python -m pip list | grep -i tensorflow")
+    shown = context.remedies.filtered
+    commands = (shown("conda list", "tensorflow", "mkl"), shown("python -m pip list", "tensorflow"))
     return Problem(
         cause="a build with CUDA prints what it finds before it lists its devices; this one does not look for GPUs, so "
         "it was built for the CPU, whatever the name of its package",

@@ -294,12 +294,13 @@ def another_backend_in_file(
     if written is None or judgement is None:
         return None
     quote = context.remedies.quote
-    change = quote(f's/"backend" *: *"{written.value}"/"backend": "tensorflow"/')
+    change = "sed -i " + quote(f's/"backend" *: *"{written.value}"/"backend": "tensorflow"/')
+    edit = f"{'notepad' if context.remedies.os == 'windows' else change} {quote(written.file)}"
     return Problem(
         title=f"Keras runs on {written.value}, not on TensorFlow",
         cause=f"{judgement[1]}; {written.file} selects it",
         evidence=(evidence(f'"backend": "{written.value}"', f"{written.file} line {written.line}", "tensorflow"),),
-        fixes=(Fix(text="Select TensorFlow in that file", commands=(f"sed -i {change} {quote(written.file)}",)),),
+        fixes=(Fix(text="Select TensorFlow in that file", commands=(edit,)),),
         severity=ERROR if import_fails(phases) else judgement[0],
     )
 

@@ -169,7 +169,7 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
         other = "If it is installed in another Python, diagnose that one"
         return (*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",)))
     which = "See which Python runs, and which packages it has"
-    commands = ("python -c 'import sys; print(sys.executable)'", "python -m pip list | grep -i tensorflow")
+    commands = ("python -c 'import sys; print(sys.executable)'", remedies.filtered("python -m pip list", "tensorflow"))
     return (*fixes, Fix(text=which, commands=commands))
 
 

@@ -150,11 +150,9 @@ def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | 
     """The symptom that brings most users here."""
     if lists_gpu(devices):
         return None
-    command = (
-        f"TF_CPP_MAX_VLOG_LEVEL=3 {context.remedies.python} -c "
-        '"import tensorflow as tf; tf.config.list_physical_devices()" 2>&1'
-        " | grep -iE 'dso_loader|cudart|cuda|cudnn' | head -n 50"
-    )
+    variable = 'set "TF_CPP_MAX_VLOG_LEVEL=3" &' if context.remedies.os == "windows" else "TF_CPP_MAX_VLOG_LEVEL=3"
+    devices_of = f'{context.remedies.python} -c "import tensorflow as tf; tf.config.list_physical_devices()" 2>&1'
+    command = context.remedies.filtered(f"{variable} {devices_of}", "dso_loader", "cudart", "cuda", "cudnn", most=50)
     more = Fix(text="Let TensorFlow log more, and read the lines about libraries and cuInit", commands=(command,))
     found = evidence("no GPU", context.source("tensorflow.devices"), "at least one")
     said = context.is_stated("tensorflow.devices")

@@ -266,11 +266,12 @@ _CAUSES = (
 
 
 def _clean_environment(context: Context) -> tuple[Fix, ...]:
-    python = "~/tf-clean/bin/python"
+    windows = context.remedies.os == "windows"
+    folder, python = ("tf-clean", "tf-clean\\Scripts\\python") if windows else ("~/tf-clean", "~/tf-clean/bin/python")
     install = context.remedies.pip_install(*context.remedies.tensorflow, python=python)
     if not install:
         return context.remedies.reinstall_best("it has wheels for that Python")
-    commands = (f"{context.remedies.python} -m venv ~/tf-clean", *install, f"tfgpu doctor --python {python}")
+    commands = (f"{context.remedies.python} -m venv {folder}", *install, f"tfgpu doctor --python {python}")
     return (Fix(text="Install it in a new environment, and diagnose that one", commands=commands),)
 
 

@@ -100,9 +100,8 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
 
 def _renamed(context: Context, libraries: tuple[Soname, ...]) -> tuple[Fix, ...]:
     """Damaged files that the loader opens in place of good ones."""
-    quote = context.remedies.quote
     blocking = [one.path for library in libraries for one in library.candidates if one.is_in_the_way]
-    moves = tuple(f"mv {quote(path)} {quote(path + '.broken')}" for path in blocking)
+    moves = tuple(context.remedies.rename(path, path + ".broken") for path in blocking)
     return (Fix("Rename the damaged file, so that the loader does not find it", moves),) if moves else ()
 
 

@@ -203,13 +203,20 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
     pids = ",".join(dict.fromkeys(f"{process.pid}" for gpu in held for process in value_or(gpu.processes, ())))
     find = (
         "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv",
-        f"ps -o pid,user,etime,command -p {pids}" if pids else "sudo fuser -v /dev/nvidia*",
+        *_process_list(pids.split(","), context.remedies.os),
     )
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
     choose = (Fix(text="Use another GPU", commands=other),) if (held and free) or not visible else ()
     program = _program(MessageLog(value_or(context.facts.messages, ())))
     share = {"TensorFlow": (_GROWTH,), "JAX": (_AS_NEEDED_BY_JAX,)}.get(program, ())
     return (Fix(text="Find the processes that use it, and end those not needed", commands=find), *choose, *share)
+
+
+def _process_list(pids: list[str], os: str) -> tuple[str, ...]:
+    """The commands that show these processes, or those that use a GPU."""
+    if os == "windows":
+        return tuple(f'tasklist /fi "PID eq {pid}"' for pid in pids if pid)
+    return (f"ps -o pid,user,etime,command -p {','.join(pids)}" if any(pids) else "sudo fuser -v /dev/nvidia*",)
 
 
 TAKEN = finding(

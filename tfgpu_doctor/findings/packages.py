@@ -104,10 +104,11 @@ _NOTHING_OFFERED = (
     "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the system has no "
     "glibc (Alpine), or the index cannot be reached or has no TensorFlow"
 )
-_PYTHON_OF_PIP = Fix(
-    text="See which Python pip belongs to, and whether it is 64-bit",
-    commands=("python -m pip debug --verbose | head -n 20",),
-)
+
+
+def _python_of_pip(context: Context) -> Fix:
+    command = context.remedies.filtered("python -m pip debug --verbose", most=20)
+    return Fix(text="See which Python pip belongs to, and whether it is 64-bit", commands=(command,))
 
 
 def _what_decides(context: Context) -> Fix:
@@ -180,7 +181,7 @@ def _refused(
             evidence=seen,
             fixes=(_what_decides(context), *for_it, *_another_environment(context)),
         )
-    return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python(context), _PYTHON_OF_PIP))
+    return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python(context), _python_of_pip(context)))
 
 
 def _pip_python(

@@ -59,8 +59,7 @@ def first_on_sys_path(
     folder = posixpath.dirname(path)
     if (not folders or folder in folders) and not path.endswith("tensorflow.py"):
         return None
-    quote = context.remedies.quote
-    rename = f"mv {quote(winner)} {quote(posixpath.join(folder, 'my_' + posixpath.basename(path)))}"
+    rename = context.remedies.rename(winner, posixpath.join(folder, "my_" + posixpath.basename(path)))
     expected = next(iter(folders), "an installed tensorflow")
     return Problem(
         title=f"{winner} shadows the tensorflow package",
@@ -148,13 +147,13 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
 
 
 def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
-    quote, path = context.remedies.quote, _slashes(module.path)
+    path = _slashes(module.path)
     folder, name = posixpath.split(path)
     if module.via and module.line:
         command = comment_out(module.via, module.line, posixpath.basename(folder), context.remedies.os)
         return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
     if module.version is None:
-        rename = f"mv {quote(module.path)} {quote(posixpath.join(folder, 'my_' + name))}"
+        rename = context.remedies.rename(module.path, posixpath.join(folder, "my_" + name))
         return Fix(text="Rename it, or start Python from another folder", commands=(rename,))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
     return Fix(text=f"Start Python from another folder, or remove {folder} from sys.path", commands=(command,))
@@ -192,8 +191,9 @@ def _standard_module(message: Message, context: Context) -> Problem:
     file = _slashes(message.values["file"])
     folder = posixpath.dirname(file) if posixpath.isabs(file) else ""
     own, renamed, compiled = (posixpath.join(folder, one) for one in (f"{name}.py", f"my_{name}.py", "__pycache__"))
-    remove = f"rm -rf {quote(compiled)}/{name}.*.pyc {quote(posixpath.join(folder, name + '.pyc'))}"
-    commands = (f"mv {quote(own)} {quote(renamed)}", remove)
+    remove = "del /q" if context.remedies.os == "windows" else "rm -rf"
+    copies = f"{remove} {quote(compiled)}/{name}.*.pyc {quote(posixpath.join(folder, name + '.pyc'))}"
+    commands = (context.remedies.rename(own, renamed), copies)
     return Problem(
         title=f"A local file {name}.py shadows the standard library's module {name}",
         cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",

@@ -18,7 +18,7 @@ from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.library_links import link_commands
 from tfgpu_doctor.plan.startup_lines import lasting
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
-from tfgpu_doctor.plan.windows_shell import for_both_shells, quoted, translated
+from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 from tfgpu_doctor.plan.without_cuda import on_cpu
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.fact import ONE_OF
@@ -34,7 +34,6 @@ _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tenso
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
-_SAFE = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
 def _as_compared(folder: str) -> str:
@@ -99,7 +98,7 @@ class Fixes:
         settings = self.facts.host.startup_settings
         fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
-            return structs.replace(fix, commands=(*for_both_shells(filter(None, map(translated, fix.commands))),))
+            return structs.replace(fix, commands=(*for_both_shells(filter(None, map(on_windows, fix.commands))),))
         if self.image and any(map(_BY_PIP.search, fix.commands)):
             if not has_pip(self.image):
                 return structs.replace(fix, commands=())
@@ -118,6 +117,17 @@ class Fixes:
     def unset(self, *names: str) -> str:
         """The command that removes environment variables in the user's shell."""
         return " & ".join(f'set "{name}="' for name in names) if self.os == "windows" else f"unset {' '.join(names)}"
+
+    def filtered(self, command: str, *words: str, most: int = 0) -> str:
+        """The command with only those lines of its output that have one of these words, or the first of them."""
+        if self.os == "windows":
+            return f'{command} | findstr /i "{" ".join(words)}"' if words else command
+        grep = f" | grep -i{'E' if len(words) > 1 else ''} {self.quote('|'.join(words))}" if words else ""
+        return f"{command}{grep}" + (f" | head -n {most}" if most else "")
+
+    def rename(self, old: str, new: str) -> str:
+        """The command that renames a file or a folder."""
+        return f"{'move' if self.os == 'windows' else 'mv'} {self.quote(old)} {self.quote(new)}"
 
     def without_folders(self, variable: str, value: str, folders: Collection[str]) -> str | None:
         """The command that removes folders from a variable that lists them; None where its value has none of them."""

@@ -17,6 +17,8 @@ _CONDA_STATE = "conda-meta/state"
 
 def comment_out(file: str, line: int, word: str, os: str) -> str:
     """The command that makes a comment of one line, if it still holds the word."""
+    if os == "windows":
+        return f'notepad "{file}"'  # the text of the fix says what to change
     sed = "sed -i ''" if os == "macos" else "sed -i --follow-symlinks"
     sudo = "sudo " if file.startswith("/etc/") else ""
     pattern = re.sub(r"([\\/.*^$\[\]&])", r"\\\1", word)

@@ -109,18 +109,18 @@ class Plan(Arguments, frozen=True):
     )
 
 
-Table: TypeAlias = Literal["tensorflow", "gpu", "cuda", "cudnn", "driver", "python", "container", "jetpack", "about"]
+Table: TypeAlias = Literal["tensorflow", "gpu", "cuda", "cudnn", "find"]
 
 
 class Matrix(Arguments, frozen=True):
     """Of the tool `matrix`."""
 
-    table: Annotated[Table, Meta(description="What to look up; about: what the matrix is made of.")]
+    table: Annotated[Table, Meta(description="What to look up; find: a row of any other table.")]
     name: Annotated[
         _Name | None,
         Meta(
-            description="Which row: a version (2.15.1, 12.5), a driver (535), a GPU (RTX 4090), an image with its tag. "
-            "Without it, all rows, in short."
+            description="Which row: a version (2.15.1, 12.5), a GPU (RTX 4090), an image with its tag. "
+            "Without it, all rows, in short; of find, the tables."
         ),
     ] = None
     python: Annotated[

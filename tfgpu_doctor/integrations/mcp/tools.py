@@ -169,8 +169,6 @@ _FILTERS = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "n
 _TAKES = {  # by table: what a question to it may name beside the row
     "tensorflow": (*_FILTERS, "os", "machine"),
     "gpu": ("compute_capability", "os", "machine"),
-    "driver": ("os", "machine"),
-    "python": ("os", "machine"),
 }
 
 
@@ -178,8 +176,6 @@ def _matrix(one: given.Matrix, settings: Settings) -> Shown:
     options = one.given(*_FILTERS, "os", "machine")
     if wrong := options.keys() - _TAKES.get(one.table, ()):
         raise UsageError(f"{', '.join(sorted(wrong))}: not an argument for the table {one.table}")
-    if one.table == "about" and one.name:
-        raise UsageError("name: the table about has no rows")
     names = (one.name,) if one.name else ()
     found = call(Answered, f"matrix {one.table}", *names, matrix=settings.matrix, **options)
     answer = msgspec.to_builtins(found.answer)

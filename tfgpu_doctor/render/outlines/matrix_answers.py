@@ -275,7 +275,7 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
     if answer.name is None:
         yield "GPUs", ", ".join(answer.same_compute_capability) or "none that the matrix knows"
     if is_tegra(answer.compute_capability):
-        yield "driver", "part of NVIDIA JetPack, as are CUDA and cuDNN: tfgpu matrix jetpack, with NVIDIA's TensorFlow"
+        yield "driver", "part of NVIDIA JetPack, as are CUDA and cuDNN: tfgpu matrix find 6.1, with NVIDIA's TensorFlow"
     else:
         yield "driver", _branches(answer)
     yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
