@@ -46,7 +46,7 @@ ARGUMENTS = {
     "install/tools.py::_pip_version": "none but ours",
     "install/tools.py::_upgrade_pip": "a constant",
     "probes/cuda.py::_nvcc": "none",
-    "probes/cuda_version.py::_from_compiler": "none",
+    "probes/cuda.py::_from_compiler": "none",
     "probes/driver.py::examine": "a constant",
     "probes/driver.py::_gpus_by_smi": "constants",
     "probes/driver.py::_xid_events": "none",
@@ -55,7 +55,7 @@ ARGUMENTS = {
     "probes/loader.py::_cache": "a constant",
     "probes/tensorflow.py::start": "--python of the user, a script of ours",
     "probes/tensorflow.py::_foreign": "--python of the user, a script of ours",
-    "probes/xla_files.py::_version": "none",
+    "probes/cuda.py::_program_version": "none",
 }
 # Law 2: who runs in a child process and may import TensorFlow there.
 CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
@@ -171,12 +171,11 @@ OPENS_FOR_A_REASON = {
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/activity.py::_of": "/proc of child processes",
     "probes/child.py::mapped": "/proc/self/maps",
-    "probes/descendants.py::_read": "/proc of child processes",
-    "probes/driver_libraries.py": "not a file: asks the model of the loader",
-    "probes/kernel_driver.py::read_kernel_log": "/dev/kmsg, which is read record by record",
-    "probes/ld_so.py": "not a file: asks the model of the loader",
-    "probes/launch.py": "runs alone in the interpreter under test",
+    "probes/process.py::_read": "/proc of child processes",
+    "probes/driver.py::_linux": "not a file: asks the model of the loader",
+    "probes/driver.py::read_kernel_log": "/dev/kmsg, which is read record by record",
     "probes/loader.py": "not a file: asks the model of the loader",
+    "probes/launch.py": "runs alone in the interpreter under test",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
     "render/streams.py::discard": "/dev/null",
 }
@@ -218,10 +217,9 @@ ENCODERS = {
     "manifests/editing.py": "text of a file, as text",
     "manifests/notebook.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
-    "probes/descendants.py": "a mark of ours",
     "probes/examine.py": "tries whether facts can be encoded",
     "probes/loader.py": "beginnings of our names of functions",
-    "probes/process.py": "a message of ours",
+    "probes/process.py": "a message, and a mark of ours",
     "probes/systems/macos.py": "names of ours",
 }
 BYPASSES = {"print", "os.write", "click.echo", "click.secho", "click.prompt", "click.confirm", "click.get_text_stream"}

@@ -11,7 +11,7 @@ from tests.healthy import MATRIX
 from tfgpu_doctor.inference import pci_names
 from tfgpu_doctor.inference.text_to_facts import read
 from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.probes import pci
+from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.facts import Known, PciGpu, Unknown, value_or
 
 
@@ -89,11 +89,11 @@ def test_two_cards_by_number_and_their_sound() -> None:
 
 def test_a_machine_without_driver_and_pci_ids(tmp_path: Path) -> None:
     for address, device in (("0000:01:00.0", "0x2684"), ("0000:02:00.0", "0xffff")):
-        folder = tmp_path / pci.DEVICES.lstrip("/") / address
+        folder = tmp_path / host.DEVICES.lstrip("/") / address
         folder.mkdir(parents=True)
         for name, value in (("vendor", "0x10de"), ("class", "0x030000"), ("device", device)):
             (folder / name).write_text(f"{value}\n", encoding="utf-8")
-    seen = pci_names.named(pci.gpus(str(tmp_path), wsl=False), MATRIX)
+    seen = pci_names.named(host.gpus(str(tmp_path), wsl=False), MATRIX)
     assert [gpu.name for gpu in value_or(seen, ())] == ["GeForce RTX 4090", None]
 
 

@@ -22,8 +22,7 @@ from tfgpu_doctor.install.tools import find_uv
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.probes import launch, loader, process
 from tfgpu_doctor.probes.examine import examine
-from tfgpu_doctor.probes.process import Completed
-from tfgpu_doctor.probes.temporary import temporary_folder
+from tfgpu_doctor.probes.process import Completed, temporary_folder
 from tfgpu_doctor.records.facts import Facts, Known, Soname, Unknown
 from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.records.units import count
