@@ -164,9 +164,9 @@ def test_a_packed_file_that_is_damaged(tmp_path: Path) -> None:
 
 
 def test_what_unpacks_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfgpu_doctor.files import packed
+    from tfgpu_doctor.files import reading
 
-    monkeypatch.setattr(packed, "LARGEST", 5 << 20)
+    monkeypatch.setattr(reading, "LARGEST_UNPACKED", 5 << 20)
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (20 << 20)))
     (one,) = read_fleet([str(tmp_path)]).unreadable
     assert one.reason == "unpacked, it is larger than 5 MiB; split it"

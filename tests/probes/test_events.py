@@ -10,6 +10,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from tfgpu_doctor.probes import transcript as facts_of
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import ANSWERS, MOST_CHECKS, End, Ending, PhaseName, Start, Transcript, parse_event
 from tfgpu_doctor.records.facts import Known, Unknown
@@ -73,9 +74,9 @@ def told(lines: list[str]) -> Transcript:
 def facts(transcript: Transcript) -> tuple[Any, ...]:
     """All that is made of a transcript."""
     ending = Ending("ended", 0)
-    python = transcript.python(transcript, ending, ())
-    tensorflow = transcript.tensorflow(transcript, ending, python)
-    loaded, cudnn = transcript.loaded(transcript, ending), transcript.cudnn_runtime(transcript, ending)
+    python = facts_of.python(transcript, ending, ())
+    tensorflow = facts_of.tensorflow(transcript, ending, python)
+    loaded, cudnn = facts_of.loaded(transcript, ending), facts_of.cudnn_runtime(transcript, ending)
     return python, tensorflow, loaded, cudnn
 
 
@@ -159,7 +160,7 @@ def test_wheel_platform(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(about=about):
             transcript = told([json.dumps(one) for one in through("interpreter", {**INTERPRETER, **about})])
-            assert known(transcript.python(transcript, None, ()).wheel_platform) == name
+            assert known(facts_of.python(transcript, None, ()).wheel_platform) == name
 
 
 def test_conda_name(subtests: pytest.Subtests) -> None:
@@ -167,7 +168,7 @@ def test_conda_name(subtests: pytest.Subtests) -> None:
         with subtests.test(prefix=prefix):
             data = {**INTERPRETER, "prefix": prefix, "environment": "conda"}
             transcript = told([json.dumps(one) for one in through("interpreter", data)])
-            assert known(transcript.python(transcript, None, ()).conda_name) == name
+            assert known(facts_of.python(transcript, None, ()).conda_name) == name
 
 
 def known(fact: Known[str] | Unknown) -> str:

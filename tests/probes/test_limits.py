@@ -14,7 +14,7 @@ from tfgpu_doctor.probes.tensorflow import TensorFlowProbe
 from tfgpu_doctor.records.facts import Known, Limit, TemporaryFolder
 
 _READ = (
-    "from tfgpu_doctor.probes.limits import address_space_limit as read;"
+    "from tfgpu_doctor.probes.host import address_space_limit as read;"
     "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), resource.RLIM_INFINITY));"
     "print(read().value)"
 )

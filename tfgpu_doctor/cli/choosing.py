@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from tfgpu_doctor.files.listing import files_below
-from tfgpu_doctor.files.reading import read_head
+from tfgpu_doctor.files.reading import files_below, read_head
 from tfgpu_doctor.render.streams import say
 
 MOST_CHOSEN = 200

@@ -11,9 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.files.listing import many_below
-from tfgpu_doctor.files.packed import unpacked
-from tfgpu_doctor.files.reading import STDIN, chunks, in_mib, shown, why
+from tfgpu_doctor.files.reading import STDIN, chunks, in_mib, many_below, shown, unpacked, why
 from tfgpu_doctor.fleet.nodes import LONGEST_NAME, NamedBy, NoResult, Result, decode
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.fleet.unwrapping import LARGEST, Absent, Document, LeftOut, documents
