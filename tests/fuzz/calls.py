@@ -228,7 +228,7 @@ def machine(data: bytes) -> object:
     found = (
         host.examine(at, {}),
         *(host.cpu_quota(at), host.memory_limit(at), activity.read(at), host.gpus(at, wsl=False)),
-        driver.installed(at),
+        driver.installed_driver(at),
         driver.xid_events(driver.read_kernel_log(at)) if (root / "dev/kmsg").is_file() else (),
         cuda.examine_cudnn(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
         cuda.examine_xla_files(f"{site[0]}/tensorflow", "2.13.0", {}, cwd=at, root=at),
