@@ -58,7 +58,7 @@ def main() -> int:
     options = parser.parse_args()
     commands = {"import tfgpu_doctor": "import tfgpu_doctor"}
     for name in NAMES:  # plan, bench and compare are folders, too, and import their function when they are called
-        use = f"from tfgpu_doctor import {name}; getattr({name}, '_function', 0)"
+        use = f"from tfgpu_doctor import {name}"
         commands[f"{name}, until it can be called"] = use
     rows = {}
     for name, code in commands.items():

@@ -7,7 +7,7 @@
     python scripts/learn_evidence.py [--groups 15 16 17]
 
 A conditional logistic regression over the causes of each report: which of them is the cause, by the evidence that
-diagnosis/likeliest.py finds for each. Only groups from which no sign was written can be fitted to, for in others signs
+findings/likeliest.py finds for each. Only groups from which no sign was written can be fitted to, for in others signs
 would seem to be always right, and what a report is like is learnt without its quarter of them.
 """
 
@@ -27,10 +27,10 @@ from scipy.optimize import minimize
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from tfgpu_doctor.diagnosis import engine, likeliest  # noqa: E402
+from tfgpu_doctor.findings import engine, likeliest  # noqa: E402
 from tfgpu_doctor.findings.catalogue import DECLARATIONS  # noqa: E402
-from tfgpu_doctor.findings.commonness import EVIDENCE  # noqa: E402
-from tfgpu_doctor.findings.context import Context  # noqa: E402
+from tfgpu_doctor.findings.declaration import Context  # noqa: E402
+from tfgpu_doctor.findings.symptoms import EVIDENCE  # noqa: E402
 from tfgpu_doctor.inference import resemblance, text_to_facts  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix  # noqa: E402
 from tfgpu_doctor.parsers.text import lines  # noqa: E402
@@ -68,7 +68,7 @@ def evidence(case: dict[str, Any]) -> tuple[Any, int] | None:
     text, cause = likeliest.read(context), class_of(case["root_cause"])
     if text is None or cause == "question":
         return None
-    found = likeliest.evidence(text, *engine.holding(judged, context))
+    found = likeliest.weights(text, *engine.holding(judged, context))
     causes = [one for one in found if one != "question"]
     rows = numpy.array([[found[one].get(name, 0.0) for name in EVIDENCE] for one in causes])
     return (rows, causes.index(cause)) if cause in causes else None

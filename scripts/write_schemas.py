@@ -10,7 +10,7 @@ import msgspec
 from tfgpu_doctor.bench.comparing.records import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
-from tfgpu_doctor.diagnosis.selection import CheckList
+from tfgpu_doctor.findings.engine import CheckList
 from tfgpu_doctor.findings.pages.headline import PageDocument
 from tfgpu_doctor.fleet.baseline import Baseline
 from tfgpu_doctor.fleet.records import Fleet, NodeResult

@@ -120,4 +120,4 @@ def one_process(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `tfgpu bench` and `tfgpu smoke` in this process measure every case in the shared one."""
     from tests.bench.live import WORKER_PROCESS
 
-    monkeypatch.setattr(WORKER_PROCESS, shared)
+    monkeypatch.setattr(*WORKER_PROCESS, shared)

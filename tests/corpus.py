@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Report, Severity

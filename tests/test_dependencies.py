@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.each import each
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -75,7 +77,7 @@ def test_no_import_without_a_dependency_and_no_dependency_without_an_import() ->
     assert others - extras - {"tomllib"} == wanted
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+@each("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_run_what_a_hash_names_and_may_only_read(workflow: Path) -> None:
     content = yaml.safe_load(workflow.read_text(encoding="utf-8"))
     assert content["permissions"] == {"contents": "read"}
@@ -107,7 +109,7 @@ def promises() -> list[str]:
     return re.split(r"\n- ", section)[1:]
 
 
-@pytest.mark.parametrize("promise", promises(), ids=lambda promise: promise[:40])
+@each("promise", promises(), ids=lambda promise: promise[:40])
 def test_every_promise_names_tests_that_exist(promise: str) -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", promise)
     assert named, "no test holds it"

@@ -22,6 +22,7 @@ import pytest
 
 from scripts import write_docs
 from tests.cli.runner import tfgpu
+from tests.each import each
 from tests.healthy import MATRIX
 from tfgpu_doctor import __version__
 from tfgpu_doctor.cli import COMMANDS
@@ -144,7 +145,7 @@ def anchors(file: Path) -> set[str]:
     return slugs | set(re.findall(r'<a id="([^"]+)"', text))
 
 
-@pytest.mark.parametrize("page", TEXTS)
+@each("page", TEXTS)
 def test_links_lead_somewhere(page: str) -> None:
     text = re.sub(r"^(`{3,}).*?^\1", "", TEXTS[page], flags=re.S | re.M)
     for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
@@ -164,7 +165,7 @@ def generations() -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows]
 
 
-@pytest.mark.parametrize("row", generations(), ids=lambda row: row[0].split(",")[0])
+@each("row", generations(), ids=lambda row: row[0].split(",")[0])
 def test_the_table_by_gpu_is_what_plan_says(row: list[str]) -> None:
     from tfgpu_doctor.plan.ranking import make_plan
     from tfgpu_doctor.plan.target import describe

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tfgpu_doctor
+from tests.each import each
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
@@ -29,8 +30,8 @@ ARGUMENTS = {
     "fleet/collect/ray_cluster.py::collect": "one JSON document of the command line",
     "fleet/collect/slurm.py::collect": "of the command line",
     "fleet/collect/slurm.py::_cancel": "numbers that srun wrote, not a task",
-    "install/commands.py::run": "see those who call it",
-    "install/interpreters.py::_ask": "an absolute path of a program, and a script of ours",
+    "install/tools.py::run": "see those who call it",
+    "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
     "install/making.py::_get_interpreter": "a version of the matrix",
     "install/making.py::_get_uv": "none but ours",
     "install/proof.py::_run": "paths in the environment that was made",
@@ -90,7 +91,7 @@ PURE = (
         "inference/*",
         "plan/*",
     ),
-    *("lookup/*", "findings/*", "diagnosis/*", "compare/*", "redact/*", "bench/comparing/*"),
+    *("findings/*", "compare/*", "redact/*", "bench/comparing/*"),
     *(
         "bench/advice.py",
         "bench/gpu_load.py",
@@ -118,9 +119,12 @@ IMPURE = MACHINE | {
 IMPURE_FOR_A_REASON = {
     "matrix/bundled.py": {"pathlib": "names the matrix and its copy, which are data of this package"},
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
-    "diagnosis/reports.py": {"datetime": "a report says when it was made"},
+    "findings/engine.py": {"datetime": "a report says when it was made"},
     "inference/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
+    "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
+    "redact/patterns.py": {"pathlib": "reads its expressions, which are data of this package"},
+    "redact/vocabulary.py": {"pathlib": "reads its words, which are data of this package"},
 }
 # Law 1: who makes, changes or removes what is in a file system; the environment of `tfgpu install` is made of files.
 CHANGES_FILES = ("files/*", "probes/*", "bench/worker*.py", "bench/runner/*", "install/*")
@@ -154,7 +158,7 @@ CHANGES_FOR_A_REASON = {
     "bench/plans/base.py": "the folder that its worker writes into, which it removes",
     "bench/plans/inference.py": "the folder that its worker writes into, which it removes",
     "bench/plans/input.py": "the folder that its worker writes into, which it removes",
-    "cli/bench/measuring.py": "the folder of --profile",
+    "commands.py": "the folder of --profile",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("files/*",)
@@ -168,15 +172,18 @@ OPENS_FOR_A_REASON = {
     "bench/workloads/replicas.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "inference/resemblance.py": "weights of this package",
+    "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/activity.py::_of": "/proc of child processes",
     "probes/child.py::mapped": "/proc/self/maps",
-    "probes/process.py::_read": "/proc of child processes",
+    "probes/descendants.py::_read": "/proc of child processes",
     "probes/driver.py::_linux": "not a file: asks the model of the loader",
     "probes/driver.py::read_kernel_log": "/dev/kmsg, which is read record by record",
     "probes/loader.py": "not a file: asks the model of the loader",
     "probes/launch.py": "runs alone in the interpreter under test",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
+    "redact/patterns.py": "expressions of this package",
+    "redact/vocabulary.py": "words of this package",
     "render/streams.py::discard": "/dev/null",
 }
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "__import__"}
@@ -193,7 +200,7 @@ BROAD = {
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
     "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
     "integrations/mcp/server.py::answer": "an assistant gets a sentence, and the server goes on",
-    "integrations/notebook/magics.py::__call__": "a notebook shows a sentence; developers get the traceback",
+    "integrations/notebook.py::__call__": "a notebook shows a sentence; developers get the traceback",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 
@@ -210,16 +217,17 @@ WRITERS = {
 ENCODERS = {
     "records/printable.py": "utf8 itself",
     "records/fact.py": "compact itself",
-    "cli/manifests.py": "a file that --fix changes, in the encoding that it was read in",
+    "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/nodes.py": "parameters that were decoded from JSON",
-    "integrations/pytest_examine.py": "Machine.encode, which is ASCII",
+    "integrations/pytest_gpus.py": "Machine.encode, which is ASCII",
     "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
-    "manifests/notebook.py": "the same",
+    "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
+    "probes/descendants.py": "a mark of ours",
     "probes/examine.py": "tries whether facts can be encoded",
     "probes/loader.py": "beginnings of our names of functions",
-    "probes/process.py": "a message, and a mark of ours",
+    "probes/process.py": "a message of ours",
     "probes/systems/macos.py": "names of ours",
 }
 BYPASSES = {"print", "os.write", "click.echo", "click.secho", "click.prompt", "click.confirm", "click.get_text_stream"}
@@ -533,7 +541,7 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@each("law", LAWS, ids=lambda law: law.__name__)
 def test_every_file_keeps_the_law(law: Law) -> None:
     assert [offence for file in FILES for offence in law(file)] == []
 

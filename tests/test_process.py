@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.guard import guarded
-from tfgpu_doctor.probes import process
+from tfgpu_doctor.probes import descendants, process
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and process groups are POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="orphans are followed on Linux only")
@@ -210,7 +210,7 @@ def test_where_the_kernel_does_not_list_children(
     lister: str | None, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS, and without /proc, where the process group is what is left."""
-    monkeypatch.setattr(process, "_lister", lambda: lister)
+    monkeypatch.setattr(descendants, "_lister", lambda: lister)
     code = FAMILY if lister else FAMILY.replace("True", "False")
 
     def on_line(line: str) -> float:
@@ -227,7 +227,7 @@ def test_a_proc_that_names_other_processes_is_not_believed(
     link: str | Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.readlink", Mock(side_effect=[link]))
-    assert process._lister.__wrapped__() is None
+    assert descendants._lister.__wrapped__() is None
 
 
 @posix

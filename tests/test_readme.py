@@ -30,7 +30,7 @@ def test_paths_that_are_named_exist() -> None:
     for name in ("README.md", "CONTRIBUTING.md"):
         text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
         assert missing_paths(text) == [], name
-    assert missing_paths("`cli/bench/NAME.py` `tests/` `plan/records.py` `python a/b.py`, `c.py` `d.txt`") == [
+    assert missing_paths("`bench/plans/NAME.py` `tests/` `plan/records.py` `python a/b.py`, `c.py` `d.txt`") == [
         "a/b.py",
         "c.py",
     ]

@@ -16,6 +16,7 @@ import pytest
 import tfgpu_doctor
 from tests.corpus import reports, written
 from tests.diagnosis import test_manifests as manifests
+from tests.each import each
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
 from tests.findings.advice import Watched
@@ -23,7 +24,7 @@ from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, healthy, spoil
 from tfgpu_doctor import check
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathering
@@ -92,7 +93,7 @@ COMMANDS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_what_is_printed_has_passed(command: str, watched: Watched) -> None:
     found = [*printed(COMMANDS[command]())]
     assert found
@@ -108,7 +109,7 @@ def test_nobody_else_makes_repairs() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Fix"
     }
     others = {one for one in makers if not one.startswith(("findings/", "plan/"))}
-    assert others == {"diagnosis/engine.py", "diagnosis/together.py", "fleet/grouping.py", "fleet/repairs.py"}
+    assert others == {"findings/engine.py", "plan/check.py", "fleet/grouping.py", "fleet/repairs.py"}
 
 
 def test_only_the_gate_says_or() -> None:
@@ -198,13 +199,13 @@ def refusals(rows: Iterable[tuple[str, Judge]], watched: Watched) -> list[tuple[
     return found
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each("table", TABLES)
 def test_no_repair_is_refused(table: str, watched: Watched) -> None:
     rows, share = TABLES[table]
     assert refusals([*rows()][::share], watched) == []
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("table", TABLES)
+@each("table", TABLES)
 def test_no_repair_is_refused_in_any_row(table: str, watched: Watched) -> None:
     assert refusals(TABLES[table][0](), watched) == []

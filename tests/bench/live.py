@@ -10,10 +10,11 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.bench.runner.process import WorkerProcess
 from tfgpu_doctor.cli.bench import command
 
-WORKER_PROCESS = "tfgpu_doctor.bench.runner.process.WorkerProcess"  # what `tfgpu bench` starts
+WORKER_PROCESS = (process, "WorkerProcess")  # what `tfgpu bench` starts
 SCRIPT = Path(__file__).with_name("shared_worker.py")
 LOGICAL = 3  # CPU devices of the shared process; a case may use fewer
 

@@ -19,9 +19,9 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.comparing.comparison import compare_benches
 from tfgpu_doctor.bench.comparing.records import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio
-from tfgpu_doctor.render.bench_compare_words import change
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
+from tfgpu_doctor.render.outlines.bench_comparison import change
 
 markdown = as_format("markdown", "bench comparison")
 GOLDEN = Path(__file__).parent / "golden"

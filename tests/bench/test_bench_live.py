@@ -46,7 +46,7 @@ TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]
 def test_a_run_that_was_asked_for_and_does_not_take_place_is_exit_code_3(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(WORKER_PROCESS, lambda _executable: FakeWorker(Clock(), 0.05))
+    monkeypatch.setattr(*WORKER_PROCESS, lambda _executable: FakeWorker(Clock(), 0.05))
     page = bench("matpow", *arguments, "--deadline", "5")
     assert page.exit_code == 3
     assert message in " ".join(page.output.split())
@@ -110,7 +110,7 @@ def measured(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     types = ["--dtype", "float32", "--dtype", "bfloat16"]
     page = file.with_suffix(".html")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WORKER_PROCESS, shared)
+        patch.setattr(*WORKER_PROCESS, shared)
         done = bench("matpow", *arguments, *types, "--output", str(file), "--html", str(page))
     return {"done": done, "file": file, "page": page}
 

@@ -12,7 +12,7 @@ from tests.bench.samples import failed, result
 from tests.tables import each
 from tfgpu_doctor.bench.runner.answers import clock_problem, problem
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-from tfgpu_doctor.cli.bench.measuring import _exit_code
+from tfgpu_doctor.cli.bench import exit_code
 
 SAMPLED: dict[str, Any] = {
     "samples": [0.1],
@@ -67,7 +67,7 @@ def test_our_own_clock_contradicts(took: float | None, elapsed: float, wrong: bo
 )
 def test_the_exit_code_says_that_nothing_was_determined(failures: tuple[str, ...], code: int) -> None:
     measured = result(*(failed(f"{number} GPUs", why) for number, why in enumerate(failures)))
-    assert _exit_code(measured) == code
+    assert exit_code(measured) == code
 
 
 def test_a_clock_that_runs_slow_is_refused(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def measured(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     sizes = ["--global-batch-size", "16", "--virtual-gpus", "2", "--min-samples", "3", "--deadline", "1"]
     files = ["--output", str(folder / "result.json"), "--profile", str(folder / "traces")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WORKER_PROCESS, shared)
+        patch.setattr(*WORKER_PROCESS, shared)
         done = bench("cnn", *sizes, *files)
     assert done.exit_code == 0, done.output
     result = msgspec.json.decode((folder / "result.json").read_bytes(), type=BenchResult)

@@ -16,6 +16,7 @@ from tests.tables import each
 from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.jobs import Job
 from tfgpu_doctor.bench.results import Figure, Run
+from tfgpu_doctor.bench.runner import runner
 from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.runner.runner import measure
@@ -243,7 +244,7 @@ def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
 
 def test_waiting_for_a_cpu_stands_beside_each_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = iter(range(1_000_000))  # CPU seconds of everybody, far more than the worker's
-    monkeypatch.setattr("tfgpu_doctor.bench.runner.runner.busy_seconds", lambda: next(machine))
+    monkeypatch.setattr(runner, "busy_seconds", lambda: next(machine))
 
     def measured(waited: float | None, busy: float) -> Run:
         said = {"waited": waited, "busy": busy}
@@ -257,7 +258,7 @@ def test_waiting_for_a_cpu_stands_beside_each_sample(monkeypatch: pytest.MonkeyP
 
 def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = iter(range(1_000_000))
-    monkeypatch.setattr("tfgpu_doctor.bench.runner.runner.busy_seconds", lambda: next(machine))
+    monkeypatch.setattr(runner, "busy_seconds", lambda: next(machine))
 
     def trouble(until: int) -> Callable[[str, int], dict[str, Any] | None]:
         def said(verb: str, sample: int) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_runner import CPU, runs
+from tfgpu_doctor.bench.runner import runner
 from tfgpu_doctor.bench.runner.load import OtherPrograms, busy_seconds
 
 
@@ -39,8 +40,8 @@ def test_busy_seconds_only_grow() -> None:
 def test_a_run_says_what_others_used(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     # the machine has 4 CPUs, of which the worker uses 2 while it samples, and somebody else 1.5 all the time
-    monkeypatch.setattr("tfgpu_doctor.bench.runner.runner.busy_seconds", lambda: 3.5 * clock.now)
-    monkeypatch.setattr("tfgpu_doctor.bench.runner.runner.time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(runner, "busy_seconds", lambda: 3.5 * clock.now)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=clock))
     taken: list[float] = []
 
     def busy(verb: str, _sample: int) -> dict[str, float] | None:

@@ -53,7 +53,9 @@ def test_the_kubernetes_manifest_makes_a_cluster() -> None:
 
 
 def test_the_options_that_it_names_exist() -> None:
-    from tfgpu_doctor.cli.bench.cnn import command
+    from tfgpu_doctor.cli.bench import command as group
+
+    command = group.commands["cnn"]
 
     known = {option for parameter in command.params for option in parameter.opts}
     commands = re.findall(r"tfgpu bench cnn([^\n`]*)", PAGE)

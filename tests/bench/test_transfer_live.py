@@ -38,7 +38,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
 def test_every_route_of_logical_devices(alone: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "transfer.json"
     short = ["--min-samples", "3", "--deadline", "0.1", "--size", "4KiB,64KiB", "--virtual-gpus", "3"]
-    monkeypatch.setattr(WORKER_PROCESS, alone)
+    monkeypatch.setattr(*WORKER_PROCESS, alone)
     done = bench("transfer", *short, "--output", str(file))
     assert done.exit_code == 0, done.stderr
     runs = json.loads(file.read_bytes())["runs"]

@@ -11,12 +11,12 @@ from typing import Any
 import psutil
 import pytest
 
-import tfgpu_doctor.bench
+import tfgpu_doctor
 from tests.tables import each
 from tfgpu_doctor.bench.runner.answers import _ANSWERS, problem
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 
-BENCH = Path(tfgpu_doctor.bench.__file__).parent
+BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
 ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[1]\\n{\"fine\": 1}', flush=True)\n"
 HELLO = {"tensorflow": "2.15.1", "numpy": "1.26.4", "python": "3.11.7", "gpus": []}
 SAMPLE = {"samples": [0.1], "loads": [1.0], "placed_on": ["/GPU:0"], "misplaced": None, "rechecked": []}

@@ -8,15 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
+from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.cli.bench.measuring import measuring_options
+from tfgpu_doctor.commands import as_typed
 
 QUICK = ["bench", "matpow", "--size", "256", "--min-samples", "3", "--deadline", "1"]
 PRIVATE = {
@@ -35,7 +35,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[FakeWorker]:
         return workers[-1]
 
     facts = spoil(healthy(), PRIVATE)
-    monkeypatch.setattr("tfgpu_doctor.bench.runner.process.WorkerProcess", start)
+    monkeypatch.setattr(process, "WorkerProcess", start)
     monkeypatch.setattr("tfgpu_doctor.probes.examine.examine", lambda *a, **k: SimpleNamespace(facts=facts))
     return workers
 
@@ -77,21 +77,19 @@ def test_nothing_private_is_in_it(measured: list[FakeWorker], tmp_path: Path) ->
     assert "grace" in raw.read_text(encoding="utf-8"), "the test would not see it"
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
+def test_what_cannot_be_written_is_said_before_measuring(
+    measured: list[FakeWorker], tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for where, message in (
         ("{}/no/page.html", "does not exist"),
         ("{}", "directory"),
         ("-", "needs a file name"),
         ("/proc/page.html", "No such file or directory"),
-    ],
-)
-def test_what_cannot_be_written_is_said_before_measuring(
-    where: str, message: str, measured: list[FakeWorker], tmp_path: Path
-) -> None:
-    done = CliRunner().invoke(cli, [*QUICK, "--html", where.format(tmp_path)])
-    assert (done.exit_code, measured) == (2, [])
-    assert message in done.stderr
+    ):
+        with subtests.test(where=where, message=message):
+            done = CliRunner().invoke(cli, [*QUICK, "--html", where.format(tmp_path)])
+            assert (done.exit_code, measured) == (2, [])
+            assert message in done.stderr
 
 
 def test_without_matplotlib_it_says_what_to_install(
@@ -134,26 +132,12 @@ def test_matplotlib_is_not_loaded_unasked(measured: list[FakeWorker], monkeypatc
     assert "matplotlib" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    ("arguments", "typed"),
-    [
-        ([], "tfgpu"),
-        (["--dtype", "float32", "--dtype", "tf32", "--gpus", "2"], "tfgpu --dtype float32 --dtype tf32 --gpus 2"),
-        (["--deadline", "0.5", "--python", "/a b/python"], "tfgpu --deadline 0.5 --python '/a b/python'"),
-        (["--no-fit", "--output", "x.json", "--html", "y.html", "--format", "json"], "tfgpu --no-fit"),
-        (["--fit"], "tfgpu --fit"),
-    ],
-)
-def test_the_command_as_it_was_typed(arguments: list[str], typed: str) -> None:
-    said: list[str] = []
-
-    @click.command("say")
-    @click.option("--dtype", "dtypes", multiple=True)
-    @click.option("--fit/--no-fit", default=True)
-    @measuring_options
-    def command(dtypes: tuple[str, ...], fit: bool, measuring: Any) -> None:
-        said.append(measuring.typed)
-
-    done = CliRunner().invoke(command, arguments)
-    assert done.exit_code == 0, done.output
-    assert said == [typed]
+def test_the_command_as_it_would_be_typed() -> None:
+    typed = {
+        "tfgpu bench cnn": {},
+        "tfgpu bench cnn --dtype float32,tf32 --gpus 2": {"dtype": ("float32", "tf32"), "gpus": 2},
+        "tfgpu bench cnn --deadline 0.5 --python '/a b/python'": {"deadline": 0.5, "python": "/a b/python"},
+        "tfgpu bench cnn --xla": {"xla": True},
+        "tfgpu bench cnn --shape 224,224,3 --shape x=1": {"shape": ("224,224,3", "x=1"), "model": None},
+    }
+    assert {line: as_typed(("bench", "cnn"), options) for line, options in typed.items()} == {one: one for one in typed}

@@ -40,13 +40,15 @@ def test_a_failed_run_shows_in_the_exit_code(tmp_path: Path) -> None:
     assert tfgpu("bench", "show", str(file)).returncode == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("{}", "without a schema"), ('{"schema": "tfgpu.report/1"}', "doctor"), ("", "empty")],
-)
-def test_what_is_no_result(content: str, message: str, tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    file.write_text(content, encoding="utf-8")
-    done = tfgpu("bench", "show", str(file))
-    assert done.returncode == 2
-    assert message in done.stderr and "Traceback" not in done.stderr
+def test_what_is_no_result(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for content, message in (
+        ("{}", "without a schema"),
+        ('{"schema": "tfgpu.report/1"}', "doctor"),
+        ("", "empty"),
+    ):
+        with subtests.test(content=content, message=message):
+            file = tmp_path / "result.json"
+            file.write_text(content, encoding="utf-8")
+            done = tfgpu("bench", "show", str(file))
+            assert done.returncode == 2
+            assert message in done.stderr and "Traceback" not in done.stderr

@@ -25,9 +25,8 @@ CUDA_11 = "FROM nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04\nRUN pip install t
 CUDA_12 = "FROM nvidia/cuda:12.3.2-cudnn8-devel-ubuntu22.04\nRUN pip install tensorflow==2.16.2\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong", "identity", "place", "right"),
-    [
+def test_the_mistake_is_caught_and_its_repair_passes(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, wrong, identity, place, right in (
         (
             "requirements.txt",
             "numpy\ntensorflow-gpu\n",
@@ -44,23 +43,20 @@ CUDA_12 = "FROM nvidia/cuda:12.3.2-cudnn8-devel-ubuntu22.04\nRUN pip install ten
             "FROM python:3.11\nRUN pip install tensorflow==2.15.1\n",
         ),
         ("pod.yaml", POD, "container.no-gpu", 7, POD + "    resources: {limits: {nvidia.com/gpu: 1}}\n"),
-    ],
-)
-def test_the_mistake_is_caught_and_its_repair_passes(
-    name: str, wrong: str, identity: str, place: int, right: str, tmp_path: Path
-) -> None:
-    file = tmp_path / name
-    file.write_text(wrong, encoding="utf-8")
-    done = tfgpu("check", str(file), "--format", "json")
-    report = json.loads(done.stdout)
-    jsonschema.validate(report, json.loads((FOLDER / "report-1.json").read_text(encoding="utf-8")))
-    assert (done.returncode, report["verdict"], report["source"]) == (1, "broken", "text")
-    assert [finding["id"] for finding in report["findings"]] == [identity]
-    assert report["findings"][0]["evidence"][0]["source"] == f"{file}:{place}"
-    file.write_text(right, encoding="utf-8")
-    repaired = tfgpu("check", str(file), "--format", "json")
-    found = [one for one in json.loads(repaired.stdout)["findings"] if one["severity"] != "note"]
-    assert (repaired.returncode, found) == (0, [])
+    ):
+        with subtests.test(name=name):
+            file = tmp_path / name
+            file.write_text(wrong, encoding="utf-8")
+            done = tfgpu("check", str(file), "--format", "json")
+            report = json.loads(done.stdout)
+            jsonschema.validate(report, json.loads((FOLDER / "report-1.json").read_text(encoding="utf-8")))
+            assert (done.returncode, report["verdict"], report["source"]) == (1, "broken", "text")
+            assert [finding["id"] for finding in report["findings"]] == [identity]
+            assert report["findings"][0]["evidence"][0]["source"] == f"{file}:{place}"
+            file.write_text(right, encoding="utf-8")
+            repaired = tfgpu("check", str(file), "--format", "json")
+            found = [one for one in json.loads(repaired.stdout)["findings"] if one["severity"] != "note"]
+            assert (repaired.returncode, found) == (0, [])
 
 
 def test_a_target_is_judged_for(tmp_path: Path) -> None:
@@ -110,24 +106,22 @@ def test_standard_input_needs_its_kind() -> None:
     assert tfgpu("check", "-").returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def test_unreadable_files_are_wrong_usage(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, content, message in (
         ("missing.txt", None, "cannot read"),
         ("requirements.txt", b"caf\xe9", "is not UTF-8"),
         ("notes.md", b"hello", "unknown kind of file"),
         ("pyproject.toml", b"[project", "invalid TOML"),
         ("compose.yaml", b"services: [", "invalid YAML"),
         ("requirements.txt", b"a\n" * 3_000_000, "is larger than 5 MB"),
-    ],
-)
-def test_unreadable_files_are_wrong_usage(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    if content is not None:
-        file.write_bytes(content)
-    done = tfgpu("check", str(file))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in " ".join(done.stderr.split())
+    ):
+        with subtests.test(name=name):
+            file = tmp_path / name
+            if content is not None:
+                file.write_bytes(content)
+            done = tfgpu("check", str(file))
+            assert (done.returncode, done.stdout) == (2, "")
+            assert message in " ".join(done.stderr.split())
 
 
 def test_hostile_names_are_shown_harmless(tmp_path: Path) -> None:

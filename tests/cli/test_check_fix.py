@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import tfgpu
-from tfgpu_doctor.diagnosis import repairing
+from tfgpu_doctor.plan import check as repairing
 from tfgpu_doctor.render.formats import choices
 
 
@@ -111,17 +111,21 @@ def test_a_path_below_the_current_directory_is_named_from_there(tmp_path: Path) 
     assert done.stdout.startswith("::error file=requirements.txt,line=1,title=")
 
 
-@pytest.mark.parametrize("summary", [False, True])
-@pytest.mark.parametrize("name", choices("check"))
 def test_changes_are_worked_out_only_where_they_are_shown(
-    name: str, summary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    calls: list[object] = []
     repair = repairing.repair
-    monkeypatch.setattr(repairing, "repair", lambda *given: calls.append(given) or repair(*given))
-    (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n", encoding="utf-8")
-    page = tmp_path / "summary.md"
-    environ = {"GITHUB_STEP_SUMMARY": str(page) if summary else ""}
-    done = tfgpu("check", "requirements.txt", "--format", name, cwd=tmp_path, environ=environ)
-    shown = done.stdout + (page.read_text(encoding="utf-8") if page.exists() else "")
-    assert (done.returncode, bool(calls)) == (1, "\n+tensorflow[and-cuda]==2.20.0" in shown)
+    for summary in (
+        False,
+        True,
+    ):
+        for name in choices("check"):
+            with subtests.test(summary=summary, name=name):
+                calls: list[object] = []
+                monkeypatch.setattr(repairing, "repair", lambda *given: calls.append(given) or repair(*given))
+                (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n", encoding="utf-8")
+                page = tmp_path / "summary.md"
+                environ = {"GITHUB_STEP_SUMMARY": str(page) if summary else ""}
+                done = tfgpu("check", "requirements.txt", "--format", name, cwd=tmp_path, environ=environ)
+                shown = done.stdout + (page.read_text(encoding="utf-8") if page.exists() else "")
+                assert (done.returncode, bool(calls)) == (1, "\n+tensorflow[and-cuda]==2.20.0" in shown)

@@ -140,18 +140,16 @@ def test_the_resolver_gets_names_and_versions_only(folder: Path, monkeypatch: py
     assert "--python-version 3.12 --python-platform x86_64-manylinux" in argv and "--only-binary :all:" in argv
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "python"),
-    [
+def test_for_which_python_it_is_asked(folder: Path, subtests: pytest.Subtests) -> None:
+    for text, options, python in (
         ("tensorflow==2.15.1\n", (), "3.11"),  # the newest with wheels
         ("tensorflow==2.15.1\n", ("--python", "3.10"), "3.10"),
         ("FROM python:3.9\nRUN pip install tensorflow==2.15.1\n", ("--python", "3.10"), "3.9"),
-    ],
-)
-def test_for_which_python_it_is_asked(text: str, options: tuple[str, ...], python: str, folder: Path) -> None:
-    fake(folder, found(tensorflow="2.15.1"))
-    _, shown = check(folder, text, *options, name="Dockerfile" if "FROM" in text else "requirements.txt")
-    assert f"resolved by uv for Python {python}: tensorflow 2.15.1" in shown
+    ):
+        with subtests.test(text=text):
+            fake(folder, found(tensorflow="2.15.1"))
+            _, shown = check(folder, text, *options, name="Dockerfile" if "FROM" in text else "requirements.txt")
+            assert f"resolved by uv for Python {python}: tensorflow 2.15.1" in shown
 
 
 def test_json_has_every_version_that_was_chosen(folder: Path) -> None:
@@ -168,15 +166,16 @@ def test_json_has_every_version_that_was_chosen(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", NO_ANSWERS)
-def test_no_answer_is_no_error(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    body, reason = NO_ANSWERS[name]
-    fake(folder, body)
-    quick = name in ("hang", "endless")
-    monkeypatch.setattr(Resolver.__init__, "__defaults__", (0.3 if quick else 20.0,))
-    code, shown = check(folder, "tensorflow==2.20.0\n")
-    assert (code, "requirements.txt: not resolved: " in shown, reason in shown) == (3, True, True), shown
-    assert "whether the requirements can be met is unknown" in shown
+def test_no_answer_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for name in NO_ANSWERS:
+        with subtests.test(name=name):
+            body, reason = NO_ANSWERS[name]
+            fake(folder, body)
+            quick = name in ("hang", "endless")
+            monkeypatch.setattr(Resolver.__init__, "__defaults__", (0.3 if quick else 20.0,))
+            code, shown = check(folder, "tensorflow==2.20.0\n")
+            assert (code, "requirements.txt: not resolved: " in shown, reason in shown) == (3, True, True), shown
+            assert "whether the requirements can be met is unknown" in shown
 
 
 def test_an_error_counts_more_than_a_missing_answer(folder: Path) -> None:

@@ -21,11 +21,15 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", [("doctor", "--from"), ("explain",)])
-def test_junit_on_standard_output(saved: Path, command: tuple[str, ...]) -> None:
-    done = tfgpu(*command, str(saved), "--format", "junit")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert ElementTree.fromstring(done.stdout).attrib["failures"] == "1"
+def test_junit_on_standard_output(saved: Path, subtests: pytest.Subtests) -> None:
+    for command in (
+        ("doctor", "--from"),
+        ("explain",),
+    ):
+        with subtests.test(command=command):
+            done = tfgpu(*command, str(saved), "--format", "junit")
+            assert (done.returncode, done.stderr) == (1, "")
+            assert ElementTree.fromstring(done.stdout).attrib["failures"] == "1"
 
 
 def test_junit_follows_the_ending_and_the_threshold(saved: Path, tmp_path: Path) -> None:
@@ -39,11 +43,18 @@ def test_junit_follows_the_ending_and_the_threshold(saved: Path, tmp_path: Path)
     }
 
 
-@pytest.mark.parametrize(("more", "named"), [((), False), (("--no-redact",), True)])
-@pytest.mark.parametrize("form", ["junit", "github"])
-def test_who_is_named_where(saved: Path, form: str, more: tuple[str, ...], named: bool) -> None:
-    done = tfgpu("doctor", "--from", str(saved), "--format", form, *more)
-    assert ("lovelace" in done.stdout) is named
+def test_who_is_named_where(saved: Path, subtests: pytest.Subtests) -> None:
+    for more, named in (
+        ((), False),
+        (("--no-redact",), True),
+    ):
+        for form in (
+            "junit",
+            "github",
+        ):
+            with subtests.test(more=more):
+                done = tfgpu("doctor", "--from", str(saved), "--format", form, *more)
+                assert ("lovelace" in done.stdout) is named
 
 
 def test_github_annotates_and_appends_to_the_summary_of_the_job(saved: Path, tmp_path: Path) -> None:

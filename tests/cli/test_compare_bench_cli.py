@@ -47,9 +47,8 @@ def compared(folder: Path, *arguments: str, **options: Any) -> Any:
     return tfgpu("compare", *arguments, cwd=folder, **options)
 
 
-@pytest.mark.parametrize(
-    ("new", "options", "code", "last"),
-    [
+def test_gates(folder: Path, subtests: pytest.Subtests) -> None:
+    for new, options, code, last in (
         ("base.json", (), 0, "✓ 1 the same; a change counts above 5 %"),
         ("slower.json", (), 1, "✗ 1 slower; a change counts above 5 %"),
         ("slower.json", ("--fail-on", "never"), 0, "✗ 1 slower; a change counts above 5 %"),
@@ -61,12 +60,11 @@ def compared(folder: Path, *arguments: str, **options: Any) -> Any:
         ("other.json", (), 3, "? 1 not comparable; a change counts above 5 %"),
         ("other.json", ("--across", "python, TensorFlow"), 1, "✗ 1 slower; a change counts above 5 %"),
         ("other.json", ("--across", "all"), 1, "✗ 1 slower; a change counts above 5 %"),
-    ],
-)
-def test_gates(folder: Path, new: str, options: tuple[str, ...], code: int, last: str) -> None:
-    done = compared(folder, "base.json", new, *options)
-    assert (done.returncode, done.stderr) == (code, "")
-    assert done.stdout.splitlines()[-1] == last
+    ):
+        with subtests.test(new=new):
+            done = compared(folder, "base.json", new, *options)
+            assert (done.returncode, done.stderr) == (code, "")
+            assert done.stdout.splitlines()[-1] == last
 
 
 def test_json_fits_its_schema_and_markdown_goes_to_its_file(folder: Path, tmp_path: Path) -> None:
@@ -95,9 +93,8 @@ def test_a_narrow_ascii_pipe(folder: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage(folder: Path, subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         (
             ("report.json", "base.json"),
             "base.json is a bench result, but report.json is a doctor report; tfgpu compare reads two doctor reports",
@@ -138,13 +135,12 @@ def test_a_narrow_ascii_pipe(folder: Path) -> None:
         (("report.json", "report.json", "--factor", "1.1"), "--factor: only for bench results"),
         (("report.json", "report.json", "--across", "driver"), "--across: only for bench results"),
         (("report.json", "report.json", "--format", "prometheus"), "--format prometheus: only for bench results"),
-    ],
-)
-def test_wrong_usage(folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = compared(folder, *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = compared(folder, *arguments)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert message in " ".join(done.stderr.split())
+            assert "Traceback" not in done.stderr
 
 
 def test_a_matrix_of_the_environment_is_no_obstacle(folder: Path, tmp_path: Path) -> None:

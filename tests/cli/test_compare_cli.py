@@ -104,20 +104,18 @@ def test_ascii_terminals_get_no_traceback(good: str, bad: str) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         (("compare", "a.json"), "Missing argument 'NEW.json'"),
         (("compare", "nowhere.json", "b.json"), "cannot read nowhere.json: No such file or directory"),
         (("compare", "-", "-"), "only one of the two files can be standard input (-)"),
         (("compare", "a.json", "b.json", "--format", "sarif"), "'sarif' is not one of"),
-    ],
-)
-def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = tfgpu(*arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = tfgpu(*arguments, cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert message in done.stderr
+            assert "Traceback" not in done.stderr
 
 
 def test_bench_results_are_named(good: str, tmp_path: Path) -> None:

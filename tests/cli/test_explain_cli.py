@@ -120,22 +120,20 @@ def test_a_file_named_like_a_finding_is_read(tmp_path: Path) -> None:
     assert "gpu.hidden" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_what_is_no_text_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for data, message in (
         (gzip.compress(NO_DEVICE.encode()), "is compressed with gzip; unpack it first: gunzip -c"),
         (b"PK\x03\x04" + bytes(40), "is a zip archive"),
         (PNG, "is an image, not text"),
         (Path(sys.executable).resolve().read_bytes()[:100_000], "not text"),
         (zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000), "is a binary file, not text"),
-    ],
-)
-def test_what_is_no_text_is_named(data: bytes, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "it's a log"
-    path.write_bytes(data)
-    for done in (explain(data, "-"), explain(b"", str(path))):
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert message in " ".join(done.stderr.decode().split())
+    ):
+        with subtests.test(data=data, message=message):
+            path = tmp_path / "it's a log"
+            path.write_bytes(data)
+            for done in (explain(data, "-"), explain(b"", str(path))):
+                assert (done.returncode, done.stdout) == (2, b"")
+                assert message in " ".join(done.stderr.decode().split())
 
 
 # ------------------------------------------------------------------------------------------------ standard input
@@ -205,20 +203,26 @@ def notebook() -> dict[str, object]:
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 
-@pytest.mark.parametrize("indent", [None, 1, 2])
-def test_a_notebook(indent: int | None) -> None:
-    text = json.dumps(notebook(), indent=indent)
-    found = ids(explain(text, "--format", "json"))
-    assert found and {*found} == {*ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))}
-    if indent:  # one that is cut off is read as far as it goes
-        assert set(found) <= set(ids(explain(text[: text.index('"markdown"')], "--format", "json")))
+def test_a_notebook(subtests: pytest.Subtests) -> None:
+    for indent in (
+        None,
+        1,
+        2,
+    ):
+        with subtests.test(indent=indent):
+            text = json.dumps(notebook(), indent=indent)
+            found = ids(explain(text, "--format", "json"))
+            assert found and {*found} == {*ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))}
+            if indent:  # one that is cut off is read as far as it goes
+                assert set(found) <= set(ids(explain(text[: text.index('"markdown"')], "--format", "json")))
 
 
-@pytest.mark.parametrize("form", [form for form in choices("report") if form not in choices()])
-def test_a_page_has_no_format_of_reports(form: str) -> None:
-    done = tfgpu("explain", "cuda.missing", "--format", form)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"--format {form}: the page of a finding has text and json only" in done.stderr
+def test_a_page_has_no_format_of_reports(subtests: pytest.Subtests) -> None:
+    for form in [form for form in choices("report") if form not in choices()]:
+        with subtests.test(form=form):
+            done = tfgpu("explain", "cuda.missing", "--format", form)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert f"--format {form}: the page of a finding has text and json only" in done.stderr
 
 
 def test_a_page_whatever_the_capitals() -> None:
@@ -235,9 +239,17 @@ def test_a_saved_page_of_an_issue() -> None:
     assert ids(explain(page, "--format", "json")) == ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "latin-1", "shift_jis", "gbk"])
-def test_encodings(encoding: str) -> None:
-    assert explain(f"{NO_DEVICE}\n".encode(encoding)).returncode == 1
+def test_encodings(subtests: pytest.Subtests) -> None:
+    for encoding in (
+        "utf-16",
+        "utf-16-le",
+        "utf-8-sig",
+        "latin-1",
+        "shift_jis",
+        "gbk",
+    ):
+        with subtests.test(encoding=encoding):
+            assert explain(f"{NO_DEVICE}\n".encode(encoding)).returncode == 1
 
 
 def test_a_log_behind_the_nuls_of_a_truncated_copy() -> None:
@@ -280,26 +292,44 @@ def test_a_line_of_20_mb(piece: bytes) -> None:
 # ------------------------------------------------------------------------------------------- where the result goes
 
 
-@pytest.mark.parametrize("form", ["text", "json", "markdown"])
-def test_a_closed_pipe(form: str) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(
-        [*EXPLAIN, "--format", form], input=NO_DEVICE.encode(), stdout=writer, stderr=subprocess.PIPE, timeout=60
-    )
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (141, b"")
+def test_a_closed_pipe(subtests: pytest.Subtests) -> None:
+    for form in (
+        "text",
+        "json",
+        "markdown",
+    ):
+        with subtests.test(form=form):
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run(
+                [*EXPLAIN, "--format", form],
+                input=NO_DEVICE.encode(),
+                stdout=writer,
+                stderr=subprocess.PIPE,
+                timeout=60,
+            )
+            os.close(writer)
+            assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize("form", ["text", "json", "markdown"])
-def test_a_full_disk(form: str) -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [*EXPLAIN, "--format", form], input=NO_DEVICE.encode(), stdout=full, stderr=subprocess.PIPE, timeout=60
-        )
-    assert done.returncode == 3
-    assert done.stderr == b"tfgpu: cannot write the result: No space left on device\n"
+def test_a_full_disk(subtests: pytest.Subtests) -> None:
+    for form in (
+        "text",
+        "json",
+        "markdown",
+    ):
+        with subtests.test(form=form):
+            with Path("/dev/full").open("wb") as full:
+                done = subprocess.run(
+                    [*EXPLAIN, "--format", form],
+                    input=NO_DEVICE.encode(),
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    timeout=60,
+                )
+            assert done.returncode == 3
+            assert done.stderr == b"tfgpu: cannot write the result: No space left on device\n"
 
 
 HOSTILE = (
@@ -307,26 +337,26 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize(
-    "environ",
-    [
+def test_poor_terminals(subtests: pytest.Subtests) -> None:
+    for environ in (
         {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         {"PYTHONIOENCODING": "ascii"},
         {"NO_COLOR": "1", "FORCE_COLOR": ""},
         {"COLUMNS": "40"},
         {"COLUMNS": "1"},
         {"TERM": "dumb"},
-    ],
-)
-def test_poor_terminals(environ: dict[str, str]) -> None:
-    done = (started if "LANG" in environ else explain)(HOSTILE, environ=environ)
-    assert (done.returncode, done.stderr) == (1, b"")
-    shown = done.stdout.decode("ascii" if "LANG" in environ or "PYTHONIOENCODING" in environ else "utf-8")
-    assert "gpu.hidden" in "".join(shown.split())
-    assert "\x1b" not in shown
-    if environ == {"COLUMNS": "40"}:
-        copied = [line for line in shown.splitlines() if not line.startswith("           ") and "see  " not in line]
-        assert max(map(len, copied)) <= 40  # commands and links are never wrapped
+    ):
+        with subtests.test(environ=environ):
+            done = (started if "LANG" in environ else explain)(HOSTILE, environ=environ)
+            assert (done.returncode, done.stderr) == (1, b"")
+            shown = done.stdout.decode("ascii" if "LANG" in environ or "PYTHONIOENCODING" in environ else "utf-8")
+            assert "gpu.hidden" in "".join(shown.split())
+            assert "\x1b" not in shown
+            if environ == {"COLUMNS": "40"}:
+                copied = [
+                    line for line in shown.splitlines() if not line.startswith("           ") and "see  " not in line
+                ]
+                assert max(map(len, copied)) <= 40  # commands and links are never wrapped
 
 
 def test_nothing_is_written_where_it_runs(tmp_path: Path) -> None:

@@ -54,9 +54,8 @@ def test_exit_codes(folder: Path) -> None:
     assert tfgpu("fleet", "empty", cwd=folder).returncode == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage(folder: Path, subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         ([], "give the files or folders with the reports"),
         (["-", "-"], "only one of the files can be standard input"),
         (["-", "--baseline", "-"], "only one of the files can be standard input"),
@@ -76,12 +75,11 @@ def test_exit_codes(folder: Path) -> None:
         (["colect", "--slurm"], "Did you mean collect?"),
         (["collect"], "give either --ray ADDRESS or --slurm"),
         (["collect", "--slurm", "--nodes", "2", "--print", "dcotor"], "Did you mean doctor?"),
-    ],
-)
-def test_wrong_usage(folder: Path, arguments: list[str], message: str) -> None:
-    done = tfgpu("fleet", *arguments, cwd=folder)
-    assert done.returncode == 2 and done.stdout == ""
-    assert message in " ".join(done.stderr.split()), done.stderr
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = tfgpu("fleet", *arguments, cwd=folder)
+            assert done.returncode == 2 and done.stdout == ""
+            assert message in " ".join(done.stderr.split()), done.stderr
 
 
 def test_an_option_may_stand_behind_the_files(folder: Path) -> None:
@@ -130,14 +128,15 @@ def test_what_cannot_be_read_is_told_and_the_rest_goes_on(folder: Path) -> None:
     assert "4 results could not be read" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("odd", sorted(set(ODD_FILES) - {"a null character", "half a surrogate pair", "an empty name"}))
-def test_no_odd_file_ends_it(folder: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "WRITER", 0.01)
-    path = ODD_FILES[odd][0](folder / "odd file")
-    with guarded(20, odd, waiting=True):
-        done = tfgpu("fleet", "clean.jsonl", str(path), cwd=folder)
-    assert done.returncode == 3 and "Traceback" not in done.stderr, done.stdout
-    assert "30 nodes" in done.stdout and "could not be read" in " ".join(done.stdout.split())
+def test_no_odd_file_ends_it(folder: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for odd in sorted(set(ODD_FILES) - {"a null character", "half a surrogate pair", "an empty name"}):
+        with subtests.test(odd=odd):
+            monkeypatch.setattr(reading, "WRITER", 0.01)
+            path = ODD_FILES[odd][0](folder / "odd file")
+            with guarded(20, odd, waiting=True):
+                done = tfgpu("fleet", "clean.jsonl", str(path), cwd=folder)
+            assert done.returncode == 3 and "Traceback" not in done.stderr, done.stdout
+            assert "30 nodes" in done.stdout and "could not be read" in " ".join(done.stdout.split())
 
 
 def test_every_format_goes_to_its_file(folder: Path) -> None:

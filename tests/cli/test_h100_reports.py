@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.diagnosis.test_verified import H100, MATRIX, cudnn_ops_gone, ptxas_gone, saved
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.records.facts import CallResult, ComputeCheck, Facts, Known, Limit, TemporaryFolder, TfDevice
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.smoke.judging import judge_doctor
@@ -68,12 +68,16 @@ def written(folder: Path, edit: Callable[[Facts], Facts]) -> tuple[Report, str]:
     return report, str(path)
 
 
-@pytest.mark.parametrize(("name", "code", "first"), [("as-installed", 1, "cuda.lib-path"), ("fixed", 0, None)])
-def test_saved_reports(name: str, code: int, first: str | None) -> None:
-    done = tfgpu("doctor", "--from", str(H100 / f"{name}.json"), "--format", "json", "--no-redact")
-    found = json.loads(done.stdout)["findings"]
-    assert (done.returncode, done.stderr) == (code, "")
-    assert [one["id"] for one in found[:1]] == ([first] if first else [])
+def test_saved_reports(subtests: pytest.Subtests) -> None:
+    for name, code, first in (
+        ("as-installed", 1, "cuda.lib-path"),
+        ("fixed", 0, None),
+    ):
+        with subtests.test(name=name):
+            done = tfgpu("doctor", "--from", str(H100 / f"{name}.json"), "--format", "json", "--no-redact")
+            found = json.loads(done.stdout)["findings"]
+            assert (done.returncode, done.stderr) == (code, "")
+            assert [one["id"] for one in found[:1]] == ([first] if first else [])
 
 
 def test_a_limit_of_the_address_space_is_no_trouble_with_the_driver(tmp_path: Path) -> None:
@@ -84,12 +88,16 @@ def test_a_limit_of_the_address_space_is_no_trouble_with_the_driver(tmp_path: Pa
     assert not [words for words in NEVER if words in shown]
 
 
-@pytest.mark.parametrize("text", ["ulimit.txt", CUINIT])
-def test_a_text_of_it_is_not_taken_for_a_full_gpu(text: str) -> None:
-    given = (H100 / text).read_text(encoding="utf-8") if text.endswith(".txt") else text
-    shown = tfgpu("explain", "-", "-v", input=given).stdout
-    assert "CUDA cannot be initialised: CUDA_ERROR_OUT_OF_MEMORY" in shown
-    assert not [words for words in NEVER if words in shown]
+def test_a_text_of_it_is_not_taken_for_a_full_gpu(subtests: pytest.Subtests) -> None:
+    for text in (
+        "ulimit.txt",
+        CUINIT,
+    ):
+        with subtests.test(text=text):
+            given = (H100 / text).read_text(encoding="utf-8") if text.endswith(".txt") else text
+            shown = tfgpu("explain", "-", "-v", input=given).stdout
+            assert "CUDA cannot be initialised: CUDA_ERROR_OUT_OF_MEMORY" in shown
+            assert not [words for words in NEVER if words in shown]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -104,19 +112,18 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 FILES = [(cudnn_ops_gone, "/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.14.0"), (ptxas_gone, "ptxas 13.0.88")]
 
 
-@pytest.mark.parametrize(("edit", "file"), FILES, ids=["cudnn", "ptxas"])
-def test_a_damaged_package_beside_verified_computations(
-    edit: Callable[[Facts], Facts], file: str, tmp_path: Path
-) -> None:
+def test_a_damaged_package_beside_verified_computations(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Doctor, smoke and fleet: a warning that names the file that was used instead."""
-    report, path = written(tmp_path, edit)
-    done = tfgpu("doctor", "--from", path, "-v")
-    assert (done.returncode, report.verdict) == (0, "degraded")
-    assert file in " ".join(done.stdout.split())
-    check = judge_doctor(report, SmokeOptions(), 1.0)
-    assert (check.status, check.why) == ("ok", "") and f"(tf.install-damaged): {file}" in check.saw
-    fleet = tfgpu("fleet", path, "--format", "json", "--no-redact")
-    assert fleet.returncode == 0 and file in fleet.stdout
+    for edit, file in FILES:
+        with subtests.test(edit=edit, file=file):
+            report, path = written(tmp_path, edit)
+            done = tfgpu("doctor", "--from", path, "-v")
+            assert (done.returncode, report.verdict) == (0, "degraded")
+            assert file in " ".join(done.stdout.split())
+            check = judge_doctor(report, SmokeOptions(), 1.0)
+            assert (check.status, check.why) == ("ok", "") and f"(tf.install-damaged): {file}" in check.saw
+            fleet = tfgpu("fleet", path, "--format", "json", "--no-redact")
+            assert fleet.returncode == 0 and file in fleet.stdout
 
 
 def test_a_fleet_of_a_thousand() -> None:

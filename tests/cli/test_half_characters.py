@@ -17,7 +17,7 @@ from tests.cli import test_hostile_text as hostile
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
-from tfgpu_doctor.api import functions as api
+from tfgpu_doctor import commands
 from tfgpu_doctor.records.fact import compact, encode
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import choices
@@ -65,16 +65,17 @@ def answered(folder: Path, *arguments: str, environ: dict[str, str] | None = Non
     return done.stdout
 
 
-@pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind in RESULTS for form in choices(SAME.get(kind, kind))])
-def test_every_result_in_every_format(folder: Path, kind: str, form: str) -> None:
-    arguments = [one.format(BYTE) for one in RESULTS[kind]]
-    shown = answered(folder, *arguments, "--format", form)
-    assert shown and BYTE not in shown
-    answered(folder, *arguments, "--format", form, "--output", f"{BYTE}out")
-    assert Path(folder, f"{BYTE}out").read_bytes().decode()  # UTF-8
-    if kind != "matrix":
-        answered(folder, *arguments, "--format", form, "--redact")
-        answered(folder, *arguments, "--format", form, "--no-redact")
+def test_every_result_in_every_format(folder: Path, subtests: pytest.Subtests) -> None:
+    for kind, form in [(one, form) for one in RESULTS for form in choices(SAME.get(one, one))]:
+        with subtests.test(kind=kind, form=form):
+            arguments = [one.format(BYTE) for one in RESULTS[kind]]
+            shown = answered(folder, *arguments, "--format", form)
+            assert shown and BYTE not in shown
+            answered(folder, *arguments, "--format", form, "--output", f"{BYTE}out")
+            assert Path(folder, f"{BYTE}out").read_bytes().decode()  # UTF-8
+            if kind != "matrix":
+                answered(folder, *arguments, "--format", form, "--redact")
+                answered(folder, *arguments, "--format", form, "--no-redact")
 
 
 def lines(half: str) -> Iterator[tuple[str, ...]]:
@@ -83,13 +84,20 @@ def lines(half: str) -> Iterator[tuple[str, ...]]:
         yield tuple(half if one == hostile.BOMB else one for one in arguments)
 
 
-@pytest.mark.parametrize("half", [BYTE, EMOJI], ids=["byte", "emoji"])
-@pytest.mark.parametrize("start", range(4))
-def test_every_option(half: str, start: int, tmp_path: Path) -> None:
-    here = hostile.filled(tmp_path)
-    for arguments in list(lines(half))[start::4]:
-        done = tfgpu(*arguments, cwd=here)
-        assert "internal error" not in done.stderr and "Traceback" not in done.stderr, (arguments, done.stderr)
+def test_every_option(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for half in (
+        BYTE,
+        EMOJI,
+    ):
+        for start in range(4):
+            with subtests.test(half=half, start=start):
+                here = hostile.filled(tmp_path)
+                for arguments in list(lines(half))[start::4]:
+                    done = tfgpu(*arguments, cwd=here)
+                    assert "internal error" not in done.stderr and "Traceback" not in done.stderr, (
+                        arguments,
+                        done.stderr,
+                    )
 
 
 def test_every_variable(folder: Path) -> None:
@@ -99,27 +107,33 @@ def test_every_variable(folder: Path) -> None:
 
 
 CALLS: tuple[Callable[[str], object], ...] = (
-    lambda half: api.check(texts={f"{half}requirements.txt": f"tensorflow==1.99 # {half}"}),
-    lambda half: api.check(texts={"Dockerfile": f"FROM {half}\nRUN pip install tensorflow=={half}\n"}),
-    lambda half: api.check(texts={"environment.yml": f"dependencies: [tensorflow=2.99, '{half}']\n"}),
-    lambda half: api.check(texts={"a.ipynb": json.dumps({"cells": [{"source": f"!pip install tensorflow=={half}"}]})}),
-    lambda half: api.explain(f"Could not load dynamic library 'libcudart.so.10.1'; dlerror: {half}"),
-    lambda half: api.plan(gpu=half),
-    lambda half: api.plan(gpu="A100", tensorflow=half),
-    lambda half: api.compare(f"/nowhere/{half}", half),
-    lambda half: api.diagnose(half, import_tensorflow=False),
+    lambda half: commands.check(texts={f"{half}requirements.txt": f"tensorflow==1.99 # {half}"}),
+    lambda half: commands.check(texts={"Dockerfile": f"FROM {half}\nRUN pip install tensorflow=={half}\n"}),
+    lambda half: commands.check(texts={"environment.yml": f"dependencies: [tensorflow=2.99, '{half}']\n"}),
+    lambda half: commands.check(
+        texts={"a.ipynb": json.dumps({"cells": [{"source": f"!pip install tensorflow=={half}"}]})}
+    ),
+    lambda half: commands.explain(f"Could not load dynamic library 'libcudart.so.10.1'; dlerror: {half}"),
+    lambda half: commands.plan(gpu=half),
+    lambda half: commands.plan(gpu="A100", tensorflow=half),
+    lambda half: commands.compare(f"/nowhere/{half}", half),
+    lambda half: commands.diagnose(half, import_tensorflow=False),
 )
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("half", [BYTE, EMOJI], ids=["byte", "emoji"])
-def test_every_function(call: Callable[[str], object], half: str) -> None:
-    try:
-        found = call(half)
-    except api.TfgpuError:  # documented, with a sentence
-        return
-    document = found.to_json()  # type: ignore[attr-defined]
-    assert half not in document.decode()
+def test_every_function(subtests: pytest.Subtests) -> None:
+    for call in CALLS:
+        for half in (
+            BYTE,
+            EMOJI,
+        ):
+            with subtests.test(call=call, half=half):
+                try:
+                    found = call(half)
+                except commands.TfgpuError:  # documented, with a sentence
+                    return
+                document = found.to_json()  # type: ignore[attr-defined]
+                assert half not in document.decode()
 
 
 def test_the_encoder() -> None:

@@ -28,14 +28,14 @@ from tests.findings.rows_over_facts import FIRES
 from tests.parsers.pasted import samples
 from tests.records.test_report import report
 from tests.smoke.smoking import Machine
-from tfgpu_doctor.bench.runner.process import WorkerError
+from tfgpu_doctor import __main__ as entry
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.cli import cli, output
-from tfgpu_doctor.cli.bench.measuring import cannot_measure
+from tfgpu_doctor.commands import TfgpuError
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import load_report
 from tfgpu_doctor.render import streams
-from tfgpu_doctor.render.ci.junit import xml
+from tfgpu_doctor.render.ci import xml
 from tfgpu_doctor.render.formats import KINDS, choices
 from tfgpu_doctor.render.shapes import Case, Suite
 from tfgpu_doctor.smoke.records import Smoke
@@ -121,10 +121,11 @@ def test_the_tests_see_what_is_planted() -> None:
 # ------------------------------------------------------------------------------------------------ what files hold
 
 
-@pytest.mark.parametrize("form", choices("report"))
-def test_reports(folder: Path, form: str) -> None:
-    assert "PWN" in harmless(folder, "doctor", "--from", "report.json", "--format", form, "--no-redact")
-    harmless(folder, "explain", "report.json", "--format", form, "--redact")
+def test_reports(folder: Path, subtests: pytest.Subtests) -> None:
+    for form in choices("report"):
+        with subtests.test(form=form):
+            assert "PWN" in harmless(folder, "doctor", "--from", "report.json", "--format", form, "--no-redact")
+            harmless(folder, "explain", "report.json", "--format", form, "--redact")
 
 
 def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
@@ -137,20 +138,27 @@ def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
     assert (case.get("name"), case.get("classname"), case[0].text) == (clean(facts), "::c", "::d\n###[e]")
 
 
-@pytest.mark.parametrize("form", choices("report comparison"))
-def test_comparisons(folder: Path, form: str) -> None:
-    for one, other in (("report.json", "other.json"), ("other.json", "report.json"), ("report.json", f"{BOMB}.json")):
-        harmless(folder, "compare", one, other, "--format", form, "--all")
+def test_comparisons(folder: Path, subtests: pytest.Subtests) -> None:
+    for form in choices("report comparison"):
+        with subtests.test(form=form):
+            for one, other in (
+                ("report.json", "other.json"),
+                ("other.json", "report.json"),
+                ("report.json", f"{BOMB}.json"),
+            ):
+                harmless(folder, "compare", one, other, "--format", form, "--all")
 
 
-@pytest.mark.parametrize("form", choices("bench comparison"))
-def test_bench_comparisons(folder: Path, form: str) -> None:
-    assert "PWN" in harmless(folder, "compare", "bench.json", f"{BOMB}.bench", "--format", form)
+def test_bench_comparisons(folder: Path, subtests: pytest.Subtests) -> None:
+    for form in choices("bench comparison"):
+        with subtests.test(form=form):
+            assert "PWN" in harmless(folder, "compare", "bench.json", f"{BOMB}.bench", "--format", form)
 
 
-@pytest.mark.parametrize("form", [form for form in choices("bench") if form != "text"])
-def test_bench_results_in_other_formats(folder: Path, form: str) -> None:
-    assert "PWN" in harmless(folder, "bench", "show", "bench.json", "--format", form)
+def test_bench_results_in_other_formats(folder: Path, subtests: pytest.Subtests) -> None:
+    for form in [form for form in choices("bench") if form != "text"]:
+        with subtests.test(form=form):
+            assert "PWN" in harmless(folder, "bench", "show", "bench.json", "--format", form)
 
 
 def test_bench_results(folder: Path) -> None:
@@ -161,20 +169,24 @@ def test_bench_results(folder: Path) -> None:
     assert "PWN" in harmless(folder, "bench", "show", "bench.json")
 
 
-@pytest.mark.parametrize("form", choices("smoke"))
-def test_smoke_results(form: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document = planted(Machine().smoke().to_json(), partial(msgspec.json.decode, type=Smoke))
-    output.write(msgspec.json.decode(document, type=Smoke), "smoke", [output.Output(form, None)])
-    shown = capsys.readouterr().out
-    assert list(offences(shown, form)) == [] and "PWN" in shown
+def test_smoke_results(folder: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for form in choices("smoke"):
+        with subtests.test(form=form):
+            document = planted(Machine().smoke().to_json(), partial(msgspec.json.decode, type=Smoke))
+            output.write(msgspec.json.decode(document, type=Smoke), "smoke", [output.Output(form, None)])
+            shown = capsys.readouterr().out
+            assert list(offences(shown, form)) == [] and "PWN" in shown
 
 
-@pytest.mark.parametrize("form", choices("fleet"))
-def test_fleets(folder: Path, form: str) -> None:
-    lines = (BOMB.encode().replace(b"\n", b" ") + b": " + data for data in (hostile_report(), hostile_result()))
-    (folder / "fleet.jsonl").write_bytes(b"\n".join(lines))
-    shown = harmless(folder, "fleet", "fleet.jsonl", "report.json", f"{BOMB}.json", "--format", form, "--no-redact")
-    assert "PWN" in shown
+def test_fleets(folder: Path, subtests: pytest.Subtests) -> None:
+    for form in choices("fleet"):
+        with subtests.test(form=form):
+            lines = (BOMB.encode().replace(b"\n", b" ") + b": " + data for data in (hostile_report(), hostile_result()))
+            (folder / "fleet.jsonl").write_bytes(b"\n".join(lines))
+            shown = harmless(
+                folder, "fleet", "fleet.jsonl", "report.json", f"{BOMB}.json", "--format", form, "--no-redact"
+            )
+            assert "PWN" in shown
 
 
 def test_pasted_texts(folder: Path) -> None:
@@ -185,16 +197,26 @@ def test_pasted_texts(folder: Path) -> None:
         assert list(offences((folder / f"out.{form}").read_text(), form)) == []
 
 
-@pytest.mark.parametrize("command", ["doctor --from", "explain", "plan --from", "compare other.json", "bench show"])
-@pytest.mark.parametrize(
-    "wrong",
-    [{BOMB: 1}, {"facts": {"host": {"os": {"is": BOMB}}}}, {"schema": BOMB}, {"tool": {"name": "x", "version": BOMB}}],
-    ids=["unknown field", "tag", "schema", "version"],
-)
-def test_files_that_are_refused(folder: Path, command: str, wrong: dict[str, object]) -> None:
-    for name in ("report.json", "bench.json"):
-        (folder / "wrong.json").write_text(json.dumps({**json.loads((folder / name).read_bytes()), **wrong}))
-        harmless(folder, *command.split(), "wrong.json")
+def test_files_that_are_refused(folder: Path, subtests: pytest.Subtests) -> None:
+    for command in (
+        "doctor --from",
+        "explain",
+        "plan --from",
+        "compare other.json",
+        "bench show",
+    ):
+        for wrong in (
+            {BOMB: 1},
+            {"facts": {"host": {"os": {"is": BOMB}}}},
+            {"schema": BOMB},
+            {"tool": {"name": "x", "version": BOMB}},
+        ):
+            with subtests.test(command=command, wrong=wrong):
+                for name in ("report.json", "bench.json"):
+                    (folder / "wrong.json").write_text(
+                        json.dumps({**json.loads((folder / name).read_bytes()), **wrong})
+                    )
+                    harmless(folder, *command.split(), "wrong.json")
 
 
 def test_layers_of_the_matrix(folder: Path) -> None:
@@ -204,9 +226,8 @@ def test_layers_of_the_matrix(folder: Path) -> None:
         harmless(folder, "matrix", "cuda", environ={"TFGPU_MATRIX": "layer.yaml"})
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
+def test_manifests(folder: Path, subtests: pytest.Subtests) -> None:
+    for name, text in (
         ("requirements.txt", f"tensorflow==2.15.1 # {BOMB}\nnumpy=={BOMB}\n{BOMB}==1\n-r {BOMB}\n"),
         ("Dockerfile", f"FROM {BOMB}\nRUN pip install tensorflow=={BOMB}\nENV A={BOMB}\n"),
         (
@@ -217,12 +238,11 @@ def test_layers_of_the_matrix(folder: Path) -> None:
             "pyproject.toml",
             f"[project]\nname = {QUOTED}\ndependencies = ['tensorflow', {QUOTED}]\n",
         ),
-    ],
-)
-@pytest.mark.parametrize("form", choices("check"))
-def test_manifests(folder: Path, name: str, text: str, form: str) -> None:
-    (folder / name).write_text(text)
-    harmless(folder, "check", name, "--format", form)
+    ):
+        for form in choices("check"):
+            with subtests.test(name=name):
+                (folder / name).write_text(text)
+                harmless(folder, "check", name, "--format", form)
 
 
 # ----------------------------------------------------------------------------------------- what the command line holds
@@ -254,10 +274,11 @@ def options() -> Iterator[tuple[str, ...]]:
                     yield (*path, *(() if name in base else base), name, BOMB)
 
 
-@pytest.mark.parametrize("start", range(8))
-def test_options(folder: Path, start: int) -> None:
-    for arguments in list(options())[start::8]:
-        harmless(folder, *arguments)
+def test_options(folder: Path, subtests: pytest.Subtests) -> None:
+    for start in range(8):
+        with subtests.test(start=start):
+            for arguments in list(options())[start::8]:
+                harmless(folder, *arguments)
 
 
 def test_names_of_commands_and_options(folder: Path) -> None:
@@ -267,10 +288,14 @@ def test_names_of_commands_and_options(folder: Path) -> None:
         harmless(folder, *group.split(), BOMB)
 
 
-def test_what_a_worker_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cannot_measure(BOMB, WorkerError(f"ImportError: {BOMB}")) == 3
+def test_what_a_worker_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise TfgpuError(f"cannot measure with {BOMB}: ImportError: {BOMB}\nNext: tfgpu doctor")
+
+    monkeypatch.setattr("tfgpu_doctor.commands.bench", fails)
+    assert entry.run(["bench", "matpow"]) == 3
     shown = capsys.readouterr().err
-    assert list(offences(shown)) == [] and shown.count("\n") == 2
+    assert list(offences(shown)) == [] and shown.startswith("tfgpu: cannot measure with x")
 
 
 def test_variables(folder: Path) -> None:
@@ -325,19 +350,25 @@ def test_a_real_terminal(folder: Path) -> None:
     assert list(offences(re.sub(r"\x1b\[[\d;]*m", "", text))) == []
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_a_command_in_pieces_is_none(size: int, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (
-        "a\n  ::add-mask::b\n \x1b[1m::x::y\x1b[0m ##[add-mask]c ##vso[x]\n##teamcity[d\n:\n::\n"
-        + " " * 99
-        + "::e::f\n"
-    )
-    for stream in (streams.guarded(sys.stdout), streams.guarded(sys.stdout).styled):
-        for start in range(0, len(text), size):
-            stream.write(text[start : start + size])
-    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
-    assert list(offences(shown)) == []
-    assert shown.count("add-mask") == 4
+def test_a_command_in_pieces_is_none(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for size in (
+        1,
+        2,
+        3,
+        7,
+    ):
+        with subtests.test(size=size):
+            text = (
+                "a\n  ::add-mask::b\n \x1b[1m::x::y\x1b[0m ##[add-mask]c ##vso[x]\n##teamcity[d\n:\n::\n"
+                + " " * 99
+                + "::e::f\n"
+            )
+            for stream in (streams.guarded(sys.stdout), streams.guarded(sys.stdout).styled):
+                for start in range(0, len(text), size):
+                    stream.write(text[start : start + size])
+            shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+            assert list(offences(shown)) == []
+            assert shown.count("add-mask") == 4
 
 
 def test_every_format_is_tried() -> None:

@@ -43,20 +43,20 @@ def test_help_on_a_narrow_terminal_fits() -> None:
     assert max(map(len, done.stdout.splitlines())) <= 60
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name: str) -> None:
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None
-    assert command.get_short_help_str(limit=200) == COMMANDS[name].summary
-    done = tfgpu(name, "--help")
-    assert done.returncode == 0
-    assert f"tfgpu {name}" in done.stdout
-    assert "xample" in done.stdout
+def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(subtests: pytest.Subtests) -> None:
+    for name in sorted(COMMANDS):
+        with subtests.test(name=name):
+            command = cli.get_command(click.Context(cli), name)
+            assert command is not None
+            assert command.get_short_help_str(limit=200) == COMMANDS[name].summary
+            done = tfgpu(name, "--help")
+            assert done.returncode == 0
+            assert f"tfgpu {name}" in done.stdout
+            assert "xample" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         (("docter",), "No such command 'docter'"),
         (("doctor", "--frmo", "x"), "No such option"),
         (("doctor", "--format", "xml"), "'xml' is not one of"),
@@ -71,14 +71,13 @@ def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(name
         (("doctor", "--python", "nowhere/python"), "--python nowhere/python: no such program, or not executable"),
         (("doctor", "--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
         (("doctor", "--format", "text", "--format", "json"), "2 formats would go to standard output"),
-    ],
-)
-def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = tfgpu(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = tfgpu(*arguments, cwd=tmp_path)
+            assert done.returncode == 2
+            assert message in done.stderr
+            assert "Traceback" not in done.stderr
+            assert done.stdout == ""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="/usr/bin/env")
@@ -161,12 +160,17 @@ def test_closed_pipe(saved: Path) -> None:
     assert done.stderr.strip() in ("0", "141")  # 0 where it was faster than the pipe's end; never "a problem was found"
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_closed_streams(saved: Path, closed: str) -> None:
-    command = f"{sys.executable} -m tfgpu_doctor doctor --from {saved} {closed}"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert done.stderr == ""
+def test_closed_streams(saved: Path, subtests: pytest.Subtests) -> None:
+    for closed in (
+        ">&-",
+        "2>&-",
+        ">&- 2>&-",
+    ):
+        with subtests.test(closed=closed):
+            command = f"{sys.executable} -m tfgpu_doctor doctor --from {saved} {closed}"
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 1
+            assert done.stderr == ""
 
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -178,55 +182,57 @@ def shell(arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @FULL
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_full_disk(saved: Path, subtests: pytest.Subtests) -> None:
+    for arguments in (
         "doctor --from {saved} >/dev/full",
         "doctor --from {saved} --output /dev/full",
         "doctor --from {saved} --format json > /dev/full",
         "--help > /dev/full",
         "explain --help > /dev/full",
-    ],
-)
-def test_full_disk(saved: Path, arguments: str) -> None:
-    done = shell(arguments.format(saved=saved))
-    assert done.returncode == 3
-    assert "No space left on device" in done.stderr
-    assert "Traceback" not in done.stderr and "internal error" not in done.stderr
+    ):
+        with subtests.test(arguments=arguments):
+            done = shell(arguments.format(saved=saved))
+            assert done.returncode == 3
+            assert "No space left on device" in done.stderr
+            assert "Traceback" not in done.stderr and "internal error" not in done.stderr
 
 
 @FULL
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
+def test_messages_that_cannot_be_printed_change_no_exit_code(subtests: pytest.Subtests) -> None:
+    for arguments, code in (
         ("docter 2>/dev/full", 2),
         ("docter 2>&-", 2),
         ("--help >/dev/full 2>/dev/full", 3),
         ("explain cuda.missing >/dev/full 2>/dev/full", 3),
         ("explain cuda.missing >/dev/full 2>&-", 3),
-    ],
-)
-def test_messages_that_cannot_be_printed_change_no_exit_code(arguments: str, code: int) -> None:
-    done = shell(arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+    ):
+        with subtests.test(arguments=arguments, code=code):
+            done = shell(arguments)
+            assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
-@pytest.mark.parametrize("kilobytes", [48_000, 200_000, 400_000])
-def test_a_limit_of_memory_is_no_bug(kilobytes: int) -> None:
+def test_a_limit_of_memory_is_no_bug(subtests: pytest.Subtests) -> None:
     """How much is enough depends on the machine: each thread takes the address space of its stack."""
-    command = f"ulimit -v {kilobytes}; {sys.executable} -m tfgpu_doctor doctor --no-import -q"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-    assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr
-    assert done.returncode in ((3,) if kilobytes == 48_000 else (0, 1, 3))
-    if not done.stdout:
-        allowed = f"ulimit -v allows {kilobytes // 1024} MiB of address space. Start tfgpu where it allows more"
-        assert done.stderr.startswith("tfgpu: the system refused ") and done.stderr.endswith(f": {allowed}\n")
+    for kilobytes in (
+        48_000,
+        200_000,
+        400_000,
+    ):
+        with subtests.test(kilobytes=kilobytes):
+            command = f"ulimit -v {kilobytes}; {sys.executable} -m tfgpu_doctor doctor --no-import -q"
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+            assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr
+            assert done.returncode in ((3,) if kilobytes == 48_000 else (0, 1, 3))
+            if not done.stdout:
+                allowed = f"ulimit -v allows {kilobytes // 1024} MiB of address space. Start tfgpu where it allows more"
+                assert done.stderr.startswith("tfgpu: the system refused ") and done.stderr.endswith(f": {allowed}\n")
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
+def test_what_the_system_refuses_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
+) -> None:
+    for error, message in (
         (MemoryError(), "tfgpu: the system refused memory: "),
         (RuntimeError("can't start new thread"), "tfgpu: the system refused a new thread: "),
         (
@@ -236,34 +242,42 @@ def test_a_limit_of_memory_is_no_bug(kilobytes: int) -> None:
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "tfgpu: the system refused a new process: "),
         (ImportError("x.so: failed to map segment from shared object"), "tfgpu: the system refused memory: "),
         (ImportError("no module"), "tfgpu: internal error: ImportError: no module\n"),
-    ],
-)
-def test_what_the_system_refuses_is_said(
-    error: Exception, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise error
+    ):
+        with subtests.test(error=error, message=message):
 
-    monkeypatch.setattr("click.Group.main", refuse)
-    assert (tfgpu("plan").returncode, capsys.readouterr()) == (3, ("", ""))
-    assert tfgpu("plan").stderr.startswith(message)
+            def refuse(*_: object, **__: object) -> None:
+                raise error
+
+            monkeypatch.setattr("click.Group.main", refuse)
+            assert (tfgpu("plan").returncode, capsys.readouterr()) == (3, ("", ""))
+            assert tfgpu("plan").stderr.startswith(message)
 
 
-@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
-def test_sizes_that_make_no_sense(name: str) -> None:
-    usual, page = tfgpu("explain", "cuda.missing", environ={"COLUMNS": ""}).stdout, tfgpu("--help").stdout
-    for value in ("0", "²", "1", "19", "1001", "99999999", "9" * 5000, "-5", "80 ", "٨٠", "x", ""):
-        environ = {"COLUMNS": "", name: value}
-        assert tfgpu("explain", "cuda.missing", environ=environ).stdout == usual, value
-        done = tfgpu("--help", environ=environ)
-        assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == page.split(), value
+def test_sizes_that_make_no_sense(subtests: pytest.Subtests) -> None:
+    for name in (
+        "COLUMNS",
+        "LINES",
+    ):
+        with subtests.test(name=name):
+            usual, page = tfgpu("explain", "cuda.missing", environ={"COLUMNS": ""}).stdout, tfgpu("--help").stdout
+            for value in ("0", "²", "1", "19", "1001", "99999999", "9" * 5000, "-5", "80 ", "٨٠", "x", ""):
+                environ = {"COLUMNS": "", name: value}
+                assert tfgpu("explain", "cuda.missing", environ=environ).stdout == usual, value
+                done = tfgpu("--help", environ=environ)
+                assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == page.split(), value
 
 
-@pytest.mark.parametrize(("found", "used"), [(0, 80), (1, 80), (60, 60), (5000, 80)])
-def test_width_of_a_terminal(found: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "")
-    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((found, 1)))
-    assert console_for(sys.stdout).width == used
+def test_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for found, used in (
+        (0, 80),
+        (1, 80),
+        (60, 60),
+        (5000, 80),
+    ):
+        with subtests.test(found=found, used=used):
+            monkeypatch.setenv("COLUMNS", "")
+            monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((found, 1)))
+            assert console_for(sys.stdout).width == used
 
 
 def test_plain_when_piped_and_under_no_color(saved: Path) -> None:
@@ -271,12 +285,17 @@ def test_plain_when_piped_and_under_no_color(saved: Path) -> None:
     assert "\x1b" not in tfgpu("doctor", "--from", str(saved), environ={"NO_COLOR": "1", "FORCE_COLOR": ""}).stdout
 
 
-@pytest.mark.parametrize("environ", [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}])
-def test_poor_terminals(saved: Path, environ: dict[str, str]) -> None:
-    done = (process if "LANG" in environ else tfgpu)("doctor", "--from", str(saved), environ=environ)
-    assert done.returncode == 1
-    assert "cuda.missing" in done.stdout
-    assert done.stderr == ""
+def test_poor_terminals(saved: Path, subtests: pytest.Subtests) -> None:
+    for environ in (
+        {"LANG": "C", "LC_ALL": "C"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"TERM": "dumb"},
+    ):
+        with subtests.test(environ=environ):
+            done = (process if "LANG" in environ else tfgpu)("doctor", "--from", str(saved), environ=environ)
+            assert done.returncode == 1
+            assert "cuda.missing" in done.stdout
+            assert done.stderr == ""
 
 
 def test_no_home_and_read_only_folder(saved: Path) -> None:
@@ -295,7 +314,7 @@ def test_no_home_and_read_only_folder(saved: Path) -> None:
 
 def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import tfgpu_doctor.diagnosis.reports as d\n"
+        "import tfgpu_doctor.findings.engine as d\n"
         "def broken(*a, **k): raise RuntimeError('a defect')\n"
         "d.make_report = broken\n"
     )

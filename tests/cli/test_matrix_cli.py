@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tfgpu_doctor.cli.matrix import PLATFORMS, command
+from tfgpu_doctor.cli.matrix import command
+from tfgpu_doctor.commands import PLATFORMS
 from tfgpu_doctor.matrix.schema import PLATFORMS as KNOWN_PLATFORMS
 
 RELEASE_KEYS = {
@@ -112,9 +113,8 @@ def test_nothing_found_is_no_error() -> None:
     assert "without --cuda 11.7" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage_is_a_sentence(subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         (("tensorflow", "--version", "2.15.7"), "nearest known on linux_x86_64: 2.15.1, 2.15.0.post1, 2.15.0"),
         (("tensorflow", "--version", "9.9"), "unknown tensorflow 9.9"),
         (("tensorflow", "--version", "2.10.0", "--platform", "macos_arm64"), "has no wheel for macos_arm64"),
@@ -132,7 +132,7 @@ def test_nothing_found_is_no_error() -> None:
         (("cuda", "--version", "12.7.1"), "unknown CUDA 12.7.1; the nearest known are"),
         (("find", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "the nearest are nvcr.io/nvidia/tensorflow:24."),
         (("find", "2.15.7"), "tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"),
-        (("container", "tensorflow/tensorflow"), "container is no longer there: tfgpu matrix find IMAGE:TAG"),
+        (("container", "tensorflow/tensorflow"), "container was removed: tfgpu matrix find IMAGE:TAG"),
         (("jetpack",), "tfgpu matrix find VERSION"),
         (("driver", "470"), "tfgpu matrix tensorflow --driver VERSION"),
         (("python", "3.12"), "tfgpu matrix tensorflow --python VERSION"),
@@ -145,13 +145,12 @@ def test_nothing_found_is_no_error() -> None:
         (("gpu", "--compute-capability", "x"), "'x' is not a compute capability"),
         (("tensorflow", "--format", "xml"), "'xml' is not one of 'text', 'json', 'markdown', 'html'"),
         (("cuda", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
-    ],
-)  # fmt: skip
-def test_wrong_usage_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
-    done = matrix(*arguments)
-    assert done.exit_code == 2
-    assert message in " ".join(done.stderr.split())
-    assert "\x1b" not in done.stderr
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = matrix(*arguments)
+            assert done.exit_code == 2
+            assert message in " ".join(done.stderr.split())
+            assert "\x1b" not in done.stderr
 
 
 # ------------------------------------------------------------------------------------------- CUDA, cuDNN and GPUs
@@ -205,14 +204,16 @@ def test_a_compute_capability() -> None:
     assert row["names"] == row["same_compute_capability"]  # as it was called before
 
 
-@pytest.mark.parametrize(
-    ("table", "version"),
-    [("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3")],
-)
-def test_the_version_is_an_argument_and_was_an_option(table: str, version: str) -> None:
-    assert answer(table, version) == answer(table, "--version", version)
-    assert "--version" not in matrix(table, "--help").stdout
-    assert matrix(table, version, "--version", version).exit_code == 2
+def test_the_version_is_an_argument_and_was_an_option(subtests: pytest.Subtests) -> None:
+    for table, version in (
+        ("tensorflow", "2.15"),
+        ("cuda", "12.5"),
+        ("cudnn", "9.3"),
+    ):
+        with subtests.test(table=table, version=version):
+            assert answer(table, version) == answer(table, "--version", version)
+            assert "--version" not in matrix(table, "--help").stdout
+            assert matrix(table, version, "--version", version).exit_code == 2
 
 
 def test_the_platform_in_one_word_or_two() -> None:
@@ -226,13 +227,18 @@ def test_the_name_of_a_gpu_needs_no_quotes() -> None:
     assert answer("gpu", "RTX", "4090") == answer("gpu", "RTX 4090")
 
 
-@pytest.mark.parametrize("table", ["cuda", "cudnn", "gpu"])
-def test_without_a_question_all_rows(table: str) -> None:
-    rows = answer(table)
-    assert len(rows) > 15
-    page = matrix(table)
-    assert page.exit_code == 0
-    assert len(page.stdout.splitlines()) > 15
+def test_without_a_question_all_rows(subtests: pytest.Subtests) -> None:
+    for table in (
+        "cuda",
+        "cudnn",
+        "gpu",
+    ):
+        with subtests.test(table=table):
+            rows = answer(table)
+            assert len(rows) > 15
+            page = matrix(table)
+            assert page.exit_code == 0
+            assert len(page.stdout.splitlines()) > 15
 
 
 def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
@@ -277,9 +283,8 @@ def test_native_windows_of_1_x_without_a_package_is_the_build_with_cuda() -> Non
     assert answer("tensorflow", "1.15", "--os", "windows", "--package", "tensorflow")["gpu"] is False
 
 
-@pytest.mark.parametrize(
-    ("key", "table", "expected"),
-    [
+def test_a_row_of_another_table_by_its_name(subtests: pytest.Subtests) -> None:
+    for key, table, expected in (
         ("nvcr.io/nvidia/tensorflow:24.02-tf2-py3", "containers", {"tensorflow": "2.15.0+nv24.2", "cuda": "12.3.2"}),
         ("docker.io/tensorflow/tensorflow:2.15.0-gpu", "containers", {"cuda": "12.3", "cudnn": "8.9"}),
         ("R36.4", "jetpacks", {"version": "6.1", "cuda": "12.6"}),
@@ -287,14 +292,13 @@ def test_native_windows_of_1_x_without_a_package_is_the_build_with_cuda() -> Non
         ("g4dn.xlarge", "instances", {"gpu": "Tesla T4"}),
         ("BLACKWELL-no-kernels", "known_issues", {"severity": "error"}),
         ("blackwell-no", "known_issues", {"id": "blackwell-no-kernels"}),
-    ],
-)
-def test_a_row_of_another_table_by_its_name(key: str, table: str, expected: dict[str, Any]) -> None:
-    (found,) = answer("find", key)
-    assert (found["table"], {name: found["row"][name] for name in expected}) == (table, expected)
-    assert found["sources"]["source"]
-    page = matrix("find", key).stdout
-    assert all(str(value) in page for value in expected.values()) and "  from  " in page
+    ):
+        with subtests.test(key=key):
+            (found,) = answer("find", key)
+            assert (found["table"], {name: found["row"][name] for name in expected}) == (table, expected)
+            assert found["sources"]["source"]
+            page = matrix("find", key).stdout
+            assert all(str(value) in page for value in expected.values()) and "\nSources\n" in page
 
 
 def test_of_many_rows_the_names_come_first() -> None:
@@ -312,11 +316,18 @@ def test_without_a_key_the_tables_are_listed() -> None:
     assert sum(one["rows"] for one in tables["cuda"]["sources"]) == tables["cuda"]["rows"]
 
 
-@pytest.mark.parametrize("words", ["cuda 12.5", "tensorflow 2.15", "gpu T4", "find", "find 6.1"])
-def test_answers_as_pages(words: str) -> None:
-    markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
-    assert markdown.startswith("**") and "| --- | --- |" in markdown
-    assert html.startswith("<!DOCTYPE html>") and "<table" in html
+def test_answers_as_pages(subtests: pytest.Subtests) -> None:
+    for words in (
+        "cuda 12.5",
+        "tensorflow 2.15",
+        "gpu T4",
+        "find",
+        "find 6.1",
+    ):
+        with subtests.test(words=words):
+            markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
+            assert markdown.startswith("**") and "| --- | --- |" in markdown
+            assert html.startswith("<!DOCTYPE html>") and "<table" in html
 
 
 def test_least_and_most_detail() -> None:
@@ -332,11 +343,17 @@ def test_the_platforms_are_those_of_the_schema() -> None:
     assert PLATFORMS == KNOWN_PLATFORMS
 
 
-@pytest.mark.parametrize("name", [None, *command.commands])
-def test_every_help_page_has_an_example(name: str | None) -> None:
-    done = matrix(*filter(None, (name, "--help")))
-    assert done.exit_code == 0
-    assert f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
+def test_every_help_page_has_an_example(subtests: pytest.Subtests) -> None:
+    for name in (
+        None,
+        *command.commands,
+    ):
+        with subtests.test(name=name):
+            done = matrix(*filter(None, (name, "--help")))
+            assert done.exit_code == 0
+            assert (
+                f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
+            )
 
 
 def test_formats_go_to_files(tmp_path: Path) -> None:

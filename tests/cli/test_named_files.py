@@ -127,50 +127,68 @@ def odd_ones(named: Named) -> Iterator[str]:
             yield odd
 
 
-@pytest.mark.parametrize("named", [one for one in NAMED if str(one) not in UNREAD], ids=str)
-def test_no_name_hangs_or_ends_in_a_traceback(named: Named, folder: Path) -> None:
-    for number, odd in enumerate(odd_ones(named)):
-        path = str(ODD[odd][0](folder / f"odd{number}"))
-        with guarded(10, f"{named} {odd}", waiting=True):
-            done = tfgpu(*named.arguments(path), cwd=folder)
-        assert (done.returncode, done.stdout) == (2, ""), f"{odd}: {done.stderr}"
-        assert "Error: " in done.stderr and "Traceback" not in done.stderr
-        assert re.search(f"{ODD[odd][1]}|{OF_FOLDERS}", " ".join(done.stderr.split())), f"{odd}: {done.stderr}"
+def test_no_name_hangs_or_ends_in_a_traceback(folder: Path, subtests: pytest.Subtests) -> None:
+    for named in [one for one in NAMED if str(one) not in UNREAD]:
+        with subtests.test(named=named):
+            for number, odd in enumerate(odd_ones(named)):
+                path = str(ODD[odd][0](folder / f"odd{number}"))
+                with guarded(10, f"{named} {odd}", waiting=True):
+                    done = tfgpu(*named.arguments(path), cwd=folder)
+                assert (done.returncode, done.stdout) == (2, ""), f"{odd}: {done.stderr}"
+                assert "Error: " in done.stderr and "Traceback" not in done.stderr
+                assert re.search(f"{ODD[odd][1]}|{OF_FOLDERS}", " ".join(done.stderr.split())), f"{odd}: {done.stderr}"
 
 
 READ = [one for one in NAMED if not one.is_written and not one.is_folder and str(one) not in UNREAD]
 
 
-@pytest.mark.parametrize("named", [one for one in READ if one in FIRST.values()], ids=str)
-def test_standard_input_is_refused_where_it_is_closed_and_bounded_where_it_is_not(named: Named, folder: Path) -> None:
-    closed = tfgpu(*named.arguments("-"), cwd=folder, input=None)
-    assert (closed.returncode, closed.stdout) == (2, "")
-    assert re.search("(cannot read standard input|-): it is closed", " ".join(closed.stderr.split())), closed.stderr
-    noise = tfgpu(*named.arguments("-"), cwd=folder, input="[" * 100_000)
-    assert noise.returncode in (2, 3)  # to explain, it is a text
-    assert "internal error" not in noise.stderr and len(noise.stderr) < 1000
+def test_standard_input_is_refused_where_it_is_closed_and_bounded_where_it_is_not(
+    folder: Path, subtests: pytest.Subtests
+) -> None:
+    for named in [one for one in READ if one in FIRST.values()]:
+        with subtests.test(named=named):
+            closed = tfgpu(*named.arguments("-"), cwd=folder, input=None)
+            assert (closed.returncode, closed.stdout) == (2, "")
+            assert re.search("(cannot read standard input|-): it is closed", " ".join(closed.stderr.split())), (
+                closed.stderr
+            )
+            noise = tfgpu(*named.arguments("-"), cwd=folder, input="[" * 100_000)
+            assert noise.returncode in (2, 3)  # to explain, it is a text
+            assert "internal error" not in noise.stderr and len(noise.stderr) < 1000
 
 
-@pytest.mark.parametrize("odd", ["a pipe without a writer", "/dev/zero", "a link to itself", "a folder"])
-def test_files_that_variables_name(odd: str, folder: Path) -> None:
-    path = str(ODD[odd][0](folder / "odd"))
-    with guarded(10, odd, waiting=True):
-        matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
-    assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split()))
-    with guarded(10, odd, waiting=True):
-        arguments = ("doctor", "--from", "good.json", "--format", "github")
-        done = tfgpu(*arguments, environ={"GITHUB_STEP_SUMMARY": path}, cwd=folder)
-    assert (done.returncode, done.stdout != "") == (0, True), "a summary that cannot be written changes no verdict"
-    assert "cannot write the summary of the job" in done.stderr
+def test_files_that_variables_name(folder: Path, subtests: pytest.Subtests) -> None:
+    for odd in (
+        "a pipe without a writer",
+        "/dev/zero",
+        "a link to itself",
+        "a folder",
+    ):
+        with subtests.test(odd=odd):
+            path = str(ODD[odd][0](folder / "odd"))
+            with guarded(10, odd, waiting=True):
+                matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
+            assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split()))
+            with guarded(10, odd, waiting=True):
+                arguments = ("doctor", "--from", "good.json", "--format", "github")
+                done = tfgpu(*arguments, environ={"GITHUB_STEP_SUMMARY": path}, cwd=folder)
+            assert (done.returncode, done.stdout != "") == (0, True), (
+                "a summary that cannot be written changes no verdict"
+            )
+            assert "cannot write the summary of the job" in done.stderr
 
 
-@pytest.mark.parametrize(("name", "code"), [("a pipe without a writer", 3), ("/dev/full", 3)])
-def test_outputs_that_fail_while_they_are_written(name: str, code: int, folder: Path) -> None:
-    path = str(ODD[name][0](folder / "odd"))
-    with guarded(10, name, waiting=True):
-        done = tfgpu("matrix", "cuda", "--version", "12.5", "--output", path, cwd=folder)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (code, "CUDA 12.5"), "the result is not lost"
-    assert "cannot write" in done.stderr
+def test_outputs_that_fail_while_they_are_written(folder: Path, subtests: pytest.Subtests) -> None:
+    for name, code in (
+        ("a pipe without a writer", 3),
+        ("/dev/full", 3),
+    ):
+        with subtests.test(name=name, code=code):
+            path = str(ODD[name][0](folder / "odd"))
+            with guarded(10, name, waiting=True):
+                done = tfgpu("matrix", "cuda", "--version", "12.5", "--output", path, cwd=folder)
+            assert (done.returncode, done.stdout.splitlines()[0]) == (code, "CUDA 12.5"), "the result is not lost"
+            assert "cannot write" in done.stderr
 
 
 def test_process_substitution_for_every_file_of_a_comparison(folder: Path) -> None:

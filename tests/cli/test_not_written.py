@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
-from tfgpu_doctor.cli.bench.measuring import _Kept
+from tfgpu_doctor.cli.bench import _Kept
 from tfgpu_doctor.cli.fleet.collect import _write as _write_nodes
 from tfgpu_doctor.cli.output import NotWrittenError, Output
 from tfgpu_doctor.fleet.collect.task import Collected, node_result
@@ -30,13 +28,18 @@ def saved(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("form", ["json", "text", "junit"])
-def test_it_is_printed_instead(form: str, saved: str) -> None:
-    printed = tfgpu("doctor", "--from", saved, "--format", form)
-    done = tfgpu("doctor", "--from", saved, "--format", form, "--output", str(FULL))
-    times = re.compile(r"\d\d:\d\d:\d\d")
-    assert (done.returncode, times.sub("", done.stdout)) == (3, times.sub("", printed.stdout))
-    assert done.stderr == f"Error: {WHY}; the result was printed instead\n"
+def test_it_is_printed_instead(saved: str, subtests: pytest.Subtests) -> None:
+    for form in (
+        "json",
+        "text",
+        "junit",
+    ):
+        with subtests.test(form=form):
+            printed = tfgpu("doctor", "--from", saved, "--format", form)
+            done = tfgpu("doctor", "--from", saved, "--format", form, "--output", str(FULL))
+            times = re.compile(r"\d\d:\d\d:\d\d")
+            assert (done.returncode, times.sub("", done.stdout)) == (3, times.sub("", printed.stdout))
+            assert done.stderr == f"Error: {WHY}; the result was printed instead\n"
 
 
 def test_other_targets_get_it(saved: str, tmp_path: Path) -> None:
@@ -62,10 +65,6 @@ def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(3):
         kept.save(result(run("CPU")))
     assert capsys.readouterr().err == f"tfgpu: {WHY}; the measurement goes on\n"
-    kept.show(options(), [Output("text", None), Output("json", FULL.with_name("null"))])  # a signal ends it
+    kept.show([Output("text", None), Output("json", FULL.with_name("null"))], {})  # a signal ends it
     shown = capsys.readouterr()
     assert "matpow" in shown.out and "has what was measured so far" not in shown.err
-
-
-def options(**values: Any) -> Any:
-    return SimpleNamespace(**{"matrix_file": None, "detail": None, **values})

@@ -12,8 +12,7 @@ import pytest
 from tests.cli.runner import process, tfgpu
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.cli.options import Command, Option
-from tfgpu_doctor.cli.values import Listed, OneOf, Seconds, Size
+from tfgpu_doctor.cli.options import Command, Listed, OneOf, Option, Seconds, Size
 
 # what may be given several times and is no list: pairs with --format by position; has commas in its value
 REPEATED = {"--output", "--shape"}
@@ -83,7 +82,7 @@ def test_every_command_is_one_of_ours() -> None:
 def test_lists_are_of_one_type_and_show_it() -> None:
     for path, name, one in options():
         is_list = isinstance(one.type, Listed)
-        assert one.multiple == is_list or name in REPEATED, f"{path} {name}: use cli/values.Listed"
+        assert one.multiple == is_list or name in REPEATED, f"{path} {name}: use cli/options.Listed"
         metavar = one.make_metavar(click.Context(click.Command(path)))
         assert (",..." in metavar) == is_list or name in REPEATED, f"{path} {name} {metavar}"
 
@@ -91,8 +90,8 @@ def test_lists_are_of_one_type_and_show_it() -> None:
 def test_choices_and_times_are_of_one_type() -> None:
     for path, name, one in options():
         item = one.type.item if isinstance(one.type, Listed) else one.type
-        assert isinstance(item, OneOf) or not isinstance(item, click.Choice), f"{path} {name}: use cli/values.OneOf"
-        assert (one.metavar == "S") == isinstance(item, Seconds), f"{path} {name}: times are cli/values.Seconds"
+        assert isinstance(item, OneOf) or not isinstance(item, click.Choice), f"{path} {name}: use cli/options.OneOf"
+        assert (one.metavar == "S") == isinstance(item, Seconds), f"{path} {name}: times are cli/options.Seconds"
         assert not isinstance(item, click.FloatRange) or one.metavar == "X", f"{path} {name}"
         metavar = (one.metavar or "").removesuffix("|auto").strip(",.")
         assert not isinstance(item, Size) or metavar in ("N", "SIZE"), f"{path} {name}"
@@ -116,31 +115,64 @@ def test_every_hidden_spelling_stands_in_the_table() -> None:
 # ------------------------------------------------------------------------------------------------------------ values
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("512", 512), ("4k", 4096), ("1M", 2**20), ("1MiB", 2**20), ("16 MiB", 2**24), ("2GiB", 2**31), ("1GB", 10**9)],
-)
-def test_sizes(text: str, size: int) -> None:
-    assert Size(1, 2**40).convert(text, None, None) == size
+def test_sizes(subtests: pytest.Subtests) -> None:
+    for text, size in (
+        ("512", 512),
+        ("4k", 4096),
+        ("1M", 2**20),
+        ("1MiB", 2**20),
+        ("16 MiB", 2**24),
+        ("2GiB", 2**31),
+        ("1GB", 10**9),
+    ):
+        with subtests.test(text=text, size=size):
+            assert Size(1, 2**40).convert(text, None, None) == size
 
 
-@pytest.mark.parametrize("text", ["", "x", "1 MiB!", "-1MiB", "1.5MiB", "1TiB", "²k", "MiB", "0", "5", "2k"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not a number"):
-        Size(2, 2000, multiple=2).convert(text, None, None)
+def test_what_is_no_size(subtests: pytest.Subtests) -> None:
+    for text in (
+        "",
+        "x",
+        "1 MiB!",
+        "-1MiB",
+        "1.5MiB",
+        "1TiB",
+        "²k",
+        "MiB",
+        "0",
+        "5",
+        "2k",
+    ):
+        with subtests.test(text=text), pytest.raises(click.BadParameter, match="is not a number"):
+            Size(2, 2000, multiple=2).convert(text, None, None)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90.0), ("0.5", 0.5), ("90s", 90.0), ("5m", 300.0), ("1.5H", 5400.0)]
-)
-def test_times(text: str, seconds: float) -> None:
-    assert Seconds().convert(text, None, None) == seconds
+def test_times(subtests: pytest.Subtests) -> None:
+    for text, seconds in (
+        ("90", 90.0),
+        ("0.5", 0.5),
+        ("90s", 90.0),
+        ("5m", 300.0),
+        ("1.5H", 5400.0),
+    ):
+        with subtests.test(text=text, seconds=seconds):
+            assert Seconds().convert(text, None, None) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1", "0", "nan", "inf", "1e9", "5 days", "٣"])
-def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        Seconds().convert(text, None, None)
+def test_what_is_no_time(subtests: pytest.Subtests) -> None:
+    for text in (
+        "",
+        "soon",
+        "-1",
+        "0",
+        "nan",
+        "inf",
+        "1e9",
+        "5 days",
+        "٣",
+    ):
+        with subtests.test(text=text), pytest.raises(click.BadParameter):
+            Seconds().convert(text, None, None)
 
 
 def test_a_list_may_be_repeated() -> None:
@@ -159,26 +191,32 @@ def test_a_list_may_be_repeated() -> None:
 # --------------------------------------------------------------------------------------------------------- variables
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "arguments", "message"),
-    [
+def test_a_variable_sets_an_option(subtests: pytest.Subtests) -> None:
+    for variable, value, arguments, message in (
         ("TFGPU_DOCTOR_TIMEOUT", "x", ["doctor"], "Invalid value for '--timeout': 'x' is not a time"),
         ("TFGPU_DOCTOR_VERBOSE", "maybe", ["doctor"], "'maybe' is not a valid boolean"),
         ("TFGPU_DOCTOR_PYTHON", "3.99", ["doctor"], "found no Python 3.99"),
         ("TFGPU_PLAN_FORMAT", "text,josn", ["plan"], "'josn' is not one of"),
         ("TFGPU_BENCH_MATPOW_DEVICES", "x", ["bench", "matpow"], "'x'"),
-    ],
-)
-def test_a_variable_sets_an_option(variable: str, value: str, arguments: list[str], message: str) -> None:
-    done = tfgpu(*arguments, environ={variable: value})
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
+    ):
+        with subtests.test(variable=variable):
+            done = tfgpu(*arguments, environ={variable: value})
+            assert done.returncode == 2
+            assert message in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("variable", ["TFGPU_VERSION", "TFGPU_MATRIX_CUDA_FORMAT", "TFGPU_PLAN_GPU"])
-def test_an_empty_variable_and_one_that_is_no_option_change_nothing(variable: str) -> None:
-    value = "1" if variable == "TFGPU_VERSION" else ""
-    assert tfgpu("matrix", "cuda", "12.5", environ={variable: value}).stdout == tfgpu("matrix", "cuda", "12.5").stdout
+def test_an_empty_variable_and_one_that_is_no_option_change_nothing(subtests: pytest.Subtests) -> None:
+    for variable in (
+        "TFGPU_VERSION",
+        "TFGPU_MATRIX_CUDA_FORMAT",
+        "TFGPU_PLAN_GPU",
+    ):
+        with subtests.test(variable=variable):
+            value = "1" if variable == "TFGPU_VERSION" else ""
+            assert (
+                tfgpu("matrix", "cuda", "12.5", environ={variable: value}).stdout
+                == tfgpu("matrix", "cuda", "12.5").stdout
+            )
 
 
 def test_the_variable_of_a_layer_is_named() -> None:
@@ -190,15 +228,14 @@ def test_variables_are_read_and_the_command_line_is_stronger() -> None:
     environ = {"TFGPU_PLAN_GPU": "RTX 4090,A100", "TFGPU_PLAN_FORMAT": "json", "TFGPU_PLAN_LOCK": "0"}
     assert tfgpu("plan", "--gpu", "T4", environ={"TFGPU_PLAN_QUIET": "1"}).stdout.startswith("✓ recommended")
     assert '"GeForce RTX 4090"' in tfgpu("plan", environ=environ).stdout
-    assert "for  T4" in tfgpu("plan", "--gpu", "T4", "--format", "text", environ=environ).stdout
+    assert "for T4" in tfgpu("plan", "--gpu", "T4", "--format", "text", environ=environ).stdout
 
 
 # ------------------------------------------------------------------------------------------------------ did you mean
 
 
-@pytest.mark.parametrize(
-    ("arguments", "meant"),
-    [
+def test_did_you_mean(subtests: pytest.Subtests) -> None:
+    for arguments, meant in (
         (["docotr"], "doctor"),
         (["bench", "matpwo"], "matpow"),
         (["matrix", "cudn"], "cudnn"),
@@ -210,13 +247,12 @@ def test_variables_are_read_and_the_command_line_is_stronger() -> None:
         (["check", "--kind", "dockerfiel", "-"], "dockerfile"),
         (["plan", "--gpu", "RTX 4900"], "RTX 4090"),
         (["plan", "--os", "widnows"], "windows"),
-    ],
-)
-def test_did_you_mean(arguments: list[str], meant: str) -> None:
-    done = tfgpu(*arguments)
-    assert done.returncode == 2
-    assert meant in done.stderr.split("Error:")[1]
-    assert "ean" in done.stderr or "nearest" in done.stderr
+    ):
+        with subtests.test(arguments=arguments, meant=meant):
+            done = tfgpu(*arguments)
+            assert done.returncode == 2
+            assert meant in done.stderr.split("Error:")[1]
+            assert "ean" in done.stderr or "nearest" in done.stderr
 
 
 REMOVED = {
@@ -231,19 +267,26 @@ REMOVED = {
 }
 
 
-@pytest.mark.parametrize("words", REMOVED)
-def test_what_was_removed_names_its_successor(words: str) -> None:
-    done = tfgpu(*words.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"was removed: {REMOVED[words]}" in " ".join(done.stderr.split())
+def test_what_was_removed_names_its_successor(subtests: pytest.Subtests) -> None:
+    for words in REMOVED:
+        with subtests.test(words=words):
+            done = tfgpu(*words.split())
+            assert (done.returncode, done.stdout) == (2, "")
+            assert f"was removed: {REMOVED[words]}" in " ".join(done.stderr.split())
 
 
 # ---------------------------------------------------------------------------------------------- help and completion
 
 
-@pytest.mark.parametrize("words", ["", "plan", "bench matpow", "matrix gpu"])
-def test_help_is_what_the_option_prints(words: str) -> None:
-    assert tfgpu("help", *words.split()).stdout == tfgpu(*words.split(), "--help").stdout
+def test_help_is_what_the_option_prints(subtests: pytest.Subtests) -> None:
+    for words in (
+        "",
+        "plan",
+        "bench matpow",
+        "matrix gpu",
+    ):
+        with subtests.test(words=words):
+            assert tfgpu("help", *words.split()).stdout == tfgpu(*words.split(), "--help").stdout
 
 
 def test_help_of_what_is_no_command() -> None:
@@ -255,16 +298,20 @@ def test_the_version_in_one_letter() -> None:
     assert tfgpu("-V").stdout == tfgpu("--version").stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_script(shell: str) -> None:
-    done = process(environ={"_TFGPU_COMPLETE": f"{shell}_source"})
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"_TFGPU_COMPLETE={shell}_complete" in done.stdout
+def test_a_shell_gets_its_script(subtests: pytest.Subtests) -> None:
+    for shell in (
+        "bash",
+        "zsh",
+        "fish",
+    ):
+        with subtests.test(shell=shell):
+            done = process(environ={"_TFGPU_COMPLETE": f"{shell}_source"})
+            assert (done.returncode, done.stderr) == (0, "")
+            assert f"_TFGPU_COMPLETE={shell}_complete" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("line", "completed"),
-    [
+def test_what_a_shell_completes(subtests: pytest.Subtests) -> None:
+    for line, completed in (
         ("plan\n--gpu\nA100,h1", "plain,A100,H100"),
         ("plan\n--gp", "plain,--gpu"),
         ("explain\ngpu.not-v", "plain,gpu.not-visible"),
@@ -272,13 +319,12 @@ def test_a_shell_gets_its_script(shell: str) -> None:
         ("doctor\n--format\ntext,ju", "plain,text,junit"),
         ("bench\ntr", "plain,transfer"),
         ("plan\n--tensorflow\n2.20", "plain,2.20.0"),
-    ],
-)
-def test_what_a_shell_completes(line: str, completed: str) -> None:
-    words = {"COMP_WORDS": f"tfgpu\n{line}", "COMP_CWORD": str(line.count("\n") + 1)}
-    done = process(environ={"_TFGPU_COMPLETE": "bash_complete", **words})
-    assert completed in done.stdout.splitlines()
-    assert done.stderr == ""
+    ):
+        with subtests.test(line=line, completed=completed):
+            words = {"COMP_WORDS": f"tfgpu\n{line}", "COMP_CWORD": str(line.count("\n") + 1)}
+            done = process(environ={"_TFGPU_COMPLETE": "bash_complete", **words})
+            assert completed in done.stdout.splitlines()
+            assert done.stderr == ""
 
 
 # ------------------------------------------------------------------------------------- what is written, and how much
@@ -319,11 +365,16 @@ def test_more_is_more(tmp_path: Path) -> None:
     assert "(tf.python-unsupported)" in full and "(tf.python-unsupported)" not in normal
     tfgpu("doctor", "--no-import", "--format", "json", "--output", "a.json", cwd=tmp_path)
     normal, full = (tfgpu("compare", "a.json", "a.json", *more, cwd=tmp_path).stdout for more in ([], ["-v"]))
-    assert "still there" not in full and ("still there" not in normal or len(full) > len(normal))
+    assert "still there" in full and "still there" not in normal
 
 
-@pytest.mark.parametrize("command", [("doctor",), ("smoke",), ("bench", "matpow")])
-def test_a_version_of_python_is_looked_for(command: tuple[str, ...]) -> None:
+def test_a_version_of_python_is_looked_for(subtests: pytest.Subtests) -> None:
     """Wherever an interpreter is named, its version will do, and what was looked for is said."""
-    done = tfgpu(*command, "--python", "3.99")
-    assert done.returncode == 2 and "python3.99 on PATH" in done.stderr and "pyenv" in done.stderr
+    for command in (
+        ("doctor",),
+        ("smoke",),
+        ("bench", "matpow"),
+    ):
+        with subtests.test(command=command):
+            done = tfgpu(*command, "--python", "3.99")
+            assert done.returncode == 2 and "python3.99 on PATH" in done.stderr and "pyenv" in done.stderr

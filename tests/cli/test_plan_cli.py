@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.records.schemas import FOLDER
 
 RTX = ("plan", "--gpu", "RTX 4090", "--driver", "535.113.01", "--python", "3.12")
@@ -42,9 +42,8 @@ def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
     assert "conda run" in full and "conda run" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage(subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         (("--gpu", "RTX 4009"), "RTX 4090"),
         (("--gpu", "\x1b[31mred"), "unknown GPU"),
         (("--gpu", "A100", "--driver", "12.2"), "12.2 is a version of CUDA, not of the driver"),
@@ -55,13 +54,12 @@ def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
         (("--os", "beos"), "'linux', 'windows', 'wsl2', 'macos'"),
         (("--gpu", "RTX 4090", "--from", "report.json"), "--from can be combined with --python and --tensorflow"),
         (("--from", "nowhere.json"), "cannot read nowhere.json"),
-    ],
-)
-def test_wrong_usage(arguments: tuple[str, ...], message: str) -> None:
-    done = tfgpu("plan", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in " ".join(done.stderr.split())
-    assert "\x1b" not in done.stderr
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = tfgpu("plan", *arguments)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert message in " ".join(done.stderr.split())
+            assert "\x1b" not in done.stderr
 
 
 def test_a_saved_report_is_planned_for(tmp_path: Path) -> None:

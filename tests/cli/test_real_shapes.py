@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from tests.cli.runner import tfgpu
 from tests.manifests.other_shapes import OTHERS
 from tests.manifests.real_shapes import SHAPES, Shape
+
+from tests.cli.runner import tfgpu
 
 
 def answer(shape: Shape, folder: Path) -> str:
@@ -24,12 +24,13 @@ def answer(shape: Shape, folder: Path) -> str:
 EVERY = SHAPES | OTHERS
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_what_an_expert_would_say(name: str, tmp_path: Path) -> None:
-    shape = EVERY[name]
-    said = answer(shape, tmp_path)
-    assert [one for one in shape.says if one not in said] == [], said
-    assert [one for one in shape.never if one in said] == [], said
+def test_what_an_expert_would_say(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in EVERY:
+        with subtests.test(name=name):
+            shape = EVERY[name]
+            said = answer(shape, tmp_path)
+            assert [one for one in shape.says if one not in said] == [], said
+            assert [one for one in shape.never if one in said] == [], said
 
 
 def test_the_stage_that_is_asked_for(tmp_path: Path) -> None:

@@ -43,24 +43,29 @@ BAD: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_one_sentence_for_each(name: str, tmp_path: Path) -> None:
-    data, message = BAD[name]
-    (tmp_path / "r.json").write_bytes(data)
-    done = tfgpu("doctor", "--from", "r.json", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr and "defect" not in done.stderr
-    assert len(done.stderr) < 600
+def test_one_sentence_for_each(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in BAD:
+        with subtests.test(name=name):
+            data, message = BAD[name]
+            (tmp_path / "r.json").write_bytes(data)
+            done = tfgpu("doctor", "--from", "r.json", cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert message in " ".join(done.stderr.split())
+            assert "Traceback" not in done.stderr and "defect" not in done.stderr
+            assert len(done.stderr) < 600
 
 
-@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"])
-def test_standard_input_with_and_without_a_byte_order_mark(before: bytes) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tfgpu_doctor", "doctor", "--from", "-", "--format", "json"],
-        input=before + GOOD,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
+def test_standard_input_with_and_without_a_byte_order_mark(subtests: pytest.Subtests) -> None:
+    for before in (
+        b"",
+        b"\xef\xbb\xbf",
+    ):
+        with subtests.test(before=before):
+            done = subprocess.run(
+                [sys.executable, "-m", "tfgpu_doctor", "doctor", "--from", "-", "--format", "json"],
+                input=before + GOOD,
+                capture_output=True,
+                timeout=60,
+                check=False,
+            )
+            assert (done.returncode, done.stderr) == (0, b"")

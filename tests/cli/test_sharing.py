@@ -21,22 +21,20 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
+def test_who_is_named_where(saved: Path, subtests: pytest.Subtests) -> None:
+    for arguments, named in (
         ((), True),
         (("--format", "json"), True),
         (("--format", "markdown"), False),
         (("--redact",), False),
         (("--format", "json", "--redact"), False),
         (("--format", "markdown", "--no-redact"), True),
-    ],
-)
-def test_who_is_named_where(saved: Path, arguments: tuple[str, ...], named: bool) -> None:
-    done = tfgpu("doctor", "--from", str(saved), *arguments)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert ("lovelace" in done.stdout) is named
-    assert ("user>" in done.stdout or "user&gt;" in done.stdout) is not named
+    ):
+        with subtests.test(arguments=arguments, named=named):
+            done = tfgpu("doctor", "--from", str(saved), *arguments)
+            assert (done.returncode, done.stderr) == (1, "")
+            assert ("lovelace" in done.stdout) is named
+            assert ("user>" in done.stdout or "user&gt;" in done.stdout) is not named
 
 
 def test_markdown_follows_the_ending_and_json_keeps_the_names(saved: Path, tmp_path: Path) -> None:

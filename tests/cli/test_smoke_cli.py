@@ -46,9 +46,8 @@ def statuses(text: str) -> dict[str, str]:
     return {f"{one['name']} {one['on']}".strip(): one["status"] for one in json.loads(text)["checks"]}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage_is_told_before_anything_is_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for arguments, message in (
         (("--budget", "1"), "--budget"),
         (("--require-gpus", "-1"), "--require-gpus"),
         (("--min-tflops", "0"), "--min-tflops"),
@@ -66,13 +65,12 @@ def statuses(text: str) -> dict[str, str]:
         (("--baseline", "."), "cannot read .: it is a directory, not a file"),
         (("--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("--from", "x.json"), "No such option"),
-    ],
-)
-def test_wrong_usage_is_told_before_anything_is_run(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = tfgpu("smoke", *arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    ):
+        with subtests.test(arguments=arguments, message=message):
+            done = tfgpu("smoke", *arguments, cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert message in " ".join(done.stderr.split())
+            assert "Traceback" not in done.stderr
 
 
 def test_what_is_no_baseline_is_told_before_anything_is_run(tmp_path: Path) -> None:
@@ -93,16 +91,17 @@ PATIENTS_AND_WHY = {
 SLOW = ("sleeps", "ignores_sigterm")  # in so small a budget, nobody can tell a hang from a slow disk
 
 
-@pytest.mark.parametrize("patient", usual(sorted(PATIENTS_AND_WHY), lambda name: name != "ignores_sigterm"))
-def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
-    path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
-    more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
-    done = smoke("--format", "json", code=1, budget=6.0, **more)
-    found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
-    assert found["doctor"]["status"] == "failed"  # the package of the patient shadows the installed one
-    assert found["import"]["status"] == ("not run" if patient in SLOW else "failed")
-    assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
-    assert found["matpow"]["status"] == "not run"
+def test_a_tensorflow_that_cannot_be_imported(subtests: pytest.Subtests) -> None:
+    for patient in usual(sorted(PATIENTS_AND_WHY), lambda name: name != "ignores_sigterm"):
+        with subtests.test(patient=patient):
+            path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
+            more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
+            done = smoke("--format", "json", code=1, budget=6.0, **more)
+            found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+            assert found["doctor"]["status"] == "failed"  # the package of the patient shadows the installed one
+            assert found["import"]["status"] == ("not run" if patient in SLOW else "failed")
+            assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
+            assert found["matpow"]["status"] == "not run"
 
 
 @pytest.mark.tensorflow
@@ -176,24 +175,40 @@ def test_what_does_not_fit_is_not_run(tensorflow_python: str) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.full
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_leaves_nothing_running(tensorflow_python: str, number: int, code: int) -> None:
+def test_an_interrupt_leaves_nothing_running(tensorflow_python: str, subtests: pytest.Subtests) -> None:
     """In the middle of a measurement."""
-    command = [sys.executable, "-m", "tfgpu_doctor", "smoke", "--python", tensorflow_python, "--require-gpus", "0"]
-    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    with subprocess.Popen(
-        [*command, "--repeat", "90", "--budget", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
-    ) as process:
-        deadline = time.monotonic() + 60
-        parent = psutil.Process(process.pid)
-        while time.monotonic() < deadline and not _worker_of(parent):
-            time.sleep(0.05)
-        children = parent.children(recursive=True)
-        process.send_signal(number)
-        output, errors = process.communicate(timeout=30)
-    assert process.returncode == code, errors
-    assert output == b"" and b"Traceback" not in errors
-    assert children and psutil.wait_procs(children, timeout=10)[1] == []
+    for number, code in (
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 143),
+    ):
+        with subtests.test(number=number, code=code):
+            command = [
+                sys.executable,
+                "-m",
+                "tfgpu_doctor",
+                "smoke",
+                "--python",
+                tensorflow_python,
+                "--require-gpus",
+                "0",
+            ]
+            environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+            with subprocess.Popen(
+                [*command, "--repeat", "90", "--budget", "60"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environ,
+            ) as process:
+                deadline = time.monotonic() + 60
+                parent = psutil.Process(process.pid)
+                while time.monotonic() < deadline and not _worker_of(parent):
+                    time.sleep(0.05)
+                children = parent.children(recursive=True)
+                process.send_signal(number)
+                output, errors = process.communicate(timeout=30)
+            assert process.returncode == code, errors
+            assert output == b"" and b"Traceback" not in errors
+            assert children and psutil.wait_procs(children, timeout=10)[1] == []
 
 
 def _worker_of(parent: psutil.Process) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.each import each
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts
@@ -47,7 +48,7 @@ def spoiled(data: Any, values: Iterator[str]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("first", RUNS)
-@pytest.mark.parametrize("machine", MACHINES)
+@each("machine", MACHINES)
 def test_any_text_in_place_of_any_other(machine: str, first: int) -> None:
     asked = 0
     for one in spoiled(msgspec.to_builtins(MACHINES[machine]), cycle((*VALUES[first:], *VALUES[:first]))):

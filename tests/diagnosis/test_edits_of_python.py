@@ -5,15 +5,14 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
 from tests.cli.runner import tfgpu
+from tests.each import each
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.manifests import judge
-from tfgpu_doctor.diagnosis.repairing import repair
 from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.plan.check import judge, repair
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.report import Edit, Fix
 
@@ -22,7 +21,7 @@ ALLOWED = (">=3.13", ">=3.9.2", ">=3.10,<3.15", ">=3.9,!=3.11.*", "~=3.10", ">3.
 LINES = ("tensorflow-gpu>=2.12", "tensorflow==2.16.1", "tensorflow[and-cuda]==2.21.0", "tensorflow<2.14")
 
 
-@pytest.mark.parametrize(("allowed", "line"), [*product(ALLOWED, LINES)])
+@each(("allowed", "line"), [*product(ALLOWED, LINES)])
 def test_an_edit_of_requires_python_only_narrows_it(allowed: str, line: str) -> None:
     text = f'[project]\nname = "x"\nrequires-python = "{allowed}"\ndependencies = ["{line}"]\n'
     report = judge(read("pyproject.toml", text), Target(), MATRIX, "")

@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, FILES, RANK
-from tfgpu_doctor.findings.declaration import LAYERS, Declaration, Problem, evidence, finding
-from tfgpu_doctor.findings.derived import DERIVED
-from tfgpu_doctor.findings.inputs import PATHS
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    LAYERS,
+    Declaration,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    message_evidence,
+)
+from tfgpu_doctor.findings.engine import diagnose
+from tfgpu_doctor.findings.inputs import DERIVED, PATHS
 from tfgpu_doctor.findings.symptoms import Symptom
 from tfgpu_doctor.records.facts import Facts, Known, Message, Unknown
 from tfgpu_doctor.records.report import Finding, Severity
@@ -142,7 +149,7 @@ def test_a_sign_is_silent_beside_a_finding_that_accounts_for_what_it_sees() -> N
 # ------------------------------------------------------------------------------------------- one of several
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "possible"), [(("1.12.3", "1.15.5"), [False]), (("1.15.5", "2.0.4"), [True]), (("2.0.4", "2.1.4"), [])]
 )
 def test_a_fact_that_is_one_of_several(values: tuple[str, ...], possible: list[bool]) -> None:
@@ -232,9 +239,9 @@ def test_a_consequence_stands_under_its_cause_and_a_warning_explains_no_error() 
 def test_two_that_explain_each_other_are_both_shown() -> None:
     one = declared("driver.missing", explained_by=("gpu.fault",))
     other = declared("gpu.fault", explained_by=("driver.missing",))
-    for each in (one, other):
-        each.sign(printed)
-    assert {each.id for each in found(pasted(LINE), one, other)} == {"driver.missing", "gpu.fault"}
+    for declaration in (one, other):
+        declaration.sign(printed)
+    assert {declaration.id for declaration in found(pasted(LINE), one, other)} == {"driver.missing", "gpu.fault"}
 
 
 def test_a_value_that_cannot_be_read_is_unknown() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import LATER, SYMPTOMS, report_of, reports
+from tests.each import each
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.render.outline import blocks, brief
 
@@ -65,12 +66,12 @@ def test_a_log_is_judged_right_and_so_is_each_beginning_of_it(name: str, most: i
         assert set(causes(report_of(text[:end]))) <= LOGS[name], text[:end][-200:]
 
 
-@pytest.mark.parametrize("text", NOBODY_COMPLAINS)
+@each("text", NOBODY_COMPLAINS)
 def test_where_nobody_complains_no_cause_is_guessed(text: str) -> None:
     assert causes(report_of(text)) == []
 
 
-@pytest.mark.parametrize("name", FORUM)
+@each("name", FORUM)
 def test_the_two_lines_of_every_forum(name: str) -> None:
     """pip installed TensorFlow without CUDA: said first, and what to type, for the release that the text names."""
     text = (CAPTURES / "forum" / f"{name}.txt").read_text(encoding="utf-8")

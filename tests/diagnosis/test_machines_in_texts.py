@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.each import each
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Severity
@@ -33,8 +32,8 @@ LIBRARIES = (
 )
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(("module", "installed"), [("535.161.07", "535.171.04"), ("470.82", "535.171.04")])
+@each("library", LIBRARIES)
+@each(("module", "installed"), [("535.161.07", "535.171.04"), ("470.82", "535.171.04")])
 def test_module_and_libraries_of_two_versions(library: str, module: str, installed: str) -> None:
     text = f"{_NO_GPU}\n{library.format(installed)}\n{_MODULE.format(module)}"
     assert errors(text)[:1] == ["driver.version-mismatch"]
@@ -42,7 +41,7 @@ def test_module_and_libraries_of_two_versions(library: str, module: str, install
     assert "driver.version-mismatch" not in errors(same)
 
 
-@pytest.mark.parametrize(
+@each(
     "status",
     ["nvidia, 470.82.00, {}, x86_64: installed", "nvidia/550.54.14, {}, x86_64: installed"],
 )
@@ -53,23 +52,7 @@ def test_module_for_another_kernel(status: str) -> None:
     assert not any(one.kind == "module-not-built" for one in facts.messages.value)
 
 
-@pytest.mark.parametrize(
-    ("mode", "groups", "cause"),
-    [
-        ("crw-rw----", "61000(stud),61077(imaging)", "driver.init-failed"),
-        ("crw-rw----", "61000(stud),44(video)", "gpu.hidden"),
-        ("crw-rw-rw-", "61000(stud)", "gpu.hidden"),
-    ],
-)
-def test_who_may_open_the_gpu(mode: str, groups: str, cause: str) -> None:
-    text = (
-        f"RTX 8000, driver 510.47.03, TF 2.8. {_CUINIT}\n$ ls -l /dev/nvidia*\n"
-        f"{mode} 1 root video 195,   0 Jun 14 08:02 /dev/nvidia0\n$ id\nuid=61207(kp) gid=61000(stud) groups={groups}"
-    )
-    assert errors(text)[:1] == [cause]
-
-
-@pytest.mark.parametrize(
+@each(
     "answer",
     ["CUDA_ERROR_NOT_FOUND: named symbol not found", "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_OUT_OF_MEMORY"],
 )
@@ -89,14 +72,14 @@ _SCRIPTS = (
 )
 
 
-@pytest.mark.parametrize(("without", "request_of_one"), _SCRIPTS)
+@each(("without", "request_of_one"), _SCRIPTS)
 def test_a_job_that_asks_its_scheduler_for_no_gpu(without: str, request_of_one: str) -> None:
     text = "V100 nodes, TensorFlow 2.6\n{}\n$ nvidia-smi\nNo devices were found"
     assert errors(text.format(without))[:1] == ["gpu.hidden"]
     assert "gpu.hidden" not in errors(text.format(f"{without}\n{request_of_one}" if "#" in without else request_of_one))
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "hides"),
     [
         ('set CUDA_VISIBLE_DEVICES="0"', True),
@@ -112,7 +95,7 @@ def test_quotes_that_cmd_keeps(line: str, hides: bool) -> None:
     assert ("gpu.hidden" in errors(text)) == hides
 
 
-@pytest.mark.parametrize(
+@each(
     ("numbers", "cause"),
     [
         (
@@ -137,7 +120,7 @@ def test_a_row_of_the_table_without_its_first_line() -> None:
     assert "memory.taken" not in errors(text.format(row.format(300)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("row", "small"),
     [
         ("shm              63M   63M     0 100% /dev/shm", True),
@@ -151,7 +134,7 @@ def test_shared_memory_that_is_small_or_full(row: str, small: bool) -> None:
     assert ("shm.small" in errors(text)) == small
 
 
-@pytest.mark.parametrize(
+@each(
     "times",
     [
         'With CUDA_VISIBLE_DEVICES="" 1000 episodes need 11 min, with the card 34 min',
@@ -169,7 +152,7 @@ def test_a_gpu_that_is_no_faster(times: str) -> None:
     assert [one.id for one in found.findings][:1] == ["perf.small-work"]
 
 
-@pytest.mark.parametrize(
+@each(
     "times",
     [
         "on the CPU 34 min, with the card 11 min",

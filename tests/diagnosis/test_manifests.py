@@ -6,16 +6,15 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from tests.each import each
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.manifests import judge
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
-from tfgpu_doctor.manifests.joining import joined
+from tfgpu_doctor.manifests.reading import joined
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.plan.alternatives import is_data_centre
+from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.report import Report, Severity
 
@@ -175,7 +174,7 @@ PASSES: list[tuple[str, Environment, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("identity", "severity", "environment", "target"), FIRES)
+@each(("identity", "severity", "environment", "target"), FIRES)
 def test_fires(identity: str, severity: str, environment: Environment, target: dict[str, Any]) -> None:
     report = judged(environment, **target)
     assert identity in ids(report, severity), [(one.id, one.severity.value, one.title) for one in report.findings]
@@ -185,7 +184,7 @@ def test_fires(identity: str, severity: str, environment: Environment, target: d
     assert report.verdict == next(verdict for found, verdict in verdicts if found)
 
 
-@pytest.mark.parametrize(("name", "environment", "target"), PASSES, ids=[name for name, _, _ in PASSES])
+@each(("name", "environment", "target"), PASSES, ids=[name for name, _, _ in PASSES])
 def test_passes(name: str, environment: Environment, target: dict[str, Any]) -> None:
     report = judged(environment, **target)
     assert [(one.id, one.title) for one in report.findings if one.severity is not Severity.NOTE] == []
@@ -290,7 +289,7 @@ MACHINES: list[dict[str, Any]] = [
 RELEASES = ("2.3.0", "2.10.1", "2.13.1", "2.14.1", "2.16.1", "2.18.0", "2.21.0")
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
+@each("machine", MACHINES, ids=str)
 def test_fixes_differ_and_suit_the_driver(machine: dict[str, Any]) -> None:
     """No two fixes write one release on one line, and no image is named that does not start on the driver."""
     target = describe(MATRIX, **{**machine, **({"gpu": (machine["gpu"],)} if machine else {})})
@@ -325,7 +324,7 @@ def test_a_tag_that_is_named_has_the_cudnn_that_is_needed() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@each(
     ("specs", "line", "expected"),
     [
         (("python=3.8", "cudatoolkit=10.1"), "tensorflow==2.10.1", ["cudatoolkit=11.2", "cudnn=8.1"]),
@@ -362,7 +361,7 @@ def test_fixes_are_lines_to_write() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("tag", "tensorflow", "expected"),
     [
         (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.corpus import report_of
+from tests.each import each
 from tfgpu_doctor.records.facts import Known
 from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
@@ -41,7 +40,7 @@ def printed(report: Report) -> str:
     return "\n".join(shown)
 
 
-@pytest.mark.parametrize(("text", "wrong"), NOT_SAID)
+@each(("text", "wrong"), NOT_SAID)
 def test_nothing_is_printed_that_the_text_does_not_say(text: str, wrong: str) -> None:
     report = report_of(text)
     assert wrong not in printed(report)
@@ -49,7 +48,7 @@ def test_nothing_is_printed_that_the_text_does_not_say(text: str, wrong: str) ->
         assert not isinstance(report.facts.tensorflow.devices, Known), "no GPU is shown in the stack"
 
 
-@pytest.mark.parametrize("field", ["No GPU", "None", "CPU only"])
+@each("field", ["No GPU", "None", "CPU only"])
 def test_a_field_that_names_no_gpu_is_no_error_where_nobody_misses_one(field: str) -> None:
     form = f"GPU model and memory: {field}\nTensorFlow version: 2.16.1\n"
     first = report_of(f"{form}The loss is NaN from the second epoch on.").findings[0]

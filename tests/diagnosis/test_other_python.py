@@ -9,14 +9,12 @@ import pytest
 
 from tests.diagnosis.test_repairing import files
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.manifests import judge
-from tfgpu_doctor.diagnosis.repairing import repair
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.plan.check import judge, repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
-from tfgpu_doctor.plan.resolving import can_be_met
+from tfgpu_doctor.plan.resolving import can_be_met, universe_of
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.plan.universe import universe_of
 from tfgpu_doctor.records.report import Report
 
 PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.corpus import Outcome, report_of, reports, written
-from tfgpu_doctor.diagnosis.selection import restrict
+from tests.each import each
+from tfgpu_doctor.findings.engine import restrict
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 
@@ -41,7 +42,7 @@ def test_so_it_does_on_every_collected_and_written_text() -> None:
     assert [why for case in texts for why in wrong(case["id"], report_of(case["text"]))] == []
 
 
-@pytest.mark.parametrize("text", [SAID, WORKS_BUT_SLOW])
+@each("text", [SAID, WORKS_BUT_SLOW])
 def test_what_is_possible_is_no_problem(text: str) -> None:
     report = report_of(text)
     assert report.findings, "nothing is possible"

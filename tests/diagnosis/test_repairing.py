@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import pytest
 from packaging.requirements import Requirement
 
+from tests.each import each
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.manifests import judge
-from tfgpu_doctor.diagnosis.repairing import repair
 from tfgpu_doctor.manifests.editing import apply
+from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
-from tfgpu_doctor.manifests.toml_project import loads
+from tfgpu_doctor.plan.check import judge, repair
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.records.report import Finding, Report, Severity
 from tfgpu_doctor.render.outlines.check import not_changed
@@ -113,7 +113,7 @@ def test_the_first_edits_of_all_findings_go_together() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}])
+@each("target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}])
 def test_more_first_edits_go_together(target: dict[str, object]) -> None:
     assert [one for case in CASES[:: 7 + len(target)] if (one := all_at_once(*case, **target))] == []
 
@@ -155,7 +155,7 @@ def test_the_advice_applied_passes_the_check() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}])
+@each("target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}])
 def test_more_advice_applied_passes_the_check(target: dict[str, object]) -> None:
     assert [one for case in CASES[:: 5 + len(target)] if (one := remaining(*case, **target))] == []
 
@@ -178,7 +178,7 @@ LEFT = (
 )
 
 
-@pytest.mark.parametrize(("name", "text", "machine"), LEFT)
+@each(("name", "text", "machine"), LEFT)
 def test_whatever_is_left_is_named_with_the_reason(name: str, text: str, machine: dict[str, object]) -> None:
     """A problem that --fix does not repair is never passed over in silence."""
     target = describe(MATRIX, **machine)  # type: ignore[arg-type]

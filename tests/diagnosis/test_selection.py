@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from tests.cli.runner import tfgpu
+from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.diagnosis.selection import SelectionError, checks, restrict, verify
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import SelectionError, checks, make_report, restrict, verify
 from tfgpu_doctor.records.facts import Phase, TfDevice, Unknown
 from tfgpu_doctor.records.report import Report
 
@@ -85,7 +85,7 @@ def test_nothing_chosen_changes_nothing() -> None:
     assert restrict(whole, (), ()) is whole
 
 
-@pytest.mark.parametrize("pattern", ["gpu.none", "env.*", "cuda.*"])
+@each("pattern", ["gpu.none", "env.*", "cuda.*"])
 def test_patterns_that_mean_something(pattern: str) -> None:
     verify((pattern,))
 

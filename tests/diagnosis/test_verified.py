@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
-from tfgpu_doctor.diagnosis.reports import make_report
+from tests.each import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import CallResult, ComputeCheck, DamagedPackage, Facts, Known
 from tfgpu_doctor.records.report import Report, Severity, load_report
@@ -76,7 +76,7 @@ VERIFIED = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "finding", "seen"), VERIFIED, ids=lambda value: getattr(value, "__name__", ""))
+@each(("edit", "finding", "seen"), VERIFIED, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_verified_computation_makes_it_a_warning(edit: Callable[[Facts], Facts], finding: str, seen: str) -> None:
     report = make_report(edit(saved("fixed.json").facts), MATRIX, source="report", timings={})
     first = report.findings[0]
@@ -84,7 +84,7 @@ def test_a_verified_computation_makes_it_a_warning(edit: Callable[[Facts], Facts
     assert any(line.saw.startswith(seen) for line in first.evidence), first.evidence
 
 
-@pytest.mark.parametrize("kind", ["matmul", "conv2d", "xla"])
+@each("kind", ["matmul", "conv2d", "xla"])
 def test_a_failed_computation_leaves_it_an_error(kind: str) -> None:
     report = make_report(without(kind)(saved("fixed.json").facts), MATRIX, source="report", timings={})
     assert (report.verdict, report.findings[0].id) == ("broken", "tf.install-damaged")

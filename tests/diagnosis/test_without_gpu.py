@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.each import each
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, phases
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.reports import make_report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.records.wording import verdict_sentence
@@ -34,7 +33,7 @@ def report(facts: Facts, **options: Any) -> Report:
     return make_report(facts, MATRIX, source="live", timings={}, **options)
 
 
-@pytest.mark.parametrize("name", WORSE)
+@each("name", WORSE)
 def test_without_a_gpu_there_is_one_problem(name: str) -> None:
     found = report(spoil(healthy(), {**NO_GPU, **WORSE[name]}))
     problems = [one.id for one in found.findings if one.root_cause and one.severity is not Severity.NOTE]
@@ -48,7 +47,7 @@ def test_the_first_screen_says_how_to_require_none() -> None:
     assert any("--require-gpus 0" in command for fix in found.fixes[:2] for command in fix.commands)
 
 
-@pytest.mark.parametrize("name", WORSE)
+@each("name", WORSE)
 def test_where_no_gpu_is_required_there_is_none(name: str) -> None:
     found = report(spoil(healthy(), {**NO_GPU, **WORSE[name]}), require_gpus=0)
     assert found.verdict == "ok" and exit_code(found, "error") == 0

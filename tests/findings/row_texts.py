@@ -1,18 +1,24 @@
-"""The texts of the rows of signs over messages, by the row's name."""
+"""The rows of signs over messages, which stand in rows/*.yaml: finding → name → text."""
 
 from __future__ import annotations
 
-from functools import cache
+from pathlib import Path
+from typing import Any
 
-from tests.findings import rows_cuda, rows_import, rows_machine, rows_runtime
+import yaml
 
 
-@cache
+def _rows(name: str) -> dict[str, Any]:
+    return yaml.load((Path(__file__).parent / "rows" / f"{name}.yaml").read_bytes(), yaml.CSafeLoader)
+
+
+_MESSAGES, QUESTIONS, FIRST = _rows("messages"), _rows("questions"), _rows("named_first")
+FIRES: dict[str, dict[str, str]] = {**_MESSAGES["fires"], **QUESTIONS["fires"]}
+LOOK_ALIKES: dict[str, dict[str, str]] = {**_MESSAGES["look_alikes"], **QUESTIONS["look_alikes"]}
+# (finding, text in which it stands first)
+NAMED_FIRST: list[tuple[str, str]] = [(finding, text) for finding, texts in FIRST["first"].items() for text in texts]
+
+
 def row_texts() -> dict[str, str]:
-    """Return the texts on which signs fire."""
-    return {
-        f"{finding}: {name}": text
-        for table in (rows_machine, rows_cuda, rows_import, rows_runtime)
-        for finding, rows in table.FIRES.items()
-        for name, text in rows.items()
-    }
+    """Return the texts on which signs fire, by the name of the row."""
+    return {f"{finding}: {name}": text for finding, rows in _MESSAGES["fires"].items() for name, text in rows.items()}

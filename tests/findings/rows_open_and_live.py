@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.findings.logs import DEVICE, DNN, DRIVER, created, log, not_opened, smi, text
-from tests.findings.rows_machine import NO_DEVICE, NO_KERNEL_DRIVER
 from tests.healthy import gpu, known
 from tfgpu_doctor.records.facts import TfDevice
 
+NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+NO_KERNEL_DRIVER = (
+    "kernel driver does not appear to be running on this host (box): /proc/driver/nvidia/version does not exist"
+)
 _NO_MODULE = "ModuleNotFoundError: No module named 'tensorflow'"
 _DLL = "ImportError: DLL load failed: The specified module could not be found."
 _HANDLE = "Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"

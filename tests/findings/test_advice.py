@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
-from tests.findings import rows_cuda, rows_first_packages, rows_import
+from tests.each import each
 from tests.findings.advice import complaints, overwritten, pins, unfit
+from tests.findings.row_texts import FIRES as MESSAGES
+from tests.findings.row_texts import NAMED_FIRST
 from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, packages, release, with_requirements
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.no_wheel import without_musl
+from tfgpu_doctor.findings.declaration import Context
+from tfgpu_doctor.findings.engine import diagnose, make_report
+from tfgpu_doctor.findings.python import without_musl
 from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.probes.loader import with_loaded
 from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Loader, Unknown, value_or
@@ -23,12 +23,12 @@ from tfgpu_doctor.render.outlines.report import stack
 
 # tests/test_cases.py asks the same of the collected reports
 TEXTS = [
-    *(text for rows in (rows_cuda, rows_import) for one in rows.FIRES.values() for text in one.values()),
-    *(text for one in rows_first_packages.FIRST.values() for text in one),
+    *(text for id_, rows in MESSAGES.items() if id_.startswith(("cu", "tf.", "xla.")) for text in rows.values()),
+    *(text for _, text in NAMED_FIRST),
 ]
 
 
-@pytest.mark.parametrize("version", ["2.21.0", "2.17.1", "2.12.1"])
+@each("version", ["2.21.0", "2.17.1", "2.12.1"])
 def test_one_release_and_each_fault_once_over_facts(version: str) -> None:
     wrong = []
     for finding, rows in FIRES.items():

@@ -14,7 +14,7 @@ from tests.corpus import LATER, Outcome, daily, report_of
 from tests.findings.advice import unfit
 from tests.findings.row_texts import row_texts
 from tests.healthy import MATRIX
-from tfgpu_doctor.findings.commonness import SYMPTOMS
+from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity
 from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.render.outline import blocks

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from tests.each import each
 from tests.findings.test_signs_over_messages import findings
 from tfgpu_doctor.inference.derived_messages import _OF_ANY_PROGRAM
 
@@ -23,7 +22,7 @@ def test_every_such_line_is_here() -> None:
     assert set(LINES) == set(_OF_ANY_PROGRAM)
 
 
-@pytest.mark.parametrize("kind", LINES)
+@each("kind", LINES)
 def test_without_the_name_of_tensorflow_it_is_possible(kind: str) -> None:
     found = findings(LINES[kind])
     assert found and all(one.possible and one.fixes for one in found)
@@ -36,7 +35,7 @@ def test_without_a_gpu_it_may_be_too_old_or_too_new() -> None:
         assert sorted(one.id for one in found) == AGES and all(one.possible for one in found)
 
 
-@pytest.mark.parametrize(("gpu", "finding"), [("Tesla K40c", AGES[1]), ("RTX 5090", AGES[0])])
+@each(("gpu", "finding"), [("Tesla K40c", AGES[1]), ("RTX 5090", AGES[0])])
 def test_a_failure_of_pytorch_is_told_to_be_its_own(gpu: str, finding: str) -> None:
     (found,) = findings(f"{gpu}, Pytorch 1.7 {NO_KERNEL}")
     assert (found.id, found.possible) == (finding, False)
@@ -48,7 +47,7 @@ TORCH = "RuntimeError: CUDA error: out of memory"
 BUSY = "The other notebook is still running and uses the GPU memory"
 
 
-@pytest.mark.parametrize(
+@each(
     ("pasted", "setting"),
     [
         (JAX, "export XLA_PYTHON_CLIENT_PREALLOCATE=false"),

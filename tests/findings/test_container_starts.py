@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from tests.each import each
 from tests.findings.test_signs_over_messages import findings, signs_alone
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 
@@ -25,7 +24,7 @@ _COMPOSE = f"services:\n  train:\n    image: {_IMAGE}\n    command: python train
 _POD = "spec:\n  containers:\n  - name: t\n    image: registry/train:1\n    resources:\n      limits: {cpu: 6}\n"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         f"{_COMPOSE}\nthe old script was `docker run --gpus all {_IMAGE}`, which is fast; this takes 9 min",
@@ -41,7 +40,7 @@ def test_the_start_without_gpus_is_the_difference(text: str) -> None:
     assert _first(text) == ("container.no-gpu", True)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         f"docker run --gpus all {_IMAGE} python a.py: OOM when allocating tensor with shape[64,512]",
@@ -53,22 +52,13 @@ def test_a_start_with_gpus_and_one_that_enters_are_no_reason(text: str) -> None:
     assert (_first(text) or ("", False))[0] != "container.no-gpu"
 
 
-@pytest.mark.parametrize("runtime", ["", "--runtime nvidia "])
-@pytest.mark.parametrize("library", ["libcudart.so.10.2", "libcudnn.so.8", "libnvinfer.so.7"])
-def test_a_container_of_jetpack_4_gets_cuda_from_the_host(runtime: str, library: str) -> None:
-    start = f"sudo docker run -it {runtime}nvcr.io/nvidia/l4t-tensorflow:r32.4.3-tf1.15-py3"
-    failure = f"Could not load dynamic library '{library}'; dlerror: {library}: cannot open shared object file"
-    found = _first(f"Jetson Nano, JetPack 4.4\n{start}\n{failure}: No such file or directory")
-    assert (found == ("container.no-gpu", False)) is not bool(runtime)
-
-
 _REFUSED = 'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].'
 _LOST = "Failed to initialize NVML: Unknown Error"
 _NOT_FOUND = "Could not find cuda drivers on your machine, GPU will not be used."
 
 
-@pytest.mark.parametrize("host", ["Windows 11, Docker Desktop", "macOS 14, Docker Desktop"])
-@pytest.mark.parametrize("failure", [_REFUSED, _LOST, _NOT_FOUND])
+@each("host", ["Windows 11, Docker Desktop", "macOS 14, Docker Desktop"])
+@each("failure", [_REFUSED, _LOST, _NOT_FOUND])
 def test_a_command_is_for_docker_desktop_or_for_the_linux_in_the_image(host: str, failure: str) -> None:
     found = findings(f"{host}\ndocker run --gpus all -it tensorflow/tensorflow:2.15.0-gpu python t.py\n{failure}")
     commands = [command for one in found for fix in one.fixes for command in fix.commands]

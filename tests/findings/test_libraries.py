@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
+from tests.each import each
 from tests.healthy import MATRIX, healthy, known, sonames, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.records.facts import Candidate, Facts, Soname, Unknown
 from tfgpu_doctor.records.report import Finding
 
@@ -35,7 +35,7 @@ def causes(facts: Facts) -> dict[str, Finding]:
     return {one.id: one for one in diagnose(facts, MATRIX).findings if one.root_cause}
 
 
-@pytest.mark.parametrize(
+@each(
     ("component", "problem", "finding"),
     [
         ("cudnn", "empty file", "cudnn.lib-path"),
@@ -50,7 +50,7 @@ def test_what_hides_the_wheels_is_a_cause_of_its_own(component: str, problem: st
     assert "loader does not find" not in found[finding].title, "it finds another one"
 
 
-@pytest.mark.parametrize(
+@each(
     ("problem", "via"),
     [
         (CUBLAS, "LD_LIBRARY_PATH"),  # installing CUDA brings it

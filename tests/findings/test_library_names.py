@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-import pytest
-
+from tests.each import each
 from tfgpu_doctor.matrix import library_names
 from tfgpu_doctor.matrix.library_names import known_library
 
@@ -64,7 +63,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_name(name: str) -> None:
     library = known_library(name)
     assert library is not None
@@ -72,7 +71,7 @@ def test_name(name: str) -> None:
     assert library.cuda_major == (library.cuda_version.split(".")[0] if library.cuda_version else None)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each("name", OTHERS)
 def test_other_files(name: str) -> None:
     assert known_library(name) is None
 

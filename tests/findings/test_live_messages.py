@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
+from tests.each import each
 from tests.findings.logs import text
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.probes.examine import _messages
@@ -60,7 +60,7 @@ def machine(exception: str, log: tuple[str, ...] = (), **changes: Any) -> Facts:
     return spoil(facts, {"messages": _messages(facts.tensorflow, facts.driver)})
 
 
-@pytest.mark.parametrize(("finding", "exception", "log", "changes"), RAISED)
+@each(("finding", "exception", "log", "changes"), RAISED)
 def test_the_root_cause_is_named(finding: str, exception: str, log: tuple[str, ...], changes: dict[str, Any]) -> None:
     found = diagnose(machine(exception, log, **changes), MATRIX).findings
     causes = [one.id for one in found if one.root_cause and one.severity.value == "error"]
@@ -104,7 +104,7 @@ def test_names_that_numpy_1_24_removed_need_an_older_numpy_than_2() -> None:
     assert "numpy<1.24" in found.fixes[0].commands[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("library", "version"),
     [("libstdc++.so.6", "GLIBCXX_3.4.19"), ("libstdc++.so.6", "CXXABI_1.3.7"), ("libc.so.6", "GLIBC_2.17")],
 )
@@ -120,7 +120,7 @@ def test_an_older_library_on_ld_library_path_is_taken_off(library: str, version:
     assert "LD_LIBRARY_PATH" not in found.title
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "command"),
     [
         ("tensorflow_text/python/ops/_x.so", "python3 -m pip uninstall -y tensorflow-text"),

@@ -12,7 +12,8 @@ import click
 import msgspec
 import pytest
 
-import tfgpu_doctor.diagnosis.engine
+import tfgpu_doctor.findings.engine
+from tests.each import each
 from tests.findings.advice import overwritten
 from tests.healthy import MATRIX
 from tests.test_laws import competing
@@ -22,7 +23,7 @@ from tfgpu_doctor.findings.pages import LAYERS, all_ids, nearest, page_of, pages
 from tfgpu_doctor.findings.pages.headline import PageDocument, headline_of, page_json
 from tfgpu_doctor.findings.pages.reading import PageError, read_pages
 from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign, Source
-from tfgpu_doctor.plan.library_links import conda_library_path
+from tfgpu_doctor.plan.install_commands import conda_library_path
 
 FOLDER = Path(tfgpu_doctor.__file__).parent / "findings" / "pages"
 WIDEST = 120  # characters of a line of prose in the files
@@ -205,7 +206,7 @@ def test_unknown_id_has_no_page() -> None:
     assert page_of("") is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "meant"),
     [
         ("cuda.mising", "cuda.missing"),
@@ -285,7 +286,7 @@ def test_format() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "message"),
     [
         ("@ cuda.missing", "cuda.missing", "x:2: this line continues nothing"),

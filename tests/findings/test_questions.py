@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.findings.rows_questions import FIRES, LOOK_ALIKES, NUMBERS, WHICH
+from tests.each import each
+from tests.findings.row_texts import LOOK_ALIKES, QUESTIONS
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.report import Report, Severity
+
+WHICH = QUESTIONS["which"]  # question → what the title of its answer says
 
 
 def report_of(text: str) -> Report:
@@ -18,20 +19,20 @@ def report_of(text: str) -> Report:
     return make_report(facts, MATRIX, source="text", timings={})
 
 
-@pytest.mark.parametrize("text", WHICH)
+@each("text", WHICH)
 def test_the_answer_stands_first_in_a_line(text: str) -> None:
     first = report_of(text).findings[0]
     assert (first.id, WHICH[text] in first.title) == ("tf.which-release", True), first.title
 
 
-@pytest.mark.parametrize("text", WHICH)
+@each("text", WHICH)
 def test_every_answer_has_a_recipe(text: str) -> None:
     first = report_of(text).findings[0]
     assert any(fix.commands for fix in first.fixes), first.fixes
 
 
 def test_a_question_is_no_fault() -> None:
-    reports = {text: report_of(text) for table in FIRES.values() for text in table.values()}
+    reports = {text: report_of(text) for table in QUESTIONS["fires"].values() for text in table.values()}
     grave = {
         text: [one.id for one in report.findings if one.severity is not Severity.NOTE]
         for text, report in reports.items()
@@ -53,7 +54,7 @@ def test_what_may_have_failed_stays_an_error() -> None:
     assert report_of(asked).findings[0].id == "tf.windows-native"
 
 
-@pytest.mark.parametrize("text", NUMBERS)
+@each("text", QUESTIONS["numbers"])
 def test_each_number_belongs_to_the_nearer_program(text: str) -> None:
     first = report_of(text).findings[0]
     assert (first.id, [one.saw for one in first.evidence]) == ("cuda.versions-differ", ["CUDA 12.2", "CUDA 11.5"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.each import each
 from tests.findings.rows_over_facts import absent, packages, phases, release
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.facts import Unknown
@@ -35,7 +34,7 @@ def fixes(text: str) -> tuple[Fix, ...]:
     return findings(text)[0].fixes
 
 
-@pytest.mark.parametrize("text", FIRST)
+@each("text", FIRST)
 def test_the_first_command(text: str) -> None:
     assert fixes(text)[0].commands[0] == FIRST[text]
 
@@ -92,7 +91,7 @@ ADVISED: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("text", ADVISED)
+@each("text", ADVISED)
 def test_what_the_text_tells_decides_on_the_repair(text: str) -> None:
     begins, never = ADVISED[text]
     commands = [command for fix in fixes(text) for command in fix.commands]
@@ -129,7 +128,7 @@ SAME: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("finding", SAME)
+@each("finding", SAME)
 def test_doctor_and_explain_give_the_same_repair(finding: str) -> None:
     changes, text = SAME[finding]
     live = next(one for one in diagnose(spoil(healthy(), changes), MATRIX).findings if one.id == finding)
@@ -153,7 +152,7 @@ def test_an_image_with_kernels_for_the_gpu_needs_its_driver() -> None:
 OFFERED = "ERROR: Could not find a version that satisfies the requirement tensorflow-gpu==2.8 (from versions: {})"
 
 
-@pytest.mark.parametrize("versions", ["2.12.0", "1.14.0rc0, 2.8.0, 2.8.4, 2.9.0, 2.12.0"])
+@each("versions", ["2.12.0", "1.14.0rc0, 2.8.0, 2.8.4, 2.9.0, 2.12.0"])
 def test_a_release_that_pip_does_not_find_is_kept_under_the_name_tensorflow(versions: str) -> None:
     commands = fixes(f"pip install tensorflow-gpu==2.8\n{OFFERED.format(versions)}")[0].commands
     assert any(" tensorflow==2.8" in one and "nvidia-cudnn-cu11" in one for one in commands), commands

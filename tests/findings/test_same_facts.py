@@ -13,8 +13,8 @@ from tests.findings.rows_over_facts import FIRES
 from tests.findings.test_signs_over_messages import FIRES as TEXTS
 from tests.findings.test_signs_over_messages import facts_of, signs_alone
 from tests.healthy import MATRIX, healthy, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.findings.engine import diagnose
+from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, look_up, value_or
 from tfgpu_doctor.records.report import Finding, Fix
@@ -25,10 +25,9 @@ RIGHT = {
         *("cuda.lib-path", "cudnn.lib-path", "tf.shadowed", "tf.wrong-env"),
     },
     "which library, package or bug a line names": {
-        *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "tf.known-bug", "xla.ptxas-missing"),
+        *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "xla.ptxas-missing"),
     },
     "what the kernel has of the driver's module, and where libcuda lies in WSL2": {"driver.not-loaded", "wsl.setup"},
-    "ls -l /dev/nvidia*": {"driver.init-failed"},
     "a scheduler, a board or instances that a line names": {"gpu.hidden", "tf.cpu-build", "gpu.mig"},
     "which cuDNN is loaded": {"gpu.arch-too-old"},
     "whether a Python is 32-bit, and its C library is musl": {"tf.python-unsupported"},

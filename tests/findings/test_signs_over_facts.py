@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from tests.each import each
 from tests.findings.rows_over_facts import (
     FIRES,
     NEVER_UNKNOWN,
@@ -18,9 +17,9 @@ from tests.findings.rows_over_facts import (
     phases,
 )
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Declaration, Sign
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
@@ -116,7 +115,7 @@ def test_required_gpus() -> None:
     assert "gpu.fewer-than-required" in [item.id for item in diagnosis.undetermined]
 
 
-@pytest.mark.parametrize("finding", ["gpu.arch-too-old", "gpu.arch-too-new"])
+@each("finding", ["gpu.arch-too-old", "gpu.arch-too-new"])
 def test_a_gpu_that_probes_see_weighs_as_much_when_something_was_printed(finding: str) -> None:
     """Only what a person wrote is softened beside what programs print."""
     failure = Message("no-kernel-image", 1, "no kernel image is available for execution on the device", {})
@@ -125,7 +124,7 @@ def test_a_gpu_that_probes_see_weighs_as_much_when_something_was_printed(finding
     assert found[finding].severity is Severity.ERROR
 
 
-@pytest.mark.parametrize("name", ["import", "keras", "build", "devices", "details", "compute", "xla"])
+@each("name", ["import", "keras", "build", "devices", "details", "compute", "xla"])
 def test_a_limit_of_the_user_is_no_fault_of_tensorflow(name: str) -> None:
     """Whatever phase a short --timeout ends, it is a note; one that had its time, or did nothing, is an error."""
     ways = ({"seconds": 1.0}, {"seconds": 19.0}, {"seconds": 180.0})

@@ -10,33 +10,20 @@ from functools import cache
 
 import msgspec
 
-from tests.findings import (
-    logs,
-    rows_cuda,
-    rows_first_neighbours,
-    rows_first_packages,
-    rows_first_runtime,
-    rows_import,
-    rows_machine,
-    rows_open_and_live,
-    rows_questions,
-    rows_runtime,
-)
+from tests.findings import logs
+from tests.findings.row_texts import FIRES, FIRST, LOOK_ALIKES, NAMED_FIRST
+from tests.findings.rows_open_and_live import LIVE, POSSIBLE
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.findings import commonness
+from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Severity
 
-_TABLES = (rows_machine, rows_cuda, rows_import, rows_runtime, rows_questions)
-FIRES = {finding: rows for table in _TABLES for finding, rows in table.FIRES.items()}
-LOOK_ALIKES = {finding: rows for table in _TABLES for finding, rows in table.LOOK_ALIKES.items()}
 # what tells causes apart that look the same in a text
 DECIDING = {
     "cuda.version-mismatch": ("libcudart", "/usr/local/cuda", "nvcc --version"),
@@ -45,11 +32,9 @@ DECIDING = {
     "cudnn.version-mismatch": ("libcudnn", "pip list"),
     "cudnn.lib-path": ("cudnn",),
 }
-POSSIBLE, LIVE = rows_open_and_live.POSSIBLE, rows_open_and_live.LIVE
-
 CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}
 OPEN = {i: one for i, one in DECLARATIONS.items() if one.symptoms}
-COMMON = {cause for table in commonness.COMMON.values() for causes in table.values() for cause in causes}
+COMMON = {cause for table in symptoms.COMMON.values() for causes in table.values() for cause in causes}
 # what probes look at themselves, so that a printed line cannot bring it back
 PROBED = {i for i, one in CERTAIN.items() if any(sign.conclusive for sign in one.signs)}
 
@@ -236,7 +221,7 @@ def test_all_harmless_lines_together_are_fine() -> None:
 
 
 def test_every_finding_has_its_texts() -> None:
-    # variables that TensorFlow refuses in its own words have their rows in rows_first_runtime.py
+    # variables that TensorFlow refuses in its own words have their rows in rows/named_first.yaml
     of_variables = {one for one in CERTAIN if one.startswith("env.")} - {"env.xla-flags"}
     assert set(CERTAIN) - of_variables - set(FIRES) == set()
     assert set(LOOK_ALIKES) == set(FIRES)
@@ -246,16 +231,9 @@ def test_every_finding_has_its_texts() -> None:
     assert {True, False} == {row.fires for table in LIVE.values() for row in table.values()}
 
 
-def test_no_finding_stands_in_two_tables() -> None:
-    for kind in ("FIRES", "LOOK_ALIKES"):
-        ids = [finding for table in _TABLES for finding in getattr(table, kind)]
-        assert len(ids) == len(set(ids))
-
-
 def test_every_sign_fires_on_a_text() -> None:
     """A sign that no text of its finding shows is named here."""
-    named_first = [*rows_first_packages.FIRST.items(), *rows_first_neighbours.FIRST.items()]
-    more = [*rows_first_runtime.CAUSES, *((finding, text) for finding, texts in named_first for text in texts)]
+    more = [*FIRST["causes"], *NAMED_FIRST]
     without = []
     for finding in FIRES:
         texts = [*FIRES[finding].values(), *(text for cause, text in more if cause == finding)]

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
+from tests.each import each
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.diagnosis.engine import diagnose
 from tfgpu_doctor.findings import xla
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.records.facts import ComputeCheck
 from tfgpu_doctor.records.report import Severity
 
 
-@pytest.mark.parametrize(
-    ("version", "severity"), [("2.10.1", None), ("2.11.0", Severity.WARNING), ("a fork's own", None), ("", None)]
-)
+@each(("version", "severity"), [("2.10.1", None), ("2.11.0", Severity.WARNING), ("a fork's own", None), ("", None)])
 def test_only_a_release_that_is_known_to_need_it_is_warned_about(version: str, severity: Severity | None) -> None:
     release = msgspec.structs.replace(
         MATRIX.releases(platform="linux_x86_64", package="tensorflow")[0], version=version
@@ -24,7 +22,7 @@ def test_only_a_release_that_is_known_to_need_it_is_warned_about(version: str, s
     assert xla._severity(release, 1, (), "ptxas") is severity
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "command"),
     [
         ({}, "/env/bin/python -m pip install 'nvidia-cuda-nvcc-cu12>=12.5.82"),

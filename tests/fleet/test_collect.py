@@ -19,7 +19,7 @@ import pytest
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.cli.fleet.collect import command
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.collect import slurm
 from tfgpu_doctor.fleet.collect.node import _bounded, answer
 from tfgpu_doctor.fleet.collect.ray_child import _counts, _explained, _names

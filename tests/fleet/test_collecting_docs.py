@@ -160,12 +160,12 @@ def test_installing_the_plugin(shell: Any, tmp_path: Path) -> None:
 def test_files_and_metrics_that_it_names_exist() -> None:
     named = re.findall(r"deploy/[\w./-]+\w", PAGE)
     assert len({*named}) >= 8 and all((ROOT / name).exists() for name in named)
-    from tests.render.test_metrics import PRINTED
+    from tests.render.test_metrics import printed
 
     assert {*re.findall(r"tfgpu_(?:doctor|smoke|bench|fleet)_\w+(?!\w*\.)", PAGE)} - {
         "tfgpu_doctor",
         "tfgpu_fleet",
-    } <= {*PRINTED}
+    } <= {*printed()}
 
 
 def test_the_numbers_that_it_says() -> None:

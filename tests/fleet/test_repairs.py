@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX
 from tests.integrations.test_pytest_plugin import without_gpu
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.baseline import make_baseline
 from tfgpu_doctor.fleet.expectations import NAMES, parse
 from tfgpu_doctor.fleet.fleet import judge_fleet

@@ -28,12 +28,10 @@ from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.answers import problem
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.saved import load_result
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.overlay import layered
-from tfgpu_doctor.matrix.parsing import parse as parse_matrix
+from tfgpu_doctor.matrix.loader import Matrix, layered
+from tfgpu_doctor.matrix.loader import parse as parse_matrix
 from tfgpu_doctor.parsers.text import lines, wrappings
 from tfgpu_doctor.probes import (
     activity,

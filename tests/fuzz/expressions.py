@@ -26,7 +26,7 @@ else:
     import sre_parse as sre_parser
 
 import tfgpu_doctor
-from tfgpu_doctor.parsers.messages.template import Template
+from tfgpu_doctor.parsers.messages import Template
 
 _CATEGORIES = {
     sre.CATEGORY_DIGIT: "1",

@@ -19,7 +19,7 @@ from tests.findings.rows_over_facts import FIRES
 from tests.matrix.test_matrix_layers import BUILD, HEAD
 from tests.probes.test_events import RUN
 from tests.records.test_report import report
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.text import lines

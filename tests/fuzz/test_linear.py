@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.calls import matrix
 from tests.fuzz.expressions import UNBOUNDED, Expression, bombs, expressions
 from tests.guard import StillBusyError, guarded
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.wording import verdict_sentence
@@ -23,7 +23,7 @@ TRIES = 3  # a machine may be busy for a moment; what is quadratic is so each ti
 FIXED = ("1.1", "a.a", "a/", "- ", "( ", "x1_", "a=", '"a', ": ", "[1]", "a,", "é ")
 OF_LINES = ("parsers.", "inference.", "findings.")  # see what lines.clean leaves
 # their text is made by this package, or by Matplotlib for it; or a few characters of one
-OF_OURS = ("render.html.charts.", "redact.addresses._A_VERSION_BEFORE")
+OF_OURS = ("render.html.charts.", "redact.patterns.A_VERSION_BEFORE")
 
 
 def texts(one: Expression, length: int, *, few: bool) -> Iterator[str]:

@@ -10,8 +10,9 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.install.fakes import left_in
-from tfgpu_doctor.install.failures import FolderError
+from tests.tables import each
 from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, log_paths, read_path, trial_folder
+from tfgpu_doctor.install.records import FolderError
 
 
 def fill(folder: Folder) -> None:
@@ -32,8 +33,8 @@ def written(folder: Path) -> None:
 NAMES = ("env", "two words", "größe 测试", "-dash", "%s;$HOME'`x`\"")
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("exists", [False, True])
+@each("name", NAMES)
+@each("exists", [False, True])
 def test_a_failure_leaves_the_folder_as_it_was(tmp_path: Path, name: str, exists: bool) -> None:
     path = tmp_path / name
     if exists:
@@ -82,7 +83,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("message", REFUSED)
+@each("message", REFUSED)
 def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
     path = tmp_path / "above" / "env"
     path.parent.mkdir()
@@ -94,8 +95,8 @@ def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
         assert left_in(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "y/" * 2200 + "z"], ids=["name", "path"])
-@pytest.mark.parametrize("option", ["--dry-run", "--yes"])
+@each("name", ["x" * 300, "y/" * 2200 + "z"])
+@each("option", ["--dry-run", "--yes"])
 def test_a_name_that_is_too_long_is_wrong_usage(option: str, name: str, tmp_path: Path) -> None:
     done = tfgpu("install", name, option, "--yes", "--gpu", "A100", "--driver", "570", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -130,7 +131,7 @@ def test_a_folder_above_that_cannot_be_written_to(tmp_path: Path) -> None:
         Folder(tmp_path / "env")
 
 
-@pytest.mark.parametrize("text", ["", " ", "a:b", "a\nb", "a\0b"])
+@each("text", ["", " ", "a:b", "a\nb", "a\0b"])
 def test_names_that_no_environment_can_have(text: str) -> None:
     with pytest.raises(FolderError):
         read_path(text)

@@ -11,9 +11,10 @@ import pytest
 
 from tests.healthy import MATRIX
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
-from tfgpu_doctor.install.library_paths import add_library_paths
+from tests.tables import each
+from tfgpu_doctor.install.proof import add_library_paths
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.library_links import XLA_LINE, link_commands, repaired_by_links
+from tfgpu_doctor.plan.install_commands import XLA_LINE, link_commands, repaired_by_links
 from tfgpu_doctor.probes import cuda
 
 FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"}  # of components; others are their own
@@ -64,7 +65,7 @@ class Made:
         return [name for name, path in really_loaded(self.caller, self.sonames, {}).items() if path]
 
 
-@pytest.mark.parametrize("version", RUNPATHS)
+@each("version", RUNPATHS)
 def test_every_library_is_opened_in_a_bare_shell(version: str, tmp_path: Path, forge: Forge) -> None:
     made = Made(tmp_path / "env", version, forge)
     assert len(made.opened()) < len(made.sonames)
@@ -79,7 +80,7 @@ def test_every_library_is_opened_in_a_bare_shell(version: str, tmp_path: Path, f
     assert add_library_paths(made.prefix, made.release) == ()
 
 
-@pytest.mark.parametrize("version", RUNPATHS)
+@each("version", RUNPATHS)
 def test_the_commands_that_are_printed_do_the_same(version: str, tmp_path: Path, forge: Forge) -> None:
     made = Made(tmp_path / "env", version, forge)
     (made.site / "nvidia" / "cuda_nvcc").mkdir()

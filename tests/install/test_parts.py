@@ -17,22 +17,18 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from tests.install.fakes import quick_environment
+from tests.tables import each
 from tfgpu_doctor.cli.install import _explained
-from tfgpu_doctor.install import resolved, room, tools
+from tfgpu_doctor.install import resolved, tools
 from tfgpu_doctor.install.choice import Choice, choose, host_target
-from tfgpu_doctor.install.commands import Commands
-from tfgpu_doctor.install.failures import CommandError, RefusedError
-from tfgpu_doctor.install.folder import TEMPORARY, python_of
-from tfgpu_doctor.install.interpreters import Interpreters
-from tfgpu_doctor.install.records import Method, Package
+from tfgpu_doctor.install.folder import TEMPORARY, python_of, require, sizes_of
+from tfgpu_doctor.install.records import CommandError, Method, Package, RefusedError
 from tfgpu_doctor.install.resolved import UnreadableError
-from tfgpu_doctor.install.tools import of_pylock_text
-from tfgpu_doctor.install.variables import OURS, dropped, of_children
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.parsing import MatrixError
+from tfgpu_doctor.install.tools import OURS, Commands, Interpreters, dropped, of_children, of_pylock_text
+from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.constraints import PlanRequest
-from tfgpu_doctor.plan.library_links import repaired_by_links
+from tfgpu_doctor.plan.install_commands import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
 from tfgpu_doctor.plan.target import describe
 
@@ -84,7 +80,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("message", REFUSALS)
+@each("message", REFUSALS)
 def test_why_nothing_can_be_made(message: str) -> None:
     with pytest.raises(RefusedError, match=message):
         chosen(**REFUSALS[message])
@@ -122,9 +118,7 @@ def test_the_own_python_is_the_first() -> None:
     assert Interpreters({"PATH": "/nowhere", "HOME": "/nowhere"}).find(own.minor, venv=True) == own
 
 
-@pytest.mark.parametrize(
-    "place", ["bin", ".pyenv/versions/3.77.1/bin", ".local/share/uv/python/cpython-3.77.1-x/bin", "miniforge3/bin"]
-)
+@each("place", ["bin", ".pyenv/versions/3.77.1/bin", ".local/share/uv/python/cpython-3.77.1-x/bin", "miniforge3/bin"])
 def test_others_are_found_where_tools_put_them(tmp_path: Path, place: str) -> None:
     path = python_at(tmp_path / place / "python3.77", "3.77.1")
     environ = {"PATH": f".:{tmp_path / 'bin'}", "HOME": str(tmp_path)}
@@ -148,7 +142,7 @@ def test_shims_free_threaded_ones_and_those_without_venv_are_passed_over(tmp_pat
     assert pythons.find("3.78", venv=False) is None
 
 
-@pytest.mark.parametrize("path", ["--index-url=http://x", "python3.77", "", "../python"])
+@each("path", ["--index-url=http://x", "python3.77", "", "../python"])
 def test_what_an_interpreter_says_of_itself_becomes_no_option(tmp_path: Path, path: str) -> None:
     python = Path(python_at(tmp_path / "bin" / "python3.77", "3.77.1"))
     python.write_text(ANSWER.format(path=path, version="3.77.1", kind="CPython", gil="true", venv="true"))
@@ -225,11 +219,11 @@ def test_a_lock_file_has_hashes_for_all_packages_or_for_none() -> None:
 
 
 def test_how_much_room_it_takes(tmp_path: Path) -> None:
-    known = room.sizes_of([Package("a", "1", size=1000), Package("b", "1", size=2000)])
+    known = sizes_of([Package("a", "1", size=1000), Package("b", "1", size=2000)])
     assert (known.download, known.on_disk, known.needed) == (3000, 6300, 9300)
-    assert room.sizes_of([Package("a", "1", size=1000), Package("b", "1")]).needed == 8_000_000_000
+    assert sizes_of([Package("a", "1", size=1000), Package("b", "1")]).needed == 8_000_000_000
     with pytest.raises(RefusedError, match=r"has .* free, and the installation takes up to 2887 GiB"):
-        room.require(tmp_path, room.sizes_of([Package("a", "1", size=10**12)]))
+        require(tmp_path, sizes_of([Package("a", "1", size=10**12)]))
 
 
 # ------------------------------------------------------------------------------------------------ what programs print
@@ -244,7 +238,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("output", ENDS)
+@each("output", ENDS)
 def test_an_index_that_does_not_answer_is_another_exit_code_than_a_refusal(output: str) -> None:
     assert CommandError("choosing the packages", "exit code 1", output).code == ENDS[output]
     late = CommandError("choosing the packages", "pip did not end within 30 min", output, timed_out=True)
@@ -336,7 +330,7 @@ def build_wheel(folder, *_):
 """
 
 
-@pytest.mark.parametrize("method", ["pip", "uv"])
+@each("method", ["pip", "uv"])
 def test_an_archive_is_built_only_if_it_has_the_hash(method: Method, tmp_path: Path) -> None:
     """Nothing of one that was changed is run, not even to learn what it requires."""
     index, prefix, ran = tmp_path / "index", tmp_path / "env", tmp_path / "ran"

@@ -13,7 +13,8 @@ import pytest
 from tests.fault_bench import MadeUp
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy, known, sonames
-from tfgpu_doctor.diagnosis.reports import make_report
+from tests.tables import each
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.install import proof
 from tfgpu_doctor.install.proof import bare, judged, prove
 from tfgpu_doctor.install.records import Proof, Step
@@ -83,7 +84,7 @@ def steps_of(env: MadeUp, source: str, environ: dict[str, str] | None = None) ->
     return found, {step.name: step for step in found.steps}
 
 
-@pytest.mark.parametrize("name", ENDINGS)
+@each("name", ENDINGS)
 def test_how_the_import_and_the_training_end(name: str, env: MadeUp) -> None:
     source, *expected = ENDINGS[name]
     found, steps = steps_of(env, source)
@@ -135,7 +136,7 @@ def with_lost_cudnn() -> Facts:
     return msgspec.structs.replace(facts, loader=msgspec.structs.replace(facts.loader, sonames=known(lost)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("facts", "state"),
     [
         (healthy(), "ok"),
@@ -143,7 +144,6 @@ def with_lost_cudnn() -> Facts:
         (with_lost_cudnn(), "failed"),
         (of_machine(gpus=Unknown("NVML"), tensorflow=changed(checks=Unknown("none")).tensorflow), "warning"),
     ],
-    ids=["healthy", "no GPU", "no cuDNN", "unknown"],
 )
 def test_a_missing_gpu_is_a_warning_and_a_missing_library_a_failure(facts: Facts, state: str) -> None:
     assert judged(make_report(facts, MATRIX, source="live", timings={}))[0] == state

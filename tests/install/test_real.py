@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.install.fakes import left_in
+from tests.tables import each
 from tfgpu_doctor.install.records import LOCK, MANIFEST, REPORT, Manifest
 from tfgpu_doctor.records.report import decode_saved, load_report
 
@@ -35,8 +36,8 @@ SITUATIONS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("gpu", "driver", "python", "asked", "got"), SITUATIONS)
+@each("method", METHODS)
+@each(("gpu", "driver", "python", "asked", "got"), SITUATIONS)
 def test_it_is_made_and_verified(
     tmp_path: Path, method: str, gpu: str, driver: str, python: str, asked: str, got: str
 ) -> None:
@@ -53,7 +54,7 @@ def test_it_is_made_and_verified(
     assert f"tensorflow=={got} \\\n    --hash=sha256:" in (prefix / LOCK).read_text()
 
 
-@pytest.mark.parametrize("tenth", range(10))
+@each("tenth", range(10))
 def test_interrupted_in_ten_moments_of_a_real_one(tmp_path: Path, tenth: int) -> None:
     """Whatever uv is doing then: in steps of three seconds, which reach from the resolution to the proof."""
     argv = [sys.executable, "-m", "tfgpu_doctor", "install", str(tmp_path / "env"), "--yes", "--method", "uv"]
@@ -69,7 +70,7 @@ def test_interrupted_in_ten_moments_of_a_real_one(tmp_path: Path, tenth: int) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
-@pytest.mark.parametrize("size", ["100m", "2g"])
+@each("size", ["100m", "2g"])
 def test_a_disk_that_is_too_small(tmp_path: Path, size: str) -> None:
     """Refused before anything large is downloaded."""
     disk = tmp_path / "disk"

@@ -28,8 +28,8 @@ from tests.cli.hostile import BOMB, offences
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.api.errors import UsageError
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.commands import UsageError
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.mcp import bounds, command
 from tfgpu_doctor.integrations.mcp.arguments import LONGEST
 from tfgpu_doctor.integrations.mcp.server import answer
@@ -209,22 +209,28 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "SIGINT", "end of input"])
-def test_it_ends_with_what_it_has_started_whatever_runs(how: str) -> None:
-    variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
-    with started(("doctor", {"timeout": 600}), **variables) as server:
-        assert server.stdin and server.stdout and server.stderr
-        process = psutil.Process(server.pid)
-        while not any("tensorflow_probe" in " ".join(one) for one in lines_of(process)):
-            time.sleep(0.05)
-        children = process.children(recursive=True)
-        if how == "end of input":
-            server.stdin.close()
-        else:
-            server.send_signal(getattr(signal, how))
-        assert server.wait() == {"SIGTERM": 143, "SIGHUP": 129, "SIGINT": 130, "end of input": 0}[how]
-        assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
-        psutil.wait_procs(children, 60)
+def test_it_ends_with_what_it_has_started_whatever_runs(subtests: pytest.Subtests) -> None:
+    for how in (
+        "SIGTERM",
+        "SIGHUP",
+        "SIGINT",
+        "end of input",
+    ):
+        with subtests.test(how=how):
+            variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
+            with started(("doctor", {"timeout": 600}), **variables) as server:
+                assert server.stdin and server.stdout and server.stderr
+                process = psutil.Process(server.pid)
+                while not any("tensorflow_probe" in " ".join(one) for one in lines_of(process)):
+                    time.sleep(0.05)
+                children = process.children(recursive=True)
+                if how == "end of input":
+                    server.stdin.close()
+                else:
+                    server.send_signal(getattr(signal, how))
+                assert server.wait() == {"SIGTERM": 143, "SIGHUP": 129, "SIGINT": 130, "end of input": 0}[how]
+                assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
+                psutil.wait_procs(children, 60)
 
 
 def test_without_an_assistant_it_ends() -> None:
@@ -281,9 +287,8 @@ def command_line(process: psutil.Process) -> list[str]:
         return []
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "says"),
-    [
+def test_wrong_arguments_are_told_in_words(subtests: pytest.Subtests) -> None:
+    for name, arguments, says in (
         ("doctor", {"python": "/tmp/evil"}, "no argument `python`; the arguments are import_tensorflow, timeout"),
         ("doctor", {"require_gpus": -1}, "require_gpus: it must be an integer >= 0"),
         ("doctor", {"only": ["gpu.nnone"]}, "gpu.nnone"),
@@ -309,14 +314,13 @@ def command_line(process: psutil.Process) -> list[str]:
         ("bench_show", {"text": "{}"}, "without a schema"),
         ("bench_show", {"text": '{"schema": "tfgpu.bench/9"}'}, "newer: update tfgpu"),
         ("bench_show", {"text": '{"schema": "tfgpu.report/1"}'}, "is a doctor report"),
-    ],
-)  # fmt: skip
-def test_wrong_arguments_are_told_in_words(name: str, arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        ask(name, **arguments)
-    assert says in str(caught.value)
-    told = answer(NAMED[name], arguments, Settings())
-    assert told.is_error and says in text_of(told) and "\n" not in text_of(told) and len(text_of(told)) < 5000
+    ):
+        with subtests.test(name=name):
+            with pytest.raises(UsageError) as caught:
+                ask(name, **arguments)
+            assert says in str(caught.value)
+            told = answer(NAMED[name], arguments, Settings())
+            assert told.is_error and says in text_of(told) and "\n" not in text_of(told) and len(text_of(told)) < 5000
 
 
 def test_no_tool_takes_a_path() -> None:
@@ -341,16 +345,18 @@ def test_no_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "2.4.0" not in json.dumps(checked)
 
 
-@pytest.mark.parametrize("name", ["explain", "check", "bench_show"])
-def test_hostile_text_comes_out_harmless(name: str) -> None:
-    arguments: dict[str, Any] = {
+def test_hostile_text_comes_out_harmless(subtests: pytest.Subtests) -> None:
+    arguments: dict[str, dict[str, Any]] = {
         "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no", "facts": True},
         "check": {"files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"}, "kind": "requirements"},
         "bench_show": {"text": RESULT.replace('"1 GPU"', json.dumps(f"1 GPU {BOMB}")), "facts": True},
-    }[name]  # fmt: skip
-    told = answer(NAMED[name], arguments, Settings())
-    assert list(offences(text_of(told))) == []
-    assert [one for text in texts(told.structured_content) for one in offences(text) if "command" not in one] == []
+    }
+    for name, given in arguments.items():
+        with subtests.test(name=name):
+            told = answer(NAMED[name], given, Settings())
+            assert list(offences(text_of(told))) == []
+            found = [one for text in texts(told.structured_content) for one in offences(text)]
+            assert [one for one in found if "command" not in one] == []
 
 
 def texts(value: Any) -> list[str]:
@@ -360,22 +366,20 @@ def texts(value: Any) -> list[str]:
     return [text for one in inner for text in texts(one)]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
+def test_no_answer_is_megabytes(subtests: pytest.Subtests) -> None:
+    for name, arguments in (
         ("matrix", {"table": "tensorflow"}),
         ("matrix", {"table": "gpu"}),
         ("matrix", {"table": "find"}),
         ("explain", {"text": f"{NO_DEVICE}\n" + "".join(f"{n} libcudart.so.{n}: cannot open\n" for n in range(9999))}),
         ("explain", {"text": "word " * 200_000, "facts": True}),
         ("check", {"files": {"requirements.txt": "".join(f"p{n}==1.{n}\n" for n in range(9999)) + "tensorflow"}}),
-    ],
-)  # fmt: skip
-def test_no_answer_is_megabytes(name: str, arguments: dict[str, Any]) -> None:
-    data, page = ask(name, **arguments)
-    assert len(json.dumps(data)) < bounds.LONGEST * 1.5
-    assert len(page) < bounds.LONGEST_PAGE * 1.1
-    jsonschema.validate(data, NAMED[name].output_schema())
+    ):
+        with subtests.test(name=name, arguments=arguments):
+            data, page = ask(name, **arguments)
+            assert len(json.dumps(data)) < bounds.LONGEST * 1.5
+            assert len(page) < bounds.LONGEST_PAGE * 1.1
+            jsonschema.validate(data, NAMED[name].output_schema())
 
 
 def test_what_is_left_out_is_said() -> None:
@@ -423,21 +427,24 @@ def test_the_interpreter_is_the_users_choice() -> None:
     assert "python" not in NAMED["doctor"].input_schema()["properties"]
 
 
-@pytest.mark.parametrize(
-    ("found", "says"), [(None, "is not installed. To install it: "), ("1.9.4", "1.9.4 is too old")]
-)
 def test_without_the_sdk_one_sentence_says_how_to_get_it(
-    found: str | None, says: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    def version(_name: str) -> str:
-        if found is None:
-            raise PackageNotFoundError
-        return found
+    for found, says in (
+        (None, "is not installed. To install it: "),
+        ("1.9.4", "1.9.4 is too old"),
+    ):
+        with subtests.test(found=found, says=says):
 
-    monkeypatch.setattr(command, "version", version)
-    done = tfgpu("mcp")
-    assert done.returncode == 2 and done.stdout == ""
-    assert says in done.stderr and f"{sys.executable} -m pip install 'mcp>=2'" in done.stderr.replace("\n", " ")
+            def version(_name: str) -> str:
+                if found is None:
+                    raise PackageNotFoundError
+                return found
+
+            monkeypatch.setattr(command, "version", version)
+            done = tfgpu("mcp")
+            assert done.returncode == 2 and done.stdout == ""
+            assert says in done.stderr and f"{sys.executable} -m pip install 'mcp>=2'" in done.stderr.replace("\n", " ")
 
 
 def test_nothing_of_the_sdk_is_imported_before() -> None:

@@ -19,12 +19,9 @@ from tests.cli.hostile import BOMB, offences
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
 from tests.render.results import results
-from tfgpu_doctor import check, compare, explain, plan
-from tfgpu_doctor.api import display
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.integrations.notebook import magics
-from tfgpu_doctor.integrations.notebook.kernel import notes
-from tfgpu_doctor.integrations.notebook.magics import Magic, load_ipython_extension
+from tfgpu_doctor import check, commands, compare, explain, plan
+from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.integrations.notebook import Magic, load_ipython_extension, notes
 from tfgpu_doctor.records.fact import Document
 from tfgpu_doctor.render.formats import KINDS
 
@@ -156,7 +153,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         KeyboardInterrupt(): "tfgpu: interrupted\n",
         RuntimeError("the roof"): "tfgpu: internal error: RuntimeError: the roof\n",
     }.items():
-        monkeypatch.setattr(magics.Magic, "_run", fail(error))
+        monkeypatch.setattr(Magic, "_run", fail(error))
         assert magic("doctor") is None
         assert capsys.readouterr().err == says
 
@@ -187,25 +184,28 @@ def documents() -> dict[str, Document]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_result_shows_itself_without_script_and_without_a_trace_of_markup(name: str) -> None:
-    one = documents()[name]
-    source = one._repr_html_()
-    assert source is not None
-    page = Page(source)
-    assert {tag for tag, _ in page.elements} <= READABLE
-    assert len(page.all("style")) == 1 and not page.ids
-    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on") or key == "style"]
-    assert all((link["href"] or "").startswith("https://") for link in page.all("a"))
-    assert list(offences(source)) == []
-    assert len(repr(one)) < 200 and list(offences(repr(one))) == []
+def test_every_result_shows_itself_without_script_and_without_a_trace_of_markup(subtests: pytest.Subtests) -> None:
+    for name in DOCUMENTS:
+        with subtests.test(name=name):
+            one = documents()[name]
+            source = one._repr_html_()
+            assert source is not None
+            page = Page(source)
+            assert {tag for tag, _ in page.elements} <= READABLE
+            assert len(page.all("style")) == 1 and not page.ids
+            assert not [
+                key for _, attributes in page.elements for key in attributes if key.startswith("on") or key == "style"
+            ]
+            assert all((link["href"] or "").startswith("https://") for link in page.all("a"))
+            assert list(offences(source)) == []
+            assert len(repr(one)) < 200 and list(offences(repr(one))) == []
 
 
 def test_every_kind_of_result_that_has_a_page_shows_it() -> None:
     """The commands of a notebook return all of them, `%tfgpu fleet` and `%tfgpu smoke`, too."""
-    assert set(display._KINDS.values()) == {kind for kind, shapes in KINDS.items() if "page" in shapes} - {"matrix"}
+    assert set(commands._KINDS.values()) == {kind for kind, shapes in KINDS.items() if "page" in shapes} - {"matrix"}
     shown = documents()
-    assert {type(one).__name__ for one in shown.values()} == set(display._KINDS)
+    assert {type(one).__name__ for one in shown.values()} == set(commands._KINDS)
     assert [name for name, one in shown.items() if "tfgpu." in repr(one)] == []  # no name of a schema
 
 
@@ -229,9 +229,8 @@ print(make_report(healthy(), MATRIX, source="live", timings={})._repr_html_())
     assert done.stdout == "None\n"  # nothing has said how
 
 
-@pytest.mark.parametrize(
-    ("imported", "installed", "before", "now", "says"),
-    [
+def test_what_does_not_hold_for_the_kernel_is_said(subtests: pytest.Subtests) -> None:
+    for imported, installed, before, now, says in (
         (None, "2.21.0", {"HOME": "/a"}, {"HOME": "/b"}, []),
         (None, "2.21.0", {}, {"CUDA_VISIBLE_DEVICES": ""}, []),  # TensorFlow will read it
         (None, None, {"LD_LIBRARY_PATH": "/a"}, {}, ["was '/a' when the kernel started and is not set now"]),
@@ -240,15 +239,12 @@ print(make_report(healthy(), MATRIX, source="live", timings={})._repr_html_())
         ("2.15.0", "2.21.0", {}, {}, ["already imported", "2.21.0 is installed now: restart the kernel"]),
         ("2.21.0", None, {}, {"XLA_FLAGS": "x" * 999}, ["already imported", "XLA_FLAGS was not set when"]),
         ("2.21.0", None, {"TOKEN": "a"}, {"TOKEN": "b", "AWS_SECRET": "c"}, ["already imported"]),
-    ],
-)
-def test_what_does_not_hold_for_the_kernel_is_said(
-    imported: str | None, installed: str | None, before: dict[str, str], now: dict[str, str], says: list[str]
-) -> None:
-    found = list(notes(imported, installed, before, now, "the kernel started"))
-    assert len(found) == len(says)
-    for sentence, part in zip(found, says, strict=True):
-        assert part in sentence and len(sentence) < 500
+    ):
+        with subtests.test(imported=imported):
+            found = list(notes(imported, installed, before, now, "the kernel started"))
+            assert len(found) == len(says)
+            for sentence, part in zip(found, says, strict=True):
+                assert part in sentence and len(sentence) < 500
 
 
 def test_the_package_offers_the_extension_and_imports_nothing_for_it() -> None:

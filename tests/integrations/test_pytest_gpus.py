@@ -12,11 +12,20 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, known
 from tests.integrations.making import GIB, facts_with, small
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.integrations import pytest_examine, pytest_workers
-from tfgpu_doctor.integrations.pytest_gpus import Machine, Needs, UsableGpu, chunks, groups, usable
-from tfgpu_doctor.integrations.pytest_needs import MarkError, read
-from tfgpu_doctor.integrations.pytest_workers import Share, note
+from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.integrations import pytest_gpus
+from tfgpu_doctor.integrations.pytest_gpus import (
+    Machine,
+    MarkError,
+    Needs,
+    Share,
+    UsableGpu,
+    chunks,
+    groups,
+    note,
+    read,
+    usable,
+)
 from tfgpu_doctor.records.facts import ComputeCheck, Facts
 
 SIZES = {"memory": 40 * GIB, "compute_capability": "9.0"}
@@ -44,20 +53,18 @@ def test_gpus_as_tensorflow_lists_them() -> None:
     assert found[1].memory == 12 * GIB and found[1].compute_capability == "8.6"
 
 
-@pytest.mark.parametrize(
-    ("visible", "listed", "entries"),
-    [
+def test_gpus_that_were_chosen(subtests: pytest.Subtests) -> None:
+    for visible, listed, entries in (
         ("2,0", (2, 0), ["2", "0"]),
         ("GPU-2", (2,), ["GPU-2"]),  # the first characters are enough for CUDA
         ("1,7,0", (1,), ["1"]),  # CUDA stops at the first that does not exist
         ("", (), []),
         ("-1", (), []),
-    ],
-)
-def test_gpus_that_were_chosen(visible: str, listed: tuple[int, ...], entries: list[str]) -> None:
-    found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
-    assert [one.index for one in found] == list(listed)
-    assert [one.visible for one in found] == entries
+    ):
+        with subtests.test(visible=visible):
+            found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
+            assert [one.index for one in found] == list(listed)
+            assert [one.visible for one in found] == entries
 
 
 def test_a_slice_has_no_known_memory() -> None:
@@ -114,35 +121,35 @@ def test_what_several_workers_share_is_told() -> None:
 def own_variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Let workers set the variables of a process that is not this one."""
     environ: dict[str, str] = {}
-    monkeypatch.setattr(pytest_workers, "os", SimpleNamespace(environ=environ))
+    monkeypatch.setattr(pytest_gpus, "os", SimpleNamespace(environ=environ))
     return environ
 
 
 def test_cuda_that_was_initialized_already(monkeypatch: pytest.MonkeyPatch, own_variables: dict[str, str]) -> None:
     machine = Machine((a_gpu(0), a_gpu(1)), "", "")
-    monkeypatch.setattr(pytest_workers, "shared", lambda _folder: machine)
+    monkeypatch.setattr(pytest_gpus, "shared", lambda _folder: machine)
     monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: True)
-    share = pytest_workers.of_worker({"folder": ""}, 1, 2, [Needs()])
+    share = pytest_gpus.of_worker({"folder": ""}, 1, 2, [Needs()])
     assert share.gpus == machine.gpus and "set gpus_per_worker = 1" in share.problem
     assert own_variables == {}
     monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: False)
-    share = pytest_workers.of_worker({"folder": ""}, 1, 2, [Needs()])
+    share = pytest_gpus.of_worker({"folder": ""}, 1, 2, [Needs()])
     assert [(one.index, one.device) for one in share.gpus] == [(1, "/GPU:0")] and share.problem == ""
     assert own_variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
 
 
 def test_one_worker_keeps_all_gpus(monkeypatch: pytest.MonkeyPatch, own_variables: dict[str, str]) -> None:
     machine = Machine((a_gpu(0), a_gpu(1)), "", "")
-    monkeypatch.setattr(pytest_workers, "shared", lambda _folder: machine)
-    assert pytest_workers.of_worker({"folder": ""}, 0, 1, [Needs()]).gpus == machine.gpus
+    monkeypatch.setattr(pytest_gpus, "shared", lambda _folder: machine)
+    assert pytest_gpus.of_worker({"folder": ""}, 0, 1, [Needs()]).gpus == machine.gpus
     assert own_variables == {}
 
 
 def test_fewer_gpus_than_each_worker_should_get(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine((a_gpu(0),), "", "stack")
-    monkeypatch.setattr(pytest_workers, "examine", lambda: machine)
-    assert pytest_workers.deal_before(2, 3) == (machine, [{}, {}, {}])
-    share = pytest_workers.of_worker({"machine": machine.encode(), "visible": ""}, 0, 3, [Needs()])
+    monkeypatch.setattr(pytest_gpus, "examine", lambda: machine)
+    assert pytest_gpus.deal_before(2, 3) == (machine, [{}, {}, {}])
+    share = pytest_gpus.of_worker({"machine": machine.encode(), "visible": ""}, 0, 3, [Needs()])
     assert share.gpus == machine.gpus
 
 
@@ -175,9 +182,9 @@ def test_the_first_asks_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         begun.wait(0.2)
         return machine
 
-    monkeypatch.setattr(pytest_examine, "examine", examine)
+    monkeypatch.setattr(pytest_gpus, "examine", examine)
     found: list[Machine] = []
-    threads = [threading.Thread(target=lambda: found.append(pytest_examine.shared(str(tmp_path)))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(pytest_gpus.shared(str(tmp_path)))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -187,7 +194,7 @@ def test_the_first_asks_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_without_the_folder_each_asks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine((), "", "")
-    monkeypatch.setattr(pytest_examine, "examine", lambda: machine)
-    assert pytest_examine.shared(str(tmp_path / "elsewhere")) is machine
-    assert pytest_examine.shared("") is machine
+    monkeypatch.setattr(pytest_gpus, "examine", lambda: machine)
+    assert pytest_gpus.shared(str(tmp_path / "elsewhere")) is machine
+    assert pytest_gpus.shared("") is machine
     assert list(tmp_path.iterdir()) == []

@@ -97,19 +97,26 @@ def test_what_was_asked_and_what_was_found(pytester: pytest.Pytester, machine: M
     assert found in result.stdout.str()
 
 
-@pytest.mark.parametrize("how", ["option", "configuration", "variable"])
-def test_required_gpus_fail_the_test(pytester: pytest.Pytester, machine: Machine, how: str) -> None:
-    machine(without_gpu())
-    pytester.makepyfile(MARKED)
-    if how == "configuration":
-        pytester.makeini("[pytest]\nrequire_gpu = true\n")
-    if how == "variable":
-        pytester._monkeypatch.setenv("TFGPU_REQUIRE_GPU", "yes")
-    result = run(pytester, *(["--require-gpu"] if how == "option" else []))
-    result.assert_outcomes(passed=1, failed=2)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines([f"FAILED *::test_one - Failed: needs a GPU: no GPU that TensorFlow can use*{REASON}*"])
-    result.stdout.fnmatch_lines(["tfgpu: TensorFlow 2.21.0, *"])
+def test_required_gpus_fail_the_test(pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests) -> None:
+    for how in (
+        "option",
+        "configuration",
+        "variable",
+    ):
+        with subtests.test(how=how):
+            machine(without_gpu())
+            pytester.makepyfile(MARKED)
+            if how == "configuration":
+                pytester.makeini("[pytest]\nrequire_gpu = true\n")
+            if how == "variable":
+                pytester._monkeypatch.setenv("TFGPU_REQUIRE_GPU", "yes")
+            result = run(pytester, *(["--require-gpu"] if how == "option" else []))
+            result.assert_outcomes(passed=1, failed=2)
+            assert result.ret == 1
+            result.stdout.fnmatch_lines(
+                [f"FAILED *::test_one - Failed: needs a GPU: no GPU that TensorFlow can use*{REASON}*"]
+            )
+            result.stdout.fnmatch_lines(["tfgpu: TensorFlow 2.21.0, *"])
 
 
 def test_a_variable_can_take_back_what_the_configuration_says(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -176,15 +183,18 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("argument", WRONG)
-def test_a_wrong_mark_is_an_error_of_the_collection(pytester: pytest.Pytester, machine: Machine, argument: str) -> None:
-    pytester.makepyfile(test_wrong=f"import pytest\n\n@pytest.mark.gpu({argument})\ndef test_a(): pass\n")
-    result = run(pytester, "-m", "not gpu")  # also where the test would be deselected
-    result.assert_outcomes(errors=1)
-    assert result.ret == 2
-    text = result.stdout.str()
-    assert f"test_wrong.py:3: the mark gpu of test_a: {WRONG[argument]}" in text
-    assert "Traceback" not in text and "pytest_plugin.py" not in text
+def test_a_wrong_mark_is_an_error_of_the_collection(
+    pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests
+) -> None:
+    for argument in WRONG:
+        with subtests.test(argument=argument):
+            pytester.makepyfile(test_wrong=f"import pytest\n\n@pytest.mark.gpu({argument})\ndef test_a(): pass\n")
+            result = run(pytester, "-m", "not gpu")  # also where the test would be deselected
+            result.assert_outcomes(errors=1)
+            assert result.ret == 2
+            text = result.stdout.str()
+            assert f"test_wrong.py:3: the mark gpu of test_a: {WRONG[argument]}" in text
+            assert "Traceback" not in text and "pytest_plugin.py" not in text
 
 
 def test_every_wrong_mark_of_a_file_is_named(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -234,32 +244,42 @@ def test_a_mark_that_a_hook_adds_is_read_when_the_test_runs(pytester: pytest.Pyt
     result.stdout.fnmatch_lines(["*.py:2: the mark gpu of test_b: unknown keyword 'mini'. Did you mean min?"])
 
 
-@pytest.mark.parametrize("line", ["gpu: slow tests on our cluster", "gpu"])
-def test_a_marker_of_the_project_is_left_alone(pytester: pytest.Pytester, machine: Machine, line: str) -> None:
-    machine(without_gpu())
-    pytester.makeini(f"[pytest]\nmarkers = {line}\n")
-    pytester.makepyfile("""
+def test_a_marker_of_the_project_is_left_alone(
+    pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests
+) -> None:
+    for line in (
+        "gpu: slow tests on our cluster",
+        "gpu",
+    ):
+        with subtests.test(line=line):
+            machine(without_gpu())
+            pytester.makeini(f"[pytest]\nmarkers = {line}\n")
+            pytester.makepyfile("""
         import pytest
 
         @pytest.mark.gpu("anything", of=3)
         def test_a(): pass
     """)
-    result = run(pytester, "-m", "gpu")
-    result.assert_outcomes(passed=1)
-    assert "tfgpu:" not in result.stdout.str()
+            result = run(pytester, "-m", "gpu")
+            result.assert_outcomes(passed=1)
+            assert "tfgpu:" not in result.stdout.str()
 
 
-@pytest.mark.parametrize(("arguments", "counts"), [(("-m", "gpu"), (2, 1)), (("-m", "not gpu"), (1, 2))])
 def test_a_test_that_uses_a_fixture_is_selected_as_a_marked_one(
-    pytester: pytest.Pytester, machine: Machine, arguments: tuple[str, str], counts: tuple[int, int]
+    pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests
 ) -> None:
     """CI runs `-m gpu` on the GPU runner and skips on the others: a test in neither would never run."""
-    pytester.makepyfile("""
+    for arguments, counts in (
+        (("-m", "gpu"), (2, 1)),
+        (("-m", "not gpu"), (1, 2)),
+    ):
+        with subtests.test(arguments=arguments, counts=counts):
+            pytester.makepyfile("""
         def test_a(gpu): pass
         def test_b(gpus): pass
         def test_c(): pass
     """)
-    run(pytester, *arguments, "--strict-markers").assert_outcomes(passed=counts[0], deselected=counts[1])
+            run(pytester, *arguments, "--strict-markers").assert_outcomes(passed=counts[0], deselected=counts[1])
 
 
 def test_a_fixture_of_the_project_is_no_mark(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -361,21 +381,26 @@ def test_the_plugin_imports_nothing_but_itself() -> None:
     ]
 
 
-@pytest.mark.parametrize("arguments", [(), ("-m", "not gpu"), ("--collect-only",)], ids=" ".join)
 def test_a_run_without_marked_tests_loads_nothing_of_ours(
-    pytester: pytest.Pytester, machine: Machine, arguments: tuple[str, ...]
+    pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests
 ) -> None:
-    pytester.makepyfile(MARKED if arguments else "def test_a(): pass")
-    pytester.makeconftest("""
+    for arguments in (
+        (),
+        ("-m", "not gpu"),
+        ("--collect-only",),
+    ):
+        with subtests.test(arguments=arguments):
+            pytester.makepyfile(MARKED if arguments else "def test_a(): pass")
+            pytester.makeconftest("""
         import sys
 
         def pytest_unconfigure():
             names = {"click", "rich", "msgspec", "pynvml", "psutil", "yaml", "tensorflow", "numpy", "tfgpu_doctor.api"}
             print("loaded:", sorted(names & set(sys.modules)))
     """)
-    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-s", *arguments)
-    result.stdout.fnmatch_lines(["loaded: [[]]"])
-    assert "tfgpu:" not in result.stdout.str()
+            result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-s", *arguments)
+            result.stdout.fnmatch_lines(["loaded: [[]]"])
+            assert "tfgpu:" not in result.stdout.str()
 
 
 def test_tensorflow_is_not_imported_in_the_process_of_pytest(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -407,26 +432,21 @@ def test_a_variable_that_makes_no_sense_to_the_doctor(pytester: pytest.Pytester,
 # ------------------------------------------------------------------------------------------------------- the header
 
 
-@pytest.mark.parametrize(
-    ("arguments", "header", "later"),
-    [
+def test_where_the_stack_is_shown(pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests) -> None:
+    for arguments, header, later in (
         ((), False, True),
         (("--require-gpu",), True, False),
         (("-m", "gpu"), True, False),
         (("-m", "not gpu"), False, False),
         (("-q",), False, False),
         (("-k", "other"), False, False),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
-def test_where_the_stack_is_shown(
-    pytester: pytest.Pytester, machine: Machine, arguments: tuple[str, ...], header: bool, later: bool
-) -> None:
-    pytester.makepyfile(MARKED)
-    lines = run(pytester, *arguments).outlines
-    shown = [number for number, line in enumerate(lines) if line.startswith("tfgpu: TensorFlow 2.")]
-    collected = next((number for number, line in enumerate(lines) if line.startswith("collected")), 0)
-    assert [number < collected for number in shown] == [True] * header + [False] * later
+    ):
+        with subtests.test(arguments=arguments):
+            pytester.makepyfile(MARKED)
+            lines = run(pytester, *arguments).outlines
+            shown = [number for number, line in enumerate(lines) if line.startswith("tfgpu: TensorFlow 2.")]
+            collected = next((number for number, line in enumerate(lines) if line.startswith("collected")), 0)
+            assert [number < collected for number in shown] == [True] * header + [False] * later
 
 
 # --------------------------------------------------------------------------------------------------------- workers
@@ -459,22 +479,32 @@ def parallel(pytester: pytest.Pytester, *arguments: str, n: int = 2) -> pytest.R
 UUIDS = [f"GPU-{number}0000000-0000-0000-0000-000000000000" for number in range(4)]
 
 
-@pytest.mark.parametrize("how", [(), ("--gpus-per-worker=1",)], ids=["after collecting", "before starting"])
-def test_each_worker_has_a_gpu_of_its_own(pytester: pytest.Pytester, machine: Machine, how: tuple[str, ...]) -> None:
-    pytester.makepyfile(TELLING)
-    result = parallel(pytester, *how)
-    result.assert_outcomes(passed=8)
-    assert told(pytester) == {
-        "gw0": [0, "/GPU:0", 1, UUIDS[0], None],
-        "gw1": [1, "/GPU:0", 1, UUIDS[1], None],
-    }
-    assert result.stdout.str().count("tfgpu: TensorFlow 2.21.0, driver 570.86.15, 2 × NVIDIA H200") == 1
+def test_each_worker_has_a_gpu_of_its_own(
+    pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests
+) -> None:
+    for how in (
+        (),
+        ("--gpus-per-worker=1",),
+    ):
+        with subtests.test(how=how):
+            pytester.makepyfile(TELLING)
+            result = parallel(pytester, *how)
+            result.assert_outcomes(passed=8)
+            assert told(pytester) == {
+                "gw0": [0, "/GPU:0", 1, UUIDS[0], None],
+                "gw1": [1, "/GPU:0", 1, UUIDS[1], None],
+            }
+            assert result.stdout.str().count("tfgpu: TensorFlow 2.21.0, driver 570.86.15, 2 × NVIDIA H200") == 1
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("how", [(), ("--gpus-per-worker=1",)], ids=["after collecting", "before starting"])
-def test_the_doctor_runs_once(pytester: pytest.Pytester, machine: Machine, how: tuple[str, ...]) -> None:
-    pytester.makeconftest("""
+def test_the_doctor_runs_once(pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests) -> None:
+    for how in (
+        (),
+        ("--gpus-per-worker=1",),
+    ):
+        with subtests.test(how=how):
+            pytester.makeconftest("""
         import os, pathlib
         from tfgpu_doctor.api import functions
 
@@ -487,10 +517,10 @@ def test_the_doctor_runs_once(pytester: pytest.Pytester, machine: Machine, how: 
 
         functions.diagnose = logged
     """)
-    pytester.makepyfile(TELLING)
-    parallel(pytester, "-q", *how, n=3).assert_outcomes(passed=8)
-    assert (pytester.path / "log").read_text() == ("controller\n" if how else "worker\n")
-    assert len(told(pytester)) > 1
+            pytester.makepyfile(TELLING)
+            parallel(pytester, "-q", *how, n=3).assert_outcomes(passed=8)
+            assert (pytester.path / "log").read_text() == ("controller\n" if how else "worker\n")
+            assert len(told(pytester)) > 1
 
 
 def test_more_workers_than_gpus_share_them(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -549,11 +579,18 @@ def test_wrong_marks_and_missing_gpus_with_workers(pytester: pytest.Pytester, ma
     result.stdout.fnmatch_lines([f"FAILED *::test_one - Failed: needs a GPU*{REASON}*"])
 
 
-@pytest.mark.parametrize("value", ["0", "two", "-1"])
-def test_a_wrong_number_of_gpus_per_worker(pytester: pytest.Pytester, machine: Machine, value: str) -> None:
-    result = run(pytester, f"--gpus-per-worker={value}")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines([f"*--gpus-per-worker: '{value}' is not a number of GPUs such as 1"])
+def test_a_wrong_number_of_gpus_per_worker(
+    pytester: pytest.Pytester, machine: Machine, subtests: pytest.Subtests
+) -> None:
+    for value in (
+        "0",
+        "two",
+        "-1",
+    ):
+        with subtests.test(value=value):
+            result = run(pytester, f"--gpus-per-worker={value}")
+            assert result.ret == 4
+            result.stderr.fnmatch_lines([f"*--gpus-per-worker: '{value}' is not a number of GPUs such as 1"])
 
 
 # ---------------------------------------------------------------- the real doctor, under a driver of the fault lab
@@ -609,13 +646,17 @@ def test_workers_of_the_fault_lab(
 @pytest.mark.tensorflow
 @pytest.mark.full
 @LINUX
-@pytest.mark.parametrize("how", [(), ("--gpus-per-worker=1",)], ids=["after collecting", "before starting"])
 def test_cuda_that_was_initialized_too_early(
-    pytester: pytest.Pytester, machine: Machine, driver_lab: Lab, tensorflow_python: str, how: tuple[str, ...]
+    pytester: pytest.Pytester, machine: Machine, driver_lab: Lab, tensorflow_python: str, subtests: pytest.Subtests
 ) -> None:
     """A test file that lists the GPUs when it is imported: only --gpus-per-worker comes before that."""
-    in_lab(pytester, driver_lab)
-    pytester.makepyfile("""
+    for how in (
+        (),
+        ("--gpus-per-worker=1",),
+    ):
+        with subtests.test(how=how):
+            in_lab(pytester, driver_lab)
+            pytester.makepyfile("""
         import pytest
         import tensorflow as tf
 
@@ -627,14 +668,14 @@ def test_cuda_that_was_initialized_too_early(
         @pytest.mark.gpu
         def test_mark(): assert COUNT
     """)
-    result = parallel(pytester, *how)
-    if how:
-        result.assert_outcomes(passed=3)
-    else:
-        result.assert_outcomes(passed=1, errors=2)
-        result.stdout.fnmatch_lines(
-            ["tfgpu: CUDA was initialized in this process while *: set gpus_per_worker = 1 in *"]
-        )
+            result = parallel(pytester, *how)
+            if how:
+                result.assert_outcomes(passed=3)
+            else:
+                result.assert_outcomes(passed=1, errors=2)
+                result.stdout.fnmatch_lines(
+                    ["tfgpu: CUDA was initialized in this process while *: set gpus_per_worker = 1 in *"]
+                )
 
 
 # ---------------------------------------------------------------------------------------------- docs/pytest.md

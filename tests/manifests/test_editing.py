@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.tables import each
 from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.records.report import Edit
 
@@ -58,7 +57,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("path", "text", "line", "old", "new", "beside", "expected"), MADE)
+@each(("path", "text", "line", "old", "new", "beside", "expected"), MADE)
 def test_an_edit_keeps_the_syntax_around_it(
     path: str, text: str, line: int, old: str, new: str, beside: bool, expected: str
 ) -> None:
@@ -66,7 +65,7 @@ def test_an_edit_keeps_the_syntax_around_it(
     assert made == (expected, [])
 
 
-@pytest.mark.parametrize(("path", "text", "line", "old", "new", "reason"), REFUSED)
+@each(("path", "text", "line", "old", "new", "reason"), REFUSED)
 def test_what_is_not_sure_is_refused_and_the_text_stays(
     path: str, text: str, line: int, old: str, new: str, reason: str
 ) -> None:

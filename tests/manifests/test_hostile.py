@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from tests.guard import guarded
 from tests.manifests.test_more_readers import FILES, GROUPS, OFFICIAL, POETRY
 from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PYPROJECT
+from tests.tables import each
 from tfgpu_doctor.manifests import KINDS, ManifestError
 from tfgpu_doctor.manifests.reading import read
 
@@ -22,7 +21,7 @@ def survives(text: str, kind: str) -> None:
         assert str(error).startswith("file")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_noise_and_the_files_of_the_other_kinds(kind: str) -> None:
     chance = random.Random(3)
     for sample in SAMPLES:
@@ -59,15 +58,15 @@ DEEP = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("number", range(len(DEEP)))
+@each("kind", KINDS)
+@each("number", range(len(DEEP)))
 def test_deep_files_are_refused(kind: str, number: int) -> None:
     with guarded(20.0):
         survives(DEEP[number], kind)
         survives(f"FROM x\nRUN {DEEP[number]}", kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_large_files_are_read_soon(kind: str) -> None:
     with guarded(20.0):
         survives(LARGE[kind], kind)

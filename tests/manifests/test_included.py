@@ -6,11 +6,10 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.cli.runner import tfgpu
 from tests.manifests.test_more_readers import FILES
 from tests.manifests.test_reading import COMPOSE, DOCKERFILE
+from tests.tables import each
 from tfgpu_doctor.manifests import KINDS, Kind, ManifestError
 from tfgpu_doctor.manifests.reading import read
 
@@ -45,16 +44,16 @@ NAMING: dict[str, tuple[Kind, str]] = {
 }
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("naming", NAMING)
+@each("secret", SECRETS)
+@each("naming", NAMING)
 def test_no_word_of_an_included_file_is_repeated(naming: str, secret: str) -> None:
     kind, text = NAMING[naming]
     found = read("file", text.format("other"), kind, lambda _: SECRETS[secret])
     assert WORD not in repr([one.not_understood for one in found])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("secret", SECRETS)
+@each("kind", KINDS)
+@each("secret", SECRETS)
 def test_no_word_of_a_file_of_another_kind_is_repeated(secret: str, kind: Kind) -> None:
     """The file that the user named can be a link that somebody else made."""
     try:
@@ -70,7 +69,7 @@ OUTSIDE = ("../secret", "{}/secret", "./a/../../secret", "link", "folder/secret"
 ABSENT = ("~/secret", "file://{}/secret", "file:{}/secret", "$HOME/secret", "pipe")
 
 
-@pytest.mark.parametrize(
+@each(
     ("naming", "name"),
     [
         *(("-r", name) for name in (*OUTSIDE, *ABSENT)),
@@ -193,7 +192,7 @@ CONTEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
+@each("name", CONTEXTS)
 def test_the_build_context_of_a_dockerfile(name: str, tmp_path: Path) -> None:
     files, named, expected = CONTEXTS[name]
     texts = {

@@ -7,15 +7,18 @@ last line is continued, and everything inside here-documents.
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
 from tests.guard import guarded
+from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import ManifestError
-from tfgpu_doctor.manifests.instructions import instructions
+from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.manifests.reading import read
 
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
-@pytest.mark.parametrize(
+
+@each(
     ("text", "expected"),
     [
         ("from x\n\trun\ta  b \n", [("FROM", 1, "x"), ("RUN", 2, "a  b ")]),
@@ -42,20 +45,7 @@ def test_instructions(text: str, expected: list[tuple[str, int, str]]) -> None:
     assert [(one.verb, one.line, one.value) for one in instructions(text)] == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("RUN <<EOF\na\n# b\nFROM x\nEOF\nCMD c", {"RUN": ["a", "# b", "FROM x"], "CMD": []}),
-        ("RUN python <<-'E-1' > f\n\ta\n\tE-1\nCMD c", {"RUN": ["\ta"], "CMD": []}),
-        ('COPY <<A 3<<"B" /x/\n1\nA\n2\nB\nCMD c', {"COPY": ["1", "2"], "CMD": []}),
-        ("ONBUILD RUN <<E\na\nE\nCMD c", {"ONBUILD": ["a"], "CMD": []}),
-        ("RUN a \\\n <<E\nb \\\nE\nCMD c", {"RUN": ["b \\"], "CMD": []}),
-        ("RUN echo $((1<<4)) a<<b << E\n4\nE\nb", {"RUN": [], "4": [], "E": [], "B": []}),
-        ('RUN ["<<E"]\nE', {"RUN": [], "E": []}),
-        ("CMD <<E\nE", {"CMD": [], "E": []}),
-        ("RUN <<E\nCMD c", {"RUN": [], "CMD": []}),  # Docker refuses it
-    ],
-)
+@each(("text", "expected"), ROWS["test_here_documents"])
 def test_here_documents(text: str, expected: dict[str, list[str]]) -> None:
     assert {one.verb: [line for _, line in one.heredocs] for one in instructions(text)} == expected
 
@@ -71,7 +61,7 @@ def settings(text: str) -> list[tuple[str, str, int]]:
     return [(one.name, one.value, one.place.line) for one in found.settings]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("ENV A b c=d ", [("A", "b c=d", 2)]),
@@ -139,7 +129,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each("name", HOSTILE)
 def test_the_time_is_linear(name: str) -> None:
     with guarded(2.0, name):  # the slowest takes a fifth of it
         instructions_seen = sum(1 for _ in instructions(HOSTILE[name]))

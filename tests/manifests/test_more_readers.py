@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import Environment, ManifestError
 from tfgpu_doctor.manifests.reading import read
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 FILES = {
     "reqs/base.txt": "numpy\n-r common.txt\n",
@@ -69,37 +74,14 @@ RUN ${PIP} install --cache-dir=$HOME/x ${TF_PACKAGE}${TF_PACKAGE_VERSION:+==${TF
 """
 
 
-@pytest.mark.parametrize(("version", "expected"), [("", "tensorflow"), ("2.4.1", "tensorflow==2.4.1")])
+@each(("version", "expected"), [("", "tensorflow"), ("2.4.1", "tensorflow==2.4.1")])
 def test_the_dockerfile_of_tensorflow_itself(version: str, expected: str) -> None:
     found = one("Dockerfile", OFFICIAL % version)
     assert told(found) == [f"Dockerfile:7 {expected}"]
     assert found.not_understood == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('FROM x\nRUN ["pip", "install", "tensorflow==2.4"]\n', ["Dockerfile:2 tensorflow==2.4"]),
-        (
-            "FROM x\r\nRUN pip install \\\r\n  keras-cv \\\r\n  keras\r\n",
-            ["Dockerfile:3 keras-cv", "Dockerfile:4 keras"],
-        ),
-        ("FROM x\nRUN a && \\ \n\n  # why\n    pip install keras\n", ["Dockerfile:5 keras"]),
-        ("# escape=`\nFROM x\nRUN pip install `\n  keras\n", ["Dockerfile:4 keras"]),
-        ("FROM x\nLABEL a=\u2028b\nRUN pip install keras\n", ["Dockerfile:3 keras"]),
-        ("FROM x\nRUN python3 - <<'EOF'\nFROM = 2\nEOF\nRUN pip install keras\n", ["Dockerfile:5 keras"]),
-        (
-            "FROM x\nRUN pip install -c limits.txt keras tensorflow\n",
-            ["Dockerfile:2 keras<3", "Dockerfile:2 tensorflow<2.16"],
-        ),
-        ("FROM x\nRUN pip install '.[gpu]'\n", ["pyproject.toml:3 numpy", "pyproject.toml:5 tensorflow"]),
-        ("FROM x\nRUN uv sync\n", ["pyproject.toml:3 numpy"]),
-        (
-            "FROM a AS b\nRUN pip install $X keras\nFROM b\nRUN pip install numpy\n",
-            ["Dockerfile:2 keras", "Dockerfile:4 numpy"],
-        ),
-    ],
-)  # fmt: skip
+@each(("text", "expected"), ROWS["test_dockerfiles"])
 def test_dockerfiles(text: str, expected: list[str]) -> None:
     assert told(one("Dockerfile", text)) == expected
 
@@ -163,17 +145,7 @@ def test_a_variable_of_the_host_is_not_known() -> None:
     assert [(each.name, each.value) for each in settings] == [("A", "")]
 
 
-@pytest.mark.parametrize(
-    ("more", "count", "text"),
-    [
-        ("    gpus: all\n", None, "gpus: all"),
-        ("    gpus: [{driver: nvidia, count: 2}]\n", 2, "gpus: a list"),
-        ("    devices: [nvidia.com/gpu=all]\n", None, "devices: nvidia.com/gpu=all"),
-        ("    extends: {service: b}\n  b:\n    runtime: nvidia\n", None, "runtime: nvidia"),
-        ("    extends: b\n  b: {gpus: all}\n", None, "gpus: all"),
-        ("    extends: {file: base.yml, service: gpu}\n", None, "gpus: all"),
-    ],
-)
+@each(("more", "count", "text"), ROWS["test_gpus_of_a_service"])
 def test_gpus_of_a_service(more: str, count: int | None, text: str) -> None:
     gpu = read("compose.yaml", SERVICE + more, None, FILES.get)[0].gpu
     assert gpu and (gpu.count, gpu.text, gpu.problem) == (count, text, None)
@@ -269,7 +241,7 @@ def test_extras_and_groups_that_name_others() -> None:
 # --------------------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text", "message"),
     [
         ("compose.yaml", SERVICE + "    image: y\n", "compose.yaml:4: duplicate key image"),

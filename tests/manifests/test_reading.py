@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from tests.guard import guarded
+from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import Environment, ManifestError
 from tfgpu_doctor.manifests.reading import read
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 FILES = {
     "base.txt": "numpy<2\n-r deeper.txt\n",
@@ -35,24 +39,7 @@ def told(environment: Environment) -> list[str]:
 # ---------------------------------------------------------------------------------------------- requirements.txt
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("tensorflow\n", ["1 tensorflow"]),
-        ("\n# comment\nTensorFlow_GPU == 2.4.1  # the GPU build\n", ["3 tensorflow-gpu==2.4.1"]),
-        ("tensorflow[and-cuda]>=2.15,<2.17 ; python_version < '3.12'\n", ["1 tensorflow<2.17,>=2.15[and-cuda]"]),
-        (
-            "tensorflow==2.15.1 \\\n    --hash=sha256:abc \\\n    --hash=sha256:def\nnumpy\n",
-            ["1 tensorflow==2.15.1", "4 numpy"],
-        ),
-        ("--extra-index-url https://example.org/simple\n-e .\n./local\ngit+https://x/y.git\nnumpy\n", ["5 numpy"]),
-        ("https://x/tensorflow_gpu-1.6.0-cp35-cp35m-linux_x86_64.whl\n", ["1 tensorflow-gpu==1.6.0"]),
-        ("tensorflow @ https://x/tensorflow-2.15.0-cp311-cp311-linux_x86_64.whl#sha256=1\n", ["1 tensorflow==2.15.0"]),
-        ("-r base.txt\ntensorflow\n", ["1 numpy<2", "1 h5py", "2 tensorflow"]),  # a cycle is read once
-        ("-c limits.txt\ntensorflow>=2.13\n", ["2 tensorflow<2.16,>=2.13"]),
-        ("tensorflow==2.15.1\r\nnumpy\r\n", ["1 tensorflow==2.15.1", "2 numpy"]),
-    ],
-)
+@each(("text", "expected"), ROWS["test_requirements"])
 def test_requirements(text: str, expected: list[str]) -> None:
     found = one("requirements.txt", text)
     assert [line.replace(">=2.13,<2.16", "<2.16,>=2.13") for line in told(found)] == expected
@@ -175,15 +162,7 @@ def test_dockerfile() -> None:
     assert found.not_understood == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "tag"),
-    [
-        ("FROM ubuntu", "ubuntu", None),
-        ("FROM localhost:5000/x/tf:2.15@sha256:abc", "localhost:5000/x/tf", "2.15"),
-        ("ARG TAG\nFROM tensorflow/tensorflow:$TAG", "tensorflow/tensorflow", None),
-        ("FROM tensorflow/tensorflow:${TAG:-2.15.0-gpu}", "tensorflow/tensorflow", "2.15.0-gpu"),
-    ],
-)
+@each(("text", "name", "tag"), ROWS["test_images"])
 def test_images(text: str, name: str, tag: str | None) -> None:
     image = one("Dockerfile", text).image
     assert image and (image.name, image.tag) == (name, tag)
@@ -303,7 +282,7 @@ def test_kubernetes() -> None:
 # -------------------------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text", "message"),
     [
         ("notes.txt", "hello", "notes.txt: unknown kind of file; name it with --kind requirements|"),
@@ -351,7 +330,7 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("path", SAMPLES)
+@each("path", SAMPLES)
 def test_whatever_is_cut_or_flipped_gives_an_answer_or_a_refusal(path: str) -> None:
     text = SAMPLES[path]
     chance = random.Random(1)

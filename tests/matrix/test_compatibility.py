@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix import compatibility
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, drives, numpy_bound, runs_on
 from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.fixes import Fixes
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
 def advice(changes: dict[str, Any]) -> str:
@@ -27,7 +29,7 @@ KEPLER = {
 BLACKWELL = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "commands"),
     [
         # 2.21.0 does not find its own libcusolver
@@ -78,18 +80,7 @@ def test_words_are_quoted_for_the_shell() -> None:
     assert windows.quote("C:\\Program Files\\python.exe") == '"C:\\Program Files\\python.exe"'
 
 
-@pytest.mark.parametrize(
-    ("version", "capability", "how"),
-    [
-        ("2.21.0", "9.0", "sass"),
-        ("2.21.0", "8.6", "sass"),
-        ("2.21.0", "12.0", "ptx"),
-        ("2.21.0", "5.2", "no"),
-        ("2.15.1", "8.9", "sass"),
-        ("2.15.1", "9.0", "ptx"),
-        ("2.10.1", "3.5", "sass"),
-    ],
-)
+@each(("version", "capability", "how"), ROWS["test_how_a_card_runs_a_build"])
 def test_how_a_card_runs_a_build(version: str, capability: str, how: str) -> None:
     row = MATRIX.tensorflow(version, "linux_x86_64")
     assert row is not None
@@ -105,7 +96,7 @@ def test_bounds() -> None:
     assert numpy_bound(new) == new.numpy
 
 
-@pytest.mark.parametrize(
+@each(
     ("driver", "last", "expected"),
     [("472.12", "470", True), ("475.14", "470", True), ("496.13", "470", False), ("470.256.02", "470", True),
      ("582.28", "580", True), ("590.48.01", "580", False), ("391.35", "390", True), ("397.31", "390", False)],

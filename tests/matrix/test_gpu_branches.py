@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.lookup.gpus import gpu_answer
-from tfgpu_doctor.lookup.releases import Filters, releases
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.compatibility import is_tegra
-from tfgpu_doctor.plan.problems import problems
+from tfgpu_doctor.matrix.queries import Filters, releases
+from tfgpu_doctor.plan.constraints import problems
+from tfgpu_doctor.plan.gpu_answers import gpu_answer
 from tfgpu_doctor.plan.ranking import PlanRequest, make_plan
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.versions import at_least
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 # NVIDIA's changelogs ("Added support for the following GPUs") and lists, as an audit of 2026-11-22 read them
 FIRST = {
@@ -52,7 +55,7 @@ def usable(gpu: str, driver: str) -> bool:
     return any(option.kind == "as-is" for option in made.options)
 
 
-@pytest.mark.parametrize("branch", FIRST)
+@each("branch", FIRST)
 def test_the_first_branch_is_the_models_own(branch: str) -> None:
     found = {name: gpu and gpu.first_driver_branch for name in FIRST[branch].split("; ") for gpu in [MATRIX.gpu(name)]}
     assert set(found.values()) == {branch}, found
@@ -69,34 +72,13 @@ def test_every_other_card_from_pascal_on_has_a_branch_of_its_own() -> None:
     assert {name for row in rows if not is_tegra(row.compute_capability) for name in row.names} == UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("gpu", "driver"),
-    [
-        ("A100-SXM4-80GB", "450.172.01"),
-        ("A100-SXM4-80GB", "460.91.03"),
-        ("Quadro T1000", "418.226.00"),
-        ("Quadro T2000", "418.226.00"),
-        ("Quadro RTX 3000", "418.226.00"),
-        ("RTX 4080", "525.60.13"),
-        ("L40G", "470.82.01"),  # a bound, its architecture's 520, refuses nothing
-    ],
-)
+@each(("gpu", "driver"), ROWS["test_a_driver_that_knows_the_card_is_taken"])
 def test_a_driver_that_knows_the_card_is_taken(gpu: str, driver: str) -> None:
     assert usable(gpu, driver)
     assert releases(MATRIX, Filters(platform="linux_x86_64", gpu=gpu, driver=driver))
 
 
-@pytest.mark.parametrize(
-    ("gpu", "driver", "first"),
-    [
-        ("RTX 4080", "520.61.05", "525"),
-        ("RTX 6000 Ada Generation", "520.56.06", "525"),
-        ("L40", "520.61.07", "525"),
-        ("RTX A4500", "465.31", "470"),
-        ("T600", "450.80.02", "460"),
-        ("GTX 1080 Ti", "367.57", "375"),
-    ],
-)
+@each(("gpu", "driver", "first"), ROWS["test_a_driver_from_before_the_card_is_refused"])
 def test_a_driver_from_before_the_card_is_refused(gpu: str, driver: str, first: str) -> None:
     request = PlanRequest(MATRIX, describe(MATRIX, gpu=(gpu,), driver=driver))
     (said,) = problems(request, no_gpu=False, driver_hangs=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import doctest
+from pathlib import Path
 
-import pytest
-
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix import gpu_names
 from tfgpu_doctor.matrix.gpu_names import NameIndex
 from tfgpu_doctor.matrix.loader import Gpu, Matrix
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 MATRIX = Matrix.load()
 NAMES = sorted({name for row in MATRIX.data.gpus for name in row.names})
@@ -191,7 +193,7 @@ def test_a_name_has_one_compute_capability() -> None:
 # -------------------------------------------------------------------------------- several answers
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "expected"),
     [
         ("Titan X", {"5.2", "6.1"}),
@@ -210,7 +212,7 @@ def test_a_name_of_several_chips_has_no_single_answer(name: str, expected: set[s
     assert MATRIX.gpu(name) is None
 
 
-@pytest.mark.parametrize(("name", "expected"), [("GTX 680 Laptop GPU", "3.0"), ("GTX 980 notebook", "5.2")])
+@each(("name", "expected"), [("GTX 680 Laptop GPU", "3.0"), ("GTX 980 notebook", "5.2")])
 def test_a_laptop_of_an_old_series_is_known_where_its_namesakes_agree(name: str, expected: str) -> None:
     assert {gpu.name for gpu in MATRIX.gpu_candidates(name)} > {MATRIX.gpu_candidates(name)[0].name}
     assert capability(name) == expected
@@ -237,25 +239,14 @@ def test_what_is_no_gpu_of_the_matrix_is_unknown() -> None:
     assert [name[:40] for name in names if MATRIX.gpu_candidates(name) or MATRIX.gpu(name)] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("RTX 5900", "GeForce RTX 5090"),
-        ("RTX 4009", "GeForce RTX 4090"),
-        ("GTX 3060", "GeForce RTX 3060"),
-        ("Gefroce RTX 3080", "GeForce RTX 3080"),
-        ("Telsa V100", "Tesla V100"),
-        ("Jetson Orinn Nano", "Jetson Orin Nano"),
-        ("Quadro RTX 60000", "Quadro RTX 6000"),
-    ],
-)
+@each(("name", "nearest"), ROWS["test_a_slip_gets_the_nearest_name"])
 def test_a_slip_gets_the_nearest_name(name: str, nearest: str) -> None:
     assert MATRIX.gpu(name) is None
     near = MATRIX.nearest_gpus(name)
     assert near[0] == nearest and len(near) <= 3
 
 
-@pytest.mark.parametrize("name", ["Voodoo 2", "Matrox Millennium", "", "CPU"])
+@each("name", ["Voodoo 2", "Matrox Millennium", "", "CPU"])
 def test_nothing_is_near_to_something_else(name: str) -> None:
     assert MATRIX.nearest_gpus(name) == ()
 
@@ -263,7 +254,7 @@ def test_nothing_is_near_to_something_else(name: str) -> None:
 # -------------------------------------------------------------------------------------- the table
 
 
-@pytest.mark.parametrize("spelling", ["{}", "NVIDIA {}", "nvidia {} ", "{} GPU"])
+@each("spelling", ["{}", "NVIDIA {}", "nvidia {} ", "{} GPU"])
 def test_every_name_finds_itself_first(spelling: str) -> None:
     for name in NAMES:
         for written in (spelling.format(name), spelling.format(name).lower(), spelling.format(name).upper()):
@@ -288,20 +279,7 @@ def test_there_are_many() -> None:
     assert len(NAMES) >= 500
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "last"),
-    [
-        ("RTX 5090", "570", None),
-        ("RTX 4080 SUPER", "550", None),
-        ("GTX 1660 Ti", "418", None),  # Turing began with 410
-        ("RTX 2080", "410", None),
-        ("RTX 3060", "460", None),
-        ("GTX 1080", "367", "580"),
-        ("GTX 680", None, "470"),
-        ("GRID K2", None, "367"),
-        ("GTX 580", None, "390"),
-    ],
-)
+@each(("name", "first", "last"), ROWS["test_driver_branches_are_the_models_own_or_its_architectures"])
 def test_driver_branches_are_the_models_own_or_its_architectures(
     name: str, first: str | None, last: str | None
 ) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.matrix.instances import InstanceIndex
-from tfgpu_doctor.matrix.lint_tables import instance_gpus
+from tfgpu_doctor.matrix.gpu_names import InstanceIndex
+from tfgpu_doctor.matrix.lint import instance_gpus
 from tfgpu_doctor.matrix.schema import Instance, MatrixFile
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Known
@@ -48,19 +47,19 @@ NONE = (
 )
 
 
-@pytest.mark.parametrize("name", NAMED)
+@each("name", NAMED)
 def test_a_name_has_a_gpu(name: str) -> None:
     gpu = MATRIX.gpu(name)
     assert gpu is not None and gpu.name == NAMED[name]
 
 
-@pytest.mark.parametrize("text", WRITTEN)
+@each("text", WRITTEN)
 def test_a_sentence_names_an_instance(text: str) -> None:
     cards = text_to_facts.read(lines.read([text.encode()]), MATRIX).host.pci_gpus
     assert isinstance(cards, Known) and cards.grade == "stated" and [one.name for one in cards.value] == [WRITTEN[text]]
 
 
-@pytest.mark.parametrize("text", NONE)
+@each("text", NONE)
 def test_what_only_looks_alike(text: str) -> None:
     assert not isinstance(text_to_facts.read(lines.read([text.encode()]), MATRIX).host.pci_gpus, Known)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
-import pytest
 from msgspec import structs
 
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.lint import issues
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.rows import concerns
 from tfgpu_doctor.matrix.schema import Condition, KnownIssue, ReleaseRow
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 MATRIX = Matrix.load()
 
@@ -32,17 +35,7 @@ def holds(condition: Condition, **known: object) -> bool:
     return bool(matrix.issues_for(row, **known))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("beside", "expected"),
-    [
-        ({"numpy": "2.1.3"}, True),
-        ({"numpy": "2.0.0rc1"}, False),  # before 2.0.0
-        ({"numpy": "1.26.4"}, False),
-        ({"protobuf": "5.29.6"}, False),  # numpy is unknown
-        ({}, False),
-        (None, False),
-    ],
-)
+@each(("beside", "expected"), ROWS["test_a_condition_on_another_distribution"])
 def test_a_condition_on_another_distribution(beside: dict[str, str] | None, expected: bool) -> None:
     assert holds(Condition(versions="==2.17.1", beside={"numpy": ">=2"}), beside=beside) is expected
 
@@ -58,22 +51,16 @@ def test_all_that_stands_beside_must_fit() -> None:
     assert not holds(condition, beside={"numpy": "2.1.3", "keras": "3.5.0"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "expected"),
     [(("sse4_2",), True), (("avx", "sse4_2"), False), ((), False)],
-    ids=["lacks", "has", "unknown"],
 )
 def test_a_condition_on_the_processor(flags: tuple[str, ...], expected: bool) -> None:
     assert holds(Condition(versions="==2.17.1", cpu_lacks="avx"), cpu_flags=flags) is expected
 
 
-@pytest.mark.parametrize(
-    ("version", "versions", "expected"),
-    [
-        ("2.17.0", "<=2.21.0", True),
-        ("2.17.0+nv25.2", "<=2.21.0", False),  # NVIDIA's build, which has kernels for Blackwell
-        ("2.17.0+nv25.2", "==2.17.0+nv25.2", True),
-    ],
+@each(
+    ("version", "versions", "expected"), ROWS["test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds"]
 )
 def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
     version: str, versions: str, expected: bool
@@ -98,7 +85,7 @@ def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:
     assert [text for text in texts if "!" in text.replace("!=", "") or "\n" in text] == []
 
 
-@pytest.mark.parametrize("version", ["x" * 80, "²", "0x10", ""])
+@each("version", ["x" * 80, "²", "0x10", ""])
 def test_a_version_that_cannot_be_read_meets_no_condition(version: str) -> None:
     assert not holds(Condition(versions=">=2.17", python=">=3.8"), python=version)
     assert not holds(Condition(versions=">=2.17", beside={"numpy": ">=1"}), beside={"numpy": version})

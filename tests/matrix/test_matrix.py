@@ -9,9 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.bundled import ready_to_decode
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, bundled_path, parse
 from tfgpu_doctor.records.schemas import FOLDER
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = Matrix.load()
@@ -22,25 +25,7 @@ TABLE = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where one begins
 # ------------------------------------------------------------------------------------- known truths
 
 
-@pytest.mark.parametrize(
-    ("version", "platform", "package", "cuda", "cudnn", "pythons", "sass", "ptx"),
-    [
-        # build_info.py, cudnn_version.h and the file names of the wheels; cuDNN of 2.10 to 2.13 from
-        # https://www.tensorflow.org/install/source#gpu
-        ("2.21.0", "linux_x86_64", "tensorflow", "12.5.1", "9.3", "3.10 3.13", "6.0 7.0 8.0 8.9", "9.0"),
-        ("2.20.0", "linux_x86_64", "tensorflow", "12.5.1", "9.3", "3.9 3.13", "6.0 7.0 8.0 8.9", "9.0"),
-        ("2.18.0", "linux_x86_64", "tensorflow", "12.5.1", "9.3", "3.9 3.12", "6.0 7.0 8.0 8.9", "9.0"),
-        ("2.17.1", "linux_x86_64", "tensorflow", "12.3", "8.9", "3.9 3.12", "6.0 7.0 8.0 8.9", "9.0"),
-        ("2.16.2", "linux_x86_64", "tensorflow", "12.3", "8.9", "3.9 3.12", "5.0 6.0 7.0 8.0", "9.0"),
-        ("2.15.1", "linux_x86_64", "tensorflow", "12.2", "8.9", "3.9 3.11", "5.0 6.0 7.0 7.5", "8.0"),
-        ("2.14.0", "linux_x86_64", "tensorflow", "11.8", "8.6", "3.9 3.11", "3.5 5.0 6.0 7.0 7.5", "8.0"),
-        ("2.13.1", "linux_x86_64", "tensorflow", "11.8", "8.6", "3.8 3.11", "3.5 5.0 6.0 7.0 7.5", "8.0"),
-        ("2.12.0", "linux_x86_64", "tensorflow", "11.8", "8.6", "3.8 3.11", "3.5 5.0 6.0 7.0 7.5", "8.0"),
-        ("2.11.0", "linux_x86_64", "tensorflow", "11.2", "8.1", "3.7 3.10", "3.5 5.0 6.0 7.0 7.5", "8.0"),
-        ("2.10.1", "windows_amd64", "tensorflow", "11.2", "8.1", "3.7 3.10", "3.5 5.0 6.0 7.0 7.5", "8.0"),
-        ("2.10.0", "linux_x86_64", "tensorflow-gpu", "11.2", "8.1", "3.7 3.10", "3.5 5.0 6.0 7.0 7.5", "8.0"),
-    ],
-)
+@each(("version", "platform", "package", "cuda", "cudnn", "pythons", "sass", "ptx"), ROWS["test_gpu_releases"])
 def test_gpu_releases(
     version: str, platform: str, package: str, cuda: str, cudnn: str, pythons: str, sass: str, ptx: str
 ) -> None:
@@ -53,18 +38,7 @@ def test_gpu_releases(
     assert {"cuda", "cudnn", "python", "sass", "ptx", "libraries", "min_driver_linux"} <= row.sources.keys()
 
 
-@pytest.mark.parametrize(
-    ("version", "platform", "package", "redirects"),
-    [
-        ("2.21.0", "linux_aarch64", "tensorflow", None),
-        ("2.21.0", "windows_amd64", "tensorflow", None),
-        ("2.21.0", "macos_arm64", "tensorflow", None),
-        ("2.13.0", "windows_amd64", "tensorflow", "tensorflow-intel==2.13.0"),
-        ("2.15.1", "linux_aarch64", "tensorflow", "tensorflow-cpu-aws==2.15.1"),
-        ("2.15.1", "linux_x86_64", "tensorflow-cpu", None),
-        ("2.16.2", "macos_x86_64", "tensorflow", None),
-    ],
-)
+@each(("version", "platform", "package", "redirects"), ROWS["test_cpu_releases"])
 def test_cpu_releases(version: str, platform: str, package: str, redirects: str | None) -> None:
     row = MATRIX.tensorflow(version, platform, package)
     assert row is not None
@@ -93,7 +67,7 @@ def test_pins_bounds_and_libraries() -> None:
     assert (sonames["cusolver"], sonames["cusparse"]) == ("libcusolver.so.11", "libcusparse.so.12")
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "linux", "windows"),
     [("2.21.0", "525.60.13", "528.33"), ("2.14.1", "450.80.02", "452.39"), ("2.10.0", "450.80.02", "452.39")],
 )
@@ -104,18 +78,7 @@ def test_oldest_drivers_of_a_release(version: str, linux: str, windows: str) -> 
     assert (row.min_driver_linux, row.min_driver_windows) == (linux, windows)
 
 
-@pytest.mark.parametrize(
-    ("version", "linux", "windows", "minor", "first", "last"),
-    [
-        # CUDA Toolkit Release Notes, Table 3; capabilities: ptxas --help of each toolkit
-        ("12.5", "555.42.02", "555.85", "525.60.13", "5.0", "9.0"),
-        ("12.5.1", "555.42.06", "555.85", "525.60.13", "5.0", "9.0"),
-        ("12.8", "570.26", "570.65", "525.60.13", "5.0", "12.0"),
-        ("13.0", "580.65.06", None, "580", "7.5", "12.1"),
-        ("11.8", "520.61.05", "520.06", "450.80.02", "3.5", "9.0"),
-        ("11.2.2", "460.32.03", "461.33", "450.80.02", "3.5", "8.6"),
-    ],
-)
+@each(("version", "linux", "windows", "minor", "first", "last"), ROWS["test_toolkits"])
 def test_toolkits(version: str, linux: str, windows: str | None, minor: str, first: str, last: str) -> None:
     row = MATRIX.cuda(version)
     assert row is not None
@@ -129,7 +92,7 @@ def test_an_unknown_update_is_answered_by_its_minor_version() -> None:
     assert MATRIX.cuda("42.0") is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "majors", "lowest"),
     [
         # cuDNN support matrices, and the architectures in libcudnn_ops of the nvidia-cudnn wheels
@@ -147,7 +110,7 @@ def test_cudnn(version: str, majors: tuple[str, ...], lowest: str) -> None:
     assert (row.cuda_majors, row.min_compute_capability) == (majors, lowest)
 
 
-@pytest.mark.parametrize(
+@each(
     ("capability", "name", "first", "last"),
     [("8.9", "Ada Lovelace", "520", None), ("6.1", "Pascal", "367", "580"), ("3.5", "Kepler", None, "470")],
 )
@@ -158,19 +121,7 @@ def test_architectures(capability: str, name: str, first: str | None, last: str 
     assert (row.name, row.first_driver_branch, row.last_driver_branch) == (name, first, last)
 
 
-@pytest.mark.parametrize(
-    ("name", "capability"),
-    [
-        ("NVIDIA GeForce RTX 4090", "8.9"),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", "8.9"),
-        ("rtx 5090", "12.0"),
-        ("GeForce GTX 1070 with Max-Q Design", "6.1"),
-        ("NVIDIA A100-SXM4-80GB", "8.0"),
-        ("NVIDIA H200", "9.0"),
-        ("Tesla K80", "3.7"),
-        ("V100", "7.0"),
-    ],
-)
+@each(("name", "capability"), ROWS["test_gpus_by_name"])
 def test_gpus_by_name(name: str, capability: str) -> None:
     gpu = MATRIX.gpu(name)
     assert gpu is not None and gpu.compute_capability == capability
@@ -183,21 +134,7 @@ def test_unknown_names_are_unknown() -> None:
     assert MATRIX.peak("1.7") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "capability", "multiprocessors", "ghz", "dtype", "tflops"),
-    [
-        # data sheets and whitepapers
-        ("NVIDIA A100-SXM4-80GB", "8.0", 108, 1.41, "float16", 312),
-        ("NVIDIA A100-SXM4-80GB", "8.0", 108, 1.41, "tf32", 156),
-        ("NVIDIA A100-SXM4-80GB", "8.0", 108, 1.41, "float64_tensor", 19.5),
-        ("Tesla V100-SXM2-16GB", "7.0", 80, 1.53, "float16", 125),
-        ("NVIDIA H200", "9.0", 132, 1.98, "float32", 67),
-        ("NVIDIA GeForce RTX 4090", "8.9", 128, 2.52, "float16", 165.2),
-        ("NVIDIA GeForce RTX 3090", "8.6", 82, 1.695, "tf32", 35.6),
-        ("NVIDIA A40", "8.6", 84, 1.74, "bfloat16", 149.7),
-        ("Tesla T4", "7.5", 40, 1.59, "float32", 8.1),
-    ],
-)
+@each(("name", "capability", "multiprocessors", "ghz", "dtype", "tflops"), ROWS["test_peaks_give_the_data_sheets"])
 def test_peaks_give_the_data_sheets(
     name: str, capability: str, multiprocessors: int, ghz: float, dtype: str, tflops: float
 ) -> None:
@@ -218,16 +155,7 @@ def test_the_nearest_patch_answers_for_an_unknown_one() -> None:
     assert post is not None and post.version == "2.15.0.post1"
 
 
-@pytest.mark.parametrize(
-    ("version", "platform", "package"),
-    [
-        ("9.99.0", "linux_x86_64", "tensorflow"),
-        ("2.14.0+nv23.11", "linux_x86_64", "tensorflow"),  # NVIDIA's build is not the published wheel
-        ("nonsense", "linux_x86_64", "tensorflow"),
-        ("2.21.0", "linux_riscv64", "tensorflow"),
-        ("2.21.0", "linux_x86_64", "tensorflow-directml"),
-    ],
-)
+@each(("version", "platform", "package"), ROWS["test_unknown_releases_are_unknown"])
 def test_unknown_releases_are_unknown(version: str, platform: str, package: str) -> None:
     assert MATRIX.tensorflow(version, platform, package) is None
 
@@ -310,120 +238,14 @@ def edited(tmp_path: Path, old: str, new: str) -> str:
     return message
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("revision:", "version: 1\nrevision:", "unknown field `version`"),
-        ('  version: "2.20.0"', '  version: "2.20.0"\n  colour: red', "unknown field `colour` - at `$.tensorflow[2]`"),
-        ('      cuda: "12.5.1"', "      cuda: 12.5", "Expected `str | null`, got `float`"),
-        ('glibc: "2.27"', 'glibc: "twelve"', "matching regex"),
-        ("    linux_x86_64:", "    linux_sparc:", "Invalid enum value 'linux_sparc'"),
-        ("severity: error", "severity: fatal", "Invalid enum value 'fatal' - at `$.known_issues[0].severity`"),
-        ("schema: tfgpu.matrix/1", "schema: tfgpu.matrix/9", "Invalid enum value"),
-        ("revision:", 'revision: "2020-01-01"\nrevision:', ": duplicate key revision"),
-        ("sources:", "sources: [", "invalid YAML: did not find expected"),
-        ('cuda: "12.5.1"', "cuda: 12.10", 'put it in quotes: "12.10"'),
-    ],
-)
+@each(("old", "new", "message"), ROWS["test_what_does_not_fit_the_schema_is_refused_with_its_place"])
 def test_what_does_not_fit_the_schema_is_refused_with_its_place(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     assert message in edited(tmp_path, old, new)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("source: cudnn-9.10-matrix}", "source: hearsay}", "no source 'hearsay'; there are wheel"),
-        ("  wheel:\n", '  gossip: {title: "nobody"}\n  wheel:\n', "sources.gossip: no row uses it"),
-        ('- version: "12.4"', '- version: "12.5"', "cuda: '12.5' stands 2 times"),
-        ("GeForce RTX 5080", "GeForce RTX 5090", "gpus: 'geforce rtx 5090 of 12.0' stands 2 times"),
-        (
-            '      python: ["3.10", "3.11", ',
-            '      python: ["3.11", "3.10", ',
-            "tensorflow 2.21.0 linux_x86_64.python: 3.11, 3.10",
-        ),
-        (
-            'minor_compat_min_linux: "525.60.13"',
-            'minor_compat_min_linux: "535.54.03"',
-            "minor_compat_min_linux: 525.60.13, but CUDA 12.9.2 has 535.54.03",
-        ),
-        (
-            'min_driver_linux: "580.65.06"',
-            'min_driver_linux: "535.54.03"',
-            "cuda 13.0.min_driver_linux: 535.54.03 is older than minor_compat_min_linux 580",
-        ),
-        (
-            'version: "13.0"\n  min_driver_linux: "580.65.06"\n  min_driver_windows: null\n'
-            '  minor_compat_min_linux: "580"\n  minor_compat_min_windows: "580"\n  compute_capabilities: ["7.5"',
-            'version: "13.0"\n  min_driver_linux: "580.65.06"\n  min_driver_windows: null\n'
-            '  minor_compat_min_linux: "580"\n  minor_compat_min_windows: "580"\n  compute_capabilities: ["7.0", "7.5"',
-            "cuda 13.0.compute_capabilities: has 7.0, which goes from 9.0 to 12.9",
-        ),
-        ('first_driver_branch: "520"', 'first_driver_branch: "515"', "515, but CUDA 11.8 shipped 520.61.05"),
-        (
-            'first_driver_branch: "418"\n  source: open',
-            'first_driver_branch: "390"\n  source: open',
-            "(7.5).first_driver_branch: 390 is older than 410, the first of Turing 7.5",
-        ),
-        ('GeForce RTX 4090: "2684 ', 'GeForce RTX 4090: "2704 ', "2704 is 'GeForce RTX 4090', and"),
-        (
-            '- {compute_capability: "6.0", float64',
-            '- {compute_capability: "6.7", float64',
-            "peaks: compute capability 6.7",
-        ),
-        (
-            '      cuda: "12.5.1"',
-            '      cuda: "12.7"',
-            "tensorflow 2.21.0 linux_x86_64.cuda: 12.7 is none of 13.5, 13.4",
-        ),
-        ('      sass: ["6.0"', '      sass: ["3.5", "6.0"', "CUDA 12.5.1 does not compile for 3.5, only for 5.0"),
-        ('cudnn: "9.3"\n      sass', 'cudnn: "8.4"\n      sass', "8.4 is made for CUDA 10, 11, not for 12.5.1"),
-        (
-            'cudnn: "9.3"\n      sass',
-            'cudnn: "6.5"\n      sass',
-            "tensorflow 2.21.0 linux_x86_64.cudnn: 6.5 is none of",
-        ),
-        (
-            'libraries: "linux-cudart12-cupti12-cudnn9-nccl"',
-            'libraries: "linux-cudart12-cupti12-cudnn8-nccl"',
-            "opens libcudnn.so.8, not cudnn of major version 9",
-        ),
-        (
-            'libraries: "linux-cudart12-cupti12-cudnn9-nccl"',
-            'libraries: "linux-cuda99"',
-            "'linux-cuda99' is none of linux-",
-        ),
-        (
-            'wheel: "tensorflow-2.21.0-cp313-cp313-win_amd64.whl"',
-            'wheel: "tensorflow-2.21.0-cp313-cp313-win_amd64.whl"\n      cudnn: "9.3"',
-            "tensorflow 2.21.0 windows_amd64.cudnn: given for a wheel without CUDA",
-        ),
-        ('wheel: "tensorflow-2.21.0-', 'wheel: "tensorflow-2.12.0-', "does not start with tensorflow-2.21.0-"),
-        ('cuda: "11.2", cudnn: "8.1"', 'cuda: "11.9", cudnn: "8.1"', "official 2.11.cuda: 11.9 is none of"),
-        ('versions: "==2.16.1"', 'versions: "2.16.1"', "'2.16.1' is no version specifier such as"),
-        ('versions: "==2.16.1"', 'versions: "==2.16.9"', "tf-2.16.1-runpath.condition: no release fits it"),
-        ("packages: [tensorflow-gpu]", "packages: [tensorflow-gpus]", "'tensorflow-gpus' is none of"),
-        ('"absl-py>=0.1.6": "1.5.0..', '"absl-py>=0.1.6": "1.4.9..', "is said of 1.4.9, which is none of its versions"),
-        ('"absl-py>=0.1.6":', '"absl-py>0.1.6>":', "'absl-py>0.1.6>' cannot be read"),
-        ("- package: tf-keras\n", "- package: keras\n", "packages: 'keras' stands 2 times"),
-        (
-            'cudnn: "9.3"\n  source: wheel-b',
-            'cudnn: "9.4"\n  source: wheel-b',
-            "compiled with cuDNN 9.4, but its header is",
-        ),
-        ('ptx: {"9.0": "8.5"}', 'ptx: {"9.0": "8.6"}', "builds linux_x86_64: PTX 8.6 is none of 9.1, 9.0, 8.8"),
-        ('{"tensorflow": "2.21.0",', '{"tensorflow": "2.21.9",', "tensorflow 2.21.9 has no wheel with CUDA"),
-        (
-            '330, sass: ["6.0"',
-            '330, sass: ["5.0", "6.0"',
-            "2.21.0: fat binaries for 5.0, 6.0, 7.0, 8.0, 8.9, 9.0, but the",
-        ),
-        ('first: "20.06", last: "20.09"', 'first: "20.06", last: "20.10"', "monthly_images 20.06: it ends 20.10"),
-        ('{cuda: "11.1", first', '{cuda: "13.5", first', "monthly_images 20.10: the driver of CUDA 13.5 is unknown"),
-        ('isa: "8.8", cuda: "12.9"', 'isa: "8.8", cuda: "12.7"', "ptx 8.8: CUDA 12.7 is none of"),
-    ],
-)
+@each(("old", "new", "message"), ROWS["test_contradictions_name_the_row_and_the_valid_values"])
 def test_contradictions_name_the_row_and_the_valid_values(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert message in edited(tmp_path, old, new)
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
+from tests.tables import each
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError
 
 HEAD = 'schema: tfgpu.matrix/1\nrevision: "2026-11-30"\nsources:\n  ours: {title: wheels of our cluster}\n'
@@ -56,7 +57,7 @@ def test_the_last_file_lies_on_top(tmp_path: Path) -> None:
     assert found is not None and found.compute_capability == "8.0"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         (BUILD.replace('"12.8"', '"12.99"'), r"tensorflow 2.17.0\+nv25.2 linux_x86_64.cuda: 12.99 is none of"),
@@ -74,7 +75,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, text: str, message: str) -
 LONG = "x" * 60_000
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("cuda:\n" + "- " * 20_000, ":6: nested more than 100 levels deep"),
@@ -137,6 +138,6 @@ def test_the_environment_names_layers_for_every_command(tmp_path: Path) -> None:
 
 def healthy_report() -> bytes:
     from tests.healthy import MATRIX, healthy
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
 
     return make_report(healthy(), MATRIX, source="live", timings={}).to_json()

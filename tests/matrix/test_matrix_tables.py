@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from tfgpu_doctor.matrix.lint import LINTERS, Linter, order
-from tfgpu_doctor.matrix.lint_tables import (
+from tests.tables import each, read_rows
+from tfgpu_doctor.matrix.lint import (
+    LINTERS,
+    Linter,
     cudnn_floors,
     device_ids,
     driver_branches,
     drivers,
     gpu_branches,
     official,
+    order,
     peak_products,
     peak_rates,
     toolkit_architectures,
@@ -30,36 +35,15 @@ from tfgpu_doctor.matrix.schema import (
     numbers,
 )
 
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
+
 MATRIX = Matrix.load()
 
 
 # ------------------------------------------------------------------------------------------ toolkits
 
 
-@pytest.mark.parametrize(
-    ("version", "linux", "windows", "oldest", "first", "last"),
-    [
-        # CUDA Toolkit Release Notes, Table 3 (drivers), and nvcc --help or Clang's Cuda.cpp (first and last SASS)
-        ("7.0", "346.46", "347.62", "346.46", "2.0", "5.3"),
-        ("7.5", "352.31", "353.66", "352.31", "2.0", "5.3"),
-        ("8.0.44", "367.48", "369.30", "367.48", "2.0", "6.2"),
-        ("8.0.61", "375.26", "376.51", "375.26", "2.0", "6.2"),
-        ("9.0", "384.81", "385.54", "384.81", "3.0", "7.0"),
-        ("9.1", "390.46", "391.29", "390.46", "3.0", "7.2"),
-        ("9.2.88", "396.26", "397.44", "396.26", "3.0", "7.2"),
-        ("9.2.148", "396.37", "398.26", "396.37", "3.0", "7.2"),
-        ("10.0", "410.48", "411.31", "410.48", "3.0", "7.5"),
-        ("10.1", "418.39", "418.96", "418.39", "3.0", "7.5"),
-        ("10.2", "440.33", "441.22", "440.33", "3.0", "7.5"),
-        ("11.0", "450.51.05", "451.48", "450.36.06", "3.5", "8.0"),
-        ("11.0.3", "450.51.06", "451.82", "450.36.06", "3.5", "8.0"),
-        ("11.1", "455.23", "456.38", "450.80.02", "3.5", "8.6"),
-        ("11.1.1", "455.32", "456.81", "450.80.02", "3.5", "8.6"),
-        ("11.4", "470.42.01", "471.11", "450.80.02", "3.5", "8.7"),
-        ("12.3.2", "545.23.08", "546.12", "525.60.13", "5.0", "9.0"),
-        ("13.4", "615.71.09", None, "580", "7.5", "12.1"),
-    ],
-)
+@each(("version", "linux", "windows", "oldest", "first", "last"), ROWS["test_toolkits"])
 def test_toolkits(version: str, linux: str, windows: str | None, oldest: str, first: str, last: str) -> None:
     row = MATRIX.cuda(version)
     assert row is not None
@@ -74,7 +58,7 @@ def test_there_is_no_minor_version_compatibility_before_cuda_11() -> None:
         assert (row.minor_compat_min_windows is None) is before, row.version
 
 
-@pytest.mark.parametrize("minor", ["7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0", "10.1", "10.2"])
+@each("minor", ["7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0", "10.1", "10.2"])
 def test_every_early_toolkit_has_a_row(minor: str) -> None:
     assert minor in {row.version for row in MATRIX.data.cuda}
 
@@ -82,41 +66,14 @@ def test_every_early_toolkit_has_a_row(minor: str) -> None:
 # ------------------------------------------------------------------------------------------ cuDNN
 
 
-@pytest.mark.parametrize(
-    ("version", "floors"),
-    [
-        # names of NVIDIA's archives; cudnnGetVersion and cudnnGetCudartVersion of the libcudnn in the CuPy wheels;
-        # cuDNN Support Matrix 7.6.0
-        ("5.0", {"7": "3.0", "8": "3.0"}),
-        ("5.1.10", {"7": "3.0", "8": "3.0"}),
-        ("6.0.21", {"7": "3.0", "8": "3.0"}),
-        ("7.0.5", {"8": "3.0", "9": "3.0"}),
-        ("7.1.2", {"8": "3.0", "9": "3.0"}),
-        ("7.2.1", {"8": "3.0", "9": "3.0"}),
-        ("7.3.1", {"9": "3.0", "10": "3.0"}),
-        ("7.4.2", {"9": "3.0", "10": "3.0"}),
-        ("7.6.5", {"9": "3.0", "10": "3.0"}),
-    ],
-)
+@each(("version", "floors"), ROWS["test_early_cudnn"])
 def test_early_cudnn(version: str, floors: dict[str, str]) -> None:
     row = MATRIX.cudnn(version)
     assert row is not None
     assert row.min_compute_capability_by_cuda == floors
 
 
-@pytest.mark.parametrize(
-    ("card", "major", "newest"),
-    [
-        # support matrices of cuDNN 8.7 and 9.10, and the kernels in the nvidia-cudnn wheels of 9.11
-        ("3.0", "9", "7.6"),
-        ("3.0", "10", "8.7"),
-        ("3.5", "11", "8.7"),
-        ("3.7", "11", "8.7"),
-        ("5.0", "12", "9.10"),
-        ("6.1", "11", "9.10"),
-        ("7.0", "12", "9.10"),
-    ],
-)
+@each(("card", "major", "newest"), ROWS["test_the_last_cudnn_for_a_card_follows_from_the_table"])
 def test_the_last_cudnn_for_a_card_follows_from_the_table(card: str, major: str, newest: str) -> None:
     fitting = [
         row.version
@@ -129,22 +86,7 @@ def test_the_last_cudnn_for_a_card_follows_from_the_table(card: str, major: str,
 # ------------------------------------------------------------------------------------------ architectures
 
 
-@pytest.mark.parametrize(
-    ("capability", "name", "min_cuda", "max_cuda", "last"),
-    [
-        # NVIDIA's "CUDA Toolkit, Driver, and Architecture Matrix"; 2.1, 6.2 and 7.2: Spack, nvcc --help, Clang
-        ("2.0", "Fermi", "3.0", "8.0", "390"),
-        ("2.1", "Fermi", "3.2", "8.0", "390"),
-        ("3.0", "Kepler", "6.0", "10.2", "470"),
-        ("3.5", "Kepler", "6.0", "11.8", "470"),
-        ("5.2", "Maxwell", "6.5", "12.9", "580"),
-        ("6.2", "Pascal", "8.0", "12.9", None),
-        ("7.0", "Volta", "9.0", "12.9", "580"),
-        ("7.2", "Volta", "9.1", "12.9", None),
-        ("7.5", "Turing", "10.0", None, None),
-        ("10.7", "Rubin", "13.4", None, None),
-    ],
-)
+@each(("capability", "name", "min_cuda", "max_cuda", "last"), ROWS["test_architectures"])
 def test_architectures(capability: str, name: str, min_cuda: str, max_cuda: str | None, last: str | None) -> None:
     row = MATRIX.architecture(capability)
     assert row is not None
@@ -249,28 +191,14 @@ def test_every_row_of_peaks_with_rates_is_held_against_a_figure() -> None:
     assert {(row.compute_capability, row.products) for row in MATRIX.data.peaks} - held <= free
 
 
-@pytest.mark.parametrize(
-    ("capability", "name", "rate"),
-    [
-        ("6.1", "GeForce GTX 1080", None),  # cuBLAS computes float16 in float32 there
-        ("7.5", "Quadro T1000", 256),
-        ("7.5", "NVIDIA T400 4GB", 256),
-        ("7.5", "GeForce MX450", 256),
-        ("7.5", "Tesla T4", 1024),
-        ("8.7", "Orin", 2048),
-        ("9.0", "NVIDIA H200", 4096),
-        ("9.0", "NVIDIA H20", 1024),
-        ("9.0", "NVIDIA GH200 480GB", 4096),
-        ("12.1", "NVIDIA GB10", None),
-    ],
-)
+@each(("capability", "name", "rate"), ROWS["test_the_tensor_rate_is_that_of_the_product"])
 def test_the_tensor_rate_is_that_of_the_product(capability: str, name: str, rate: float | None) -> None:
     row = MATRIX.peak(capability, name)
     assert row is not None
     assert row.float16 == rate
 
 
-@pytest.mark.parametrize("capability", ["8.8", "10.1", "10.7"])
+@each("capability", ["8.8", "10.1", "10.7"])
 def test_what_nobody_publishes_stays_unknown(capability: str) -> None:
     assert MATRIX.architecture(capability) is not None
     assert MATRIX.peak(capability) is None
@@ -279,23 +207,7 @@ def test_what_nobody_publishes_stays_unknown(capability: str) -> None:
 # ------------------------------------------------------------------------------------------ TensorFlow's own table
 
 
-@pytest.mark.parametrize(
-    ("version", "pythons", "cuda", "cudnn"),
-    [
-        # tensorflow/docs, site/en/install/source.md, "Tested build configurations", Linux GPU
-        ("2.21", "3.10 3.13", "12.5", "9.3"),
-        ("2.16", "3.9 3.12", "12.3", "8.9"),
-        ("2.9", "3.7 3.10", "11.2", "8.1"),
-        ("2.6", "3.6 3.9", "11.2", "8.1"),
-        ("2.4", "3.6 3.8", "11.0", "8.0"),
-        ("2.3", "3.5 3.8", "10.1", "7.6"),
-        ("2.1", "2.7 3.7", "10.1", "7.6"),
-        ("1.15", "2.7 3.7", "10.0", "7.4"),
-        ("1.12", "2.7 3.6", "9.0", "7"),
-        ("1.4", "2.7 3.6", "8.0", "6.0"),
-        ("1.0", "2.7 3.6", "8.0", "5.1"),
-    ],
-)
+@each(("version", "pythons", "cuda", "cudnn"), ROWS["test_tested_builds"])
 def test_tested_builds(version: str, pythons: str, cuda: str, cudnn: str) -> None:
     row = next(row for row in MATRIX.data.official if row.version == version)
     assert f"{row.python[0]} {row.python[-1]}" == pythons
@@ -338,7 +250,7 @@ def found(lint: Linter, **tables: object) -> list[str]:
     return list(lint(data))
 
 
-@pytest.mark.parametrize(
+@each(
     "lint",
     [
         cudnn_floors,
@@ -460,17 +372,7 @@ def test_spans_of_architectures_run_forwards() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rates", "message"),
-    [
-        ({"tf32": 512.0, "float16": 1024.0, "bfloat16": 1024.0}, None),
-        ({"float32": 128.0}, None),
-        ({"tf32": 512.0, "float16": 512.0}, "peaks 8.6.tf32: 512 is not half of float16 512"),
-        ({"float16": 1024.0, "bfloat16": 512.0}, "peaks 8.6.bfloat16: 512, but float16 is 1024"),
-        ({"bfloat16": 512.0}, "peaks 8.6.bfloat16: 512, but float16 is 0"),
-        ({"float64": 0.0}, "peaks 8.6.float64: 0 is no rate; leave it out where it is unknown"),
-    ],
-)
+@each(("rates", "message"), ROWS["test_tensor_rates_keep_their_proportions"])
 def test_tensor_rates_keep_their_proportions(rates: dict[str, float], message: str | None) -> None:
     row = msgspec.structs.replace(Peak(compute_capability="8.6", source="s"), **rates)
     assert found(peak_rates, peaks=(row,)) == ([message] if message else [])
@@ -502,17 +404,7 @@ def test_a_later_cudnn_does_not_serve_cards_again_that_were_dropped() -> None:
     assert found(cudnn_floors, cudnn=rows) == ["cudnn 9.12: goes down to 5.0 with CUDA 12, but 9.11 only to 7.5"]
 
 
-@pytest.mark.parametrize(
-    ("cuda", "version", "message"),
-    [
-        ("9.0", "7", None),
-        ("9.0", "7.0", None),
-        (None, None, None),
-        ("9.1", "7", "official 1.12.cuda: 9.1 is none of 10.0, 9.0"),
-        ("9.0", "4", "official 1.12.cudnn: 4 is none of 8.0, 7.0"),
-        ("9.0", "8.0", "official 1.12.cudnn: 8.0 is made for CUDA 10, 11, not for 9.0"),
-    ],
-)
+@each(("cuda", "version", "message"), ROWS["test_the_tested_builds_speak_of_known_versions"])
 def test_the_tested_builds_speak_of_known_versions(cuda: str | None, version: str | None, message: str | None) -> None:
     row = OfficialRow(version="1.12", python=("3.6",), cuda=cuda, cudnn=version, source="s")
     tables = {

@@ -5,14 +5,15 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-import pytest
-
 from tests.healthy import MATRIX
+from tests.tables import each, read_rows
 from tfgpu_doctor.inference import pci_names
 from tfgpu_doctor.inference.text_to_facts import read
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.facts import Known, PciGpu, Unknown, value_or
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
 def test_the_samples_in_the_docstrings() -> None:
@@ -26,55 +27,18 @@ def test_every_device_is_of_a_known_gpu_with_that_chip() -> None:
     assert sum(len(ids.split()) for row in MATRIX.data.pci_devices for ids in row.devices.values()) > 600
 
 
-@pytest.mark.parametrize(
-    ("device", "name", "capability"),
-    [
-        ("10de:2684", "GeForce RTX 4090", "8.9"),
-        ("10DE:1B80", "GeForce GTX 1080", "6.1"),
-        ("10de:2330", "H100 80GB HBM3", "9.0"),
-        ("10de:20b2", "A100-SXM4-80GB", "8.0"),
-        ("10de:1eb8", "Tesla T4", "7.5"),
-        ("10de:1e37", "Tesla T10", "7.5"),  # the lists have the games of the cloud below this device id
-        ("10de:2237", "A10G", "8.6"),
-        ("10de:1db4", "Tesla V100-PCIE-16GB", "7.0"),
-        ("10de:102d", "Tesla K80", "3.7"),
-        ("10de:1392", "GeForce GTX 860M", "5.0"),
-        ("10de:119a", "GeForce GTX 860M", "3.0"),
-        ("10de:2b85", "GeForce RTX 5090", "12.0"),
-    ],
-)
+@each(("device", "name", "capability"), ROWS["test_a_device_id_names_the_card_and_its_chip"])
 def test_a_device_id_names_the_card_and_its_chip(device: str, name: str, capability: str) -> None:
     gpu = MATRIX.gpu_of_device(device)
     assert gpu is not None and (gpu.name, gpu.compute_capability) == (name, capability)
 
 
-@pytest.mark.parametrize("device", ["10de:ffff", "1002:2684", "10de", "", "2684", "10de:22ba"])
+@each("device", ["10de:ffff", "1002:2684", "10de", "", "2684", "10de:22ba"])
 def test_other_devices_have_no_name(device: str) -> None:
     assert MATRIX.gpu_of_device(device) is None
 
 
-@pytest.mark.parametrize(
-    ("line", "device", "name"),
-    [
-        (
-            "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation Device [10de:2684] (rev a1)",
-            "10de:2684",
-            "GeForce RTX 4090",
-        ),
-        (
-            "01:00.0 VGA compatible controller: NVIDIA Corporation Device 2684 (rev a1)",
-            "10de:2684",
-            "GeForce RTX 4090",
-        ),
-        (
-            "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [GeForce RTX 4090] [10de:2684]",
-            "10de:2684",
-            "NVIDIA Corporation AD102 [GeForce RTX 4090]",
-        ),
-        ("01:00.0 0300: 10de:1b80 (rev a1)", "10de:1b80", "GeForce GTX 1080"),
-        ("NVRM: The NVIDIA GPU 0000:02:00.0 (PCI ID: 10de:1392)", "10de:1392", "GeForce GTX 860M"),
-    ],
-)
+@each(("line", "device", "name"), ROWS["test_lspci_in_a_text_names_the_card"])
 def test_lspci_in_a_text_names_the_card(line: str, device: str, name: str) -> None:
     facts = read(lines.read([line.encode()]), MATRIX)
     (gpu,) = value_or(facts.host.pci_gpus, ())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.lookup.releases import Filters, releases
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.queries import Filters, releases
 from tfgpu_doctor.matrix.schema import FatBinaries
 from tfgpu_doctor.records.versions import numbers
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 CARDS = {"V100": "7.0", "T4": "7.5", "A100": "8.0", "L4": "8.9", "H100": "9.0", "H200": "9.0", "RTX 5090": "12.0"}
 DRIVERS = ("525.60.13", "535", "545.23.06", "550", "555.42.02", "560", "570", "580")
@@ -21,26 +24,7 @@ def row_of(version: str) -> Release:
     return row
 
 
-@pytest.mark.parametrize(
-    ("version", "card", "isa", "driver", "windows"),
-    [
-        ("2.21.0", "9.0", "8.5", "555.42.02", "555.85"),
-        ("2.20.0", "9.0", "8.5", "555.42.02", "555.85"),
-        ("2.19.0", "9.0", "8.5", "555.42.02", "555.85"),
-        ("2.18.1", "9.0", "8.3", "545.23.06", "545.84"),
-        ("2.17.0", "9.0", "8.3", "545.23.06", "545.84"),
-        ("2.16.2", "9.0", "8.0", "525.60.13", "528.33"),
-        ("2.15.1", "9.0", "8.1", "530.30.02", "531.14"),  # no SASS at all
-        ("2.14.1", "8.0", "7.1", "455.23", "456.38"),
-        ("2.14.1", "8.9", "7.1", "455.23", "456.38"),
-        ("2.14.1", "9.0", "7.8", "520.61.05", "520.06"),
-        ("2.12.1", "8.0", "7.0", "450.80.02", "452.39"),
-        ("2.20.0", "12.0", "8.5", "555.42.02", "555.85"),
-        ("2.20.0", "8.9", None, "525.60.13", "528.33"),
-        ("2.20.0", "7.0", None, "525.60.13", "528.33"),
-        ("2.14.1", "7.5", None, "450.80.02", "452.39"),
-    ],
-)
+@each(("version", "card", "isa", "driver", "windows"), ROWS["test_the_oldest_driver_of_a_release_on_a_gpu"])
 def test_the_oldest_driver_of_a_release_on_a_gpu(
     version: str, card: str, isa: str | None, driver: str, windows: str
 ) -> None:
@@ -60,8 +44,8 @@ def test_the_highest_need_of_several_gpus_counts() -> None:
     assert oldest_driver(row_of("2.20.0"), ["no such card"]) == "525.60.13"
 
 
-@pytest.mark.parametrize("name", CARDS)
-@pytest.mark.parametrize("driver", DRIVERS)
+@each("name", CARDS)
+@each("driver", DRIVERS)
 def test_no_part_by_ptx_alone_meets_a_driver_of_an_older_cuda(name: str, driver: str) -> None:
     """Of every release that is listed for a GPU and a driver, each fat binary has SASS or PTX that the driver knows."""
     first = {row.isa: MATRIX.cuda(row.cuda) for row in MATRIX.data.ptx}
@@ -74,20 +58,12 @@ def test_no_part_by_ptx_alone_meets_a_driver_of_an_older_cuda(name: str, driver:
             assert needed is None or driver_reaches(driver, needed), (row.version, part)
 
 
-@pytest.mark.parametrize(
-    ("name", "driver", "newest"),
-    [
-        ("H100", "525.60.13", "2.16.2"), ("H100", "535", "2.16.2"), ("H100", "550", "2.18.1"),
-        ("H100", "545.23.06", "2.18.1"), ("H100", "545.20", "2.16.2"), ("H100", "555.42.02", "2.21.0"),
-        ("H200", "555.42.01", "2.18.1"), ("H100", "580", "2.21.0"), ("L4", "535", "2.21.0"),
-        ("A100", "525.60.13", "2.21.0"), ("T4", "525.60.13", "2.21.0"), ("V100", "535", "2.21.0"),
-    ],
-)  # fmt: skip
+@each(("name", "driver", "newest"), ROWS["test_the_newest_release_for_a_gpu_and_a_driver"])
 def test_the_newest_release_for_a_gpu_and_a_driver(name: str, driver: str, newest: str) -> None:
     assert releases(MATRIX, Filters(gpu=name, driver=driver, package="tensorflow"))[0].version == newest
 
 
-@pytest.mark.parametrize(
+@each(
     ("card", "isa"),
     [("7.5", None), ("8.6", None), ("9.0", "8.5"), ("6.9", "6.3"), ("12.0", "8.5"), ("5.0", None)],
 )

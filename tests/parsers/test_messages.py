@@ -10,9 +10,10 @@ import tfgpu_doctor
 from tests.findings.logs import log
 from tests.guard import guarded
 from tests.parsers.pasted import lines, mangled, samples
+from tfgpu_doctor.findings.answers import MEANING
 from tfgpu_doctor.inference.derived_messages import _EVENTS
-from tfgpu_doctor.parsers.messages import catalogue, template
-from tfgpu_doctor.parsers.messages.harmless import MEANING
+from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.parsers import messages as template
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.parsers.text.lines import read as from_bytes
 from tfgpu_doctor.records.facts import Message
@@ -23,7 +24,7 @@ SAMPLES = samples()
 # Failures for which there is no finding of their own: a program's kernel that went wrong, a disk that is full. They
 # are read all the same, so that a text with one is not taken for one that gives no reason.
 ONLY_COMPLAINTS = {
-    *("assertion-failed", "launch-failed", "nan-result", "no-space-left", "cufft-failed", "cudnn-symbol"),
+    *("assertion-failed", "launch-failed", "nan-result", "no-space-left", "cufft-failed"),
     *("externally-managed", "conda-not-found", "build-failed"),  # an installer's refusal that is none of TensorFlow's
     "system-not-ready",  # its number is read from the line about cuInit
 }

@@ -20,10 +20,10 @@ from tests.guard import guarded
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, ROWS, every_capture, mangled
 from tests.parsers.pasted import lines as numbered
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.inference.python_from_versions import versions_offered
-from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers.text import lines, platform_hints, prose, without_gpu
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.parsers.text.statements import issue_form

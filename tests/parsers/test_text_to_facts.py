@@ -7,7 +7,7 @@ from typing import Any
 from tests.findings.logs import created, log, smi, text
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, every_capture, mangled
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.parsers.text.lines import Excerpt

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.healthy import MATRIX
+from tests.tables import each, read_rows
 from tfgpu_doctor.plan.alternatives import alternatives, is_data_centre
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import describe
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
 def offered(**described: Any) -> list[Option]:
@@ -28,17 +30,7 @@ def test_images_whose_tensorflow_opens_another_cudnn_are_left_out() -> None:
     assert images(offered(gpu="RTX 4090", driver="570"))["tensorflow/tensorflow"] == "2.17.0-gpu"
 
 
-@pytest.mark.parametrize(
-    ("gpu", "driver", "nvidia"),
-    [
-        ("RTX 5090", "570.86", "25.02-tf2-py3"),
-        ("RTX 4090", "550.54", "24.06-tf2-py3"),
-        ("A100", "535.104.05", "25.02-tf2-py3"),  # forward compatibility, on data-centre cards
-        ("A100", "545", "24.06-tf2-py3"),  # 545 is not among the branches of 25.02
-        ("RTX 5090", "535", None),  # the driver does not know the card
-        ("Tesla K80", "470", None),
-    ],
-)
+@each(("gpu", "driver", "nvidia"), ROWS["test_nvidias_image"])
 def test_nvidias_image(gpu: str, driver: str, nvidia: str | None) -> None:
     found = offered(gpu=gpu, driver=driver)
     assert images(found).get("nvcr.io/nvidia/tensorflow") == nvidia
@@ -51,30 +43,13 @@ def test_forward_compatibility_is_said() -> None:
     assert "branch 535 works as well" in note
 
 
-@pytest.mark.parametrize(
-    ("gpu", "os", "drivers"),
-    [
-        ("RTX 3060", "linux", ["525.60.13", "570", "545.23.06"]),
-        ("RTX 3060", "wsl2", ["528.33", "570.65", "545.84"]),  # the driver is that of Windows
-        ("K80", "linux", ["450.80.02", "470"]),  # 520.61.05 of the image has dropped the card: forward compatibility
-        ("K80", "wsl2", ["452.39", "452.39"]),  # which WSL2 does not have
-        ("GTX TITAN Black", "linux", ["450.80.02", "450.80.02"]),  # nor a card of its kind
-    ],
-)
+@each(("gpu", "os", "drivers"), ROWS["test_the_driver_that_is_needed_exists_for_the_card_and_the_system"])
 def test_the_driver_that_is_needed_exists_for_the_card_and_the_system(gpu: str, os: str, drivers: list[str]) -> None:
     found = offered(gpu=gpu, os=os)
     assert sorted(str(one.min_driver) for one in found) == sorted(drivers), found
 
 
-@pytest.mark.parametrize(
-    ("gpu", "driver", "spec"),
-    [
-        ("RTX 4090", "550", "'tensorflow=2.19.1=cuda129*'"),
-        ("GTX 1080", "550", "'tensorflow=2.19.1=cuda129*' 'cudnn<9.11'"),
-        ("V100", "525.60.13", "'cudnn<9.11'"),
-        ("RTX 2080", "470", "=cuda118*'"),  # CUDA 12 does not run on it
-    ],
-)
+@each(("gpu", "driver", "spec"), ROWS["test_conda_forge"])
 def test_conda_forge(gpu: str, driver: str, spec: str) -> None:
     found = next(option for option in offered(gpu=gpu, driver=driver) if option.kind == "conda-forge")
     assert spec in found.commands["conda"][0]
@@ -91,14 +66,7 @@ def test_the_newest_tensorflow_comes_first() -> None:
     assert versions == sorted(versions, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("A100", True), ("Tesla V100-SXM2-16GB", True), ("NVIDIA H100 80GB HBM3", True), ("T4", True), ("L40S", True),
-        ("GH200", True), ("B200", True), ("Tesla K80", True), ("GeForce RTX 4090", False), ("RTX A6000", False),
-        ("Quadro RTX 6000", False), ("TITAN V", False), ("Quadro T1000", False), ("T1000", False), ("T400", False),
-    ],
-)  # fmt: skip
+@each(("name", "expected"), ROWS["test_data_centre"])
 def test_data_centre(name: str, expected: bool) -> None:
     known = MATRIX.gpu(name)
     target = describe(MATRIX, gpu=(name,))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX
-from tfgpu_doctor.plan.base_images import base_named, driver_of
+from tests.tables import each
+from tfgpu_doctor.plan.planned import base_named, driver_of
 
 # image → CUDA, the oldest driver; release notes of the month
 OF_A_MONTH = {
@@ -23,13 +22,13 @@ OF_A_MONTH = {
 }
 
 
-@pytest.mark.parametrize("image", OF_A_MONTH)
+@each("image", OF_A_MONTH)
 def test_the_images_of_a_month_have_one_cuda(image: str) -> None:
     base = base_named(image, MATRIX)
     assert base is not None and (base.cuda, driver_of(base, MATRIX)) == OF_A_MONTH[image]
 
 
-@pytest.mark.parametrize(("host", "driver"), [("", "455.23"), ("Windows 11, Docker Desktop\n", "456.38")])
+@each(("host", "driver"), [("", "455.23"), ("Windows 11, Docker Desktop\n", "456.38")])
 def test_the_driver_of_the_image_is_named(host: str, driver: str) -> None:
     start = "docker run --gpus=1 nvcr.io/nvidia/tritonserver:20.10-py3\nDriver Version: 440.33.01\n"
     first = findings(f"{host}{start}CUDA driver version is insufficient for CUDA runtime version")[0]

@@ -15,10 +15,10 @@ from msgspec import structs
 from packaging.version import Version
 
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
-from tfgpu_doctor.plan.dead_ends import RELAXED, relaxed
 from tfgpu_doctor.plan.delivered import older_than_five_years
 from tfgpu_doctor.plan.ranking import Planner, make_plan
 from tfgpu_doctor.plan.records import Option
@@ -57,23 +57,13 @@ def check(card: str, driver: str | None, python: str | None, os: str, asked: str
     if not usable:
         assert not exists(request), "a way that the plan does not name"
         jetson = any(map(is_tegra, target.capabilities))
-        assert jetson != bool(plan.lifts), "nothing to give up is named"
         assert not jetson or "JetPack" in plan.problems[0]
-    for lift in plan.lifts:
-        # by a way of its own: what is named suffices, and nothing of it is superfluous
-        assert kept(lift.option, structs.replace(target, **changed(request, lift.constraints))), lift.text
-        assert exists(relaxed(request, lift.constraints)), lift.text
     for option in usable:
         assert kept(option, target), option.title
         assert specifier is None or specifier.contains(Version(option.tensorflow).public)
     first = next(iter(usable), None)
     young = [one for one in usable if not older_than_five_years(MATRIX, one.released)]
     assert first is None or not young or first is young[0], "an old release stands first"
-
-
-def changed(request: PlanRequest, names: tuple[str, ...]) -> dict[str, object]:
-    other = relaxed(request, names).target
-    return {name: getattr(other, name) for name in ("gpus", "driver", "python", "os", "glibc")}
 
 
 def exists(request: PlanRequest) -> bool:
@@ -115,7 +105,7 @@ def kept(option: Option, target: Target) -> bool:
     return driver and python and drivable and (has_kernels or option.kind in ("container", "conda-forge", "wsl2"))
 
 
-@pytest.mark.parametrize("part", range(3))
+@each("part", range(3))
 def test_a_sample_of_machines(part: int) -> None:
     for index, machine in enumerate(SAMPLE[part::3]):
         asked = SPECIFIERS[index % len(SPECIFIERS)]
@@ -126,14 +116,8 @@ def test_a_sample_of_machines(part: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("card", sorted({card for card, *_ in MACHINES}))
+@each("card", sorted({card for card, *_ in MACHINES}))
 def test_every_machine(card: str) -> None:
     for machine in MACHINES:
         if machine[0] == card:
             check(*machine, None)
-
-
-def test_what_is_given_up_is_every_part_of_a_request() -> None:
-    """A new part of a target or request is one that may have to be given up."""
-    assert set(RELAXED) == {"python", "tensorflow", "driver", "glibc", "os", "gpu"}
-    assert {*Target.__struct_fields__} == {"gpus", "driver", "python", "os", "machine", "glibc"}

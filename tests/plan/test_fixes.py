@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.tables import each
 from tfgpu_doctor.plan.fixes import Fixes
 
 LINKS = "/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
 OFFERED = "(from versions: 2.16.1, 2.16.2, 2.17.0, 2.17.1, 2.18.0, 2.18.1, 2.19.0, 2.19.1, 2.20.0)"
 
 
-@pytest.mark.parametrize(
+@each(
     ("tools", "first"),
     [
         ((), "python3.11 -m venv ~/tf"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.healthy import MATRIX, gpu, known
 from tests.healthy import spoil as changed
+from tests.tables import each
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.gate import REASONS, Situation, admitted, refused
 from tfgpu_doctor.records.facts import Facts, Message, Package
@@ -102,7 +101,7 @@ ROWS: dict[str, tuple[tuple[Fix, Facts, Facts], ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each("name", ROWS)
 def test_each_reason(name: str) -> None:
     for fix, bad, good in ROWS[name]:
         reason = refused(fix, Situation(bad, MATRIX))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
+from tests.tables import each
 from tfgpu_doctor.plan.delivered import delivered
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Option
@@ -58,7 +59,7 @@ def requirements(option: Option, manager: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("gpu", "driver", "python", "tensorflow"), SITUATIONS)
+@each(("gpu", "driver", "python", "tensorflow"), SITUATIONS)
 def test_pip_and_uv_find_everything(gpu: str, driver: str, python: str, tensorflow: str | None, tmp_path: Path) -> None:
     target = describe(MATRIX, gpu=(gpu,), driver=driver, python=python)
     best = make_plan(MATRIX, target, specifier=read_specifier(tensorflow) if tensorflow else None).options[0]
@@ -89,8 +90,8 @@ def run(command: list[str], folder: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("lock", [False, True])
-@pytest.mark.parametrize(
+@each("lock", [False, True])
+@each(
     ("gpu", "python", "tensorflow"),
     [("RTX 4090", "3.12", "2.20"), ("GTX 1080", "3.9", "2.18"), ("A100", "3.11", "2.17"), ("A100", "3.10", "2.12")],
 )

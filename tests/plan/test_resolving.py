@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.diagnosis.manifests import judge
-from tfgpu_doctor.manifests.joining import joined
-from tfgpu_doctor.manifests.reading import read
+from tests.tables import each, read_rows
+from tfgpu_doctor.manifests.reading import joined, read
+from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.planned import planned
-from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, smallest_conflict, solve
+from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, smallest_conflict, solve, universe_of
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.plan.universe import universe_of
 from tfgpu_doctor.records.report import Report, Severity
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 # answer, Python, requirements; the head of the file says where they come from
 ANSWERS = [
@@ -50,7 +51,7 @@ def test_no_false_ok_and_no_false_error_of_all() -> None:
     assert wrong_answers(ANSWERS) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "identity", "said", "edit"),
     [
         (
@@ -120,14 +121,6 @@ def test_through_a_third_package() -> None:
     assert [line.need for line in finding.evidence] == ["tensorflow<2.18,>=2.17.0", "tensorflow<2.17,>=2.16"]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("tensorflow==2.20.0", "somebodys-package==1"),  # not in the matrix
-        ("tensorflow==2.20.0", "keras==3.99.0"),  # newer than the matrix
-        ("tensorflow==2.23.0", "numpy==2.3.0"),
-        ("tensorflow==2.20.0", "tf-keras==2.17.0; python_version < '3.9'"),
-    ],
-)
+@each("lines", ROWS["test_what_is_not_known_constrains_nothing"])
 def test_what_is_not_known_constrains_nothing(lines: tuple[str, ...]) -> None:
     assert not [one.title for one in checked(*lines).findings if one.severity.value == "error"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.compatibility import on_windows
 from tfgpu_doctor.plan.target import (
     Target,
@@ -21,79 +23,48 @@ from tfgpu_doctor.plan.target import (
 )
 from tfgpu_doctor.records.facts import Facts, PciGpu, Unknown
 
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
-@pytest.mark.parametrize(
-    ("os", "machine", "platform"),
-    [
-        (None, None, "linux_x86_64"),
-        ("linux", "aarch64", "linux_aarch64"),
-        ("wsl2", None, "linux_x86_64"),
-        ("windows", None, "windows_amd64"),
-        ("macos", None, "macos_arm64"),
-        ("macos", "x86_64", "macos_x86_64"),
-        ("WSL2", None, "linux_x86_64"),
-    ],
-)
+
+@each(("os", "machine", "platform"), ROWS["test_platform"])
 def test_platform(os: str | None, machine: str | None, platform: str) -> None:
     assert describe(MATRIX, os=os, machine=machine).platform == platform
 
 
-@pytest.mark.parametrize(
-    ("text", "read"), [("8.9", "8.9"), ("89", "8.9"), ("sm_89", "8.9"), ("compute_120", "12.0"), (" 12.0 ", "12.0")]
-)
+@each(("text", "read"), [("8.9", "8.9"), ("89", "8.9"), ("sm_89", "8.9"), ("compute_120", "12.0"), (" 12.0 ", "12.0")])
 def test_capabilities(text: str, read: str) -> None:
     assert read_capability(text, MATRIX) == read
 
 
-@pytest.mark.parametrize("text", ["", "8", "8.4", "nine", "8.9.1", "sm_"])
+@each("text", ["", "8", "8.4", "nine", "8.9.1", "sm_"])
 def test_no_capability(text: str) -> None:
     with pytest.raises(TargetError, match=r"is not a compute capability of an NVIDIA GPU; known are 2\.0, "):
         read_capability(text, MATRIX)
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("570.86.10", "570.86.10"),
-        ("570.86", "570.86"),
-        ("570", "570"),
-        ("R570", "570"),
-        ("535.xx", "535"),
-        (" 470 ", "470"),
-    ],
-)
+@each(("text", "read"), ROWS["test_drivers"])
 def test_drivers(text: str, read: str) -> None:
     assert read_driver(text) == read
 
 
-@pytest.mark.parametrize("text", ["", "latest", "5", "570.", "570.86.10.1", "-570"])
+@each("text", ["", "latest", "5", "570.", "570.86.10.1", "-570"])
 def test_no_driver(text: str) -> None:
     with pytest.raises(TargetError, match="is not an NVIDIA driver version such as"):
         read_driver(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "read"), [("3.12", "3.12"), ("3.12.4", "3.12"), ("cp312", "3.12"), ("python3.9", "3.9"), ("2.7", "2.7")]
-)
+@each(("text", "read"), [("3.12", "3.12"), ("3.12.4", "3.12"), ("cp312", "3.12"), ("python3.9", "3.9"), ("2.7", "2.7")])
 def test_pythons(text: str, read: str) -> None:
     assert read_python(text) == read
 
 
-@pytest.mark.parametrize("text", ["", "three", "3", "3.", "3.12rc1", "12"])
+@each("text", ["", "three", "3", "3.", "3.12rc1", "12"])
 def test_no_python(text: str) -> None:
     with pytest.raises(TargetError, match="is not a Python version such as"):
         read_python(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("RTX 4009", "the nearest names are .*RTX 4090"),
-        ("GT 730", "was sold with several chips"),
-        ("RTX 6000", "can mean "),
-        ("Voodoo 2", "--compute-capability X.Y works for any GPU"),
-    ],
-)
+@each(("name", "message"), ROWS["test_unknown_and_ambiguous_cards"])
 def test_unknown_and_ambiguous_cards(name: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         describe(MATRIX, gpu=(name,))
@@ -105,19 +76,7 @@ def test_a_live_machine() -> None:
     assert from_facts(healthy(), MATRIX, python="3.9").python == "3.9"
 
 
-@pytest.mark.parametrize(
-    ("device", "name", "expected"),
-    [
-        ("ffff", "AD102 [GeForce RTX 4090]", "8.9"),
-        ("ffff", "GeForce RTX 4090", "8.9"),
-        ("ffff", "AD999", None),
-        ("ffff", None, None),
-        ("2684", "AD999", "8.9"),
-        ("2684", None, "8.9"),
-        ("1392", "GM107M [GeForce GTX 860M]", "5.0"),  # a name of two chips: the device id tells which
-        ("119a", "GK104M [GeForce GTX 860M]", "3.0"),
-    ],
-)
+@each(("device", "name", "expected"), ROWS["test_without_a_driver_the_bus_names_the_card"])
 def test_without_a_driver_the_bus_names_the_card(device: str, name: str | None, expected: str | None) -> None:
     card = PciGpu(address="0000:01:00.0", device_id=f"10de:{device}", name=name)
     facts = spoil(healthy(), {"gpus": Unknown("no driver"), "host.pci_gpus": known((card,))})
@@ -136,7 +95,7 @@ def test_capabilities_each_once_ascending() -> None:
     assert len(from_facts(two, MATRIX).gpus) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("driver", "read"),
     [("450", "451"), ("470", "472"), ("465", "465"), ("451", "451"), ("450.80", "450.80"), ("472.50", "472.50")],
 )
@@ -145,7 +104,7 @@ def test_driver_branches_on_windows(driver: str, read: str) -> None:
     assert on_windows(MATRIX, driver) == read
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "specifier"),
     [("2.15", "==2.15.*"), ("2.15.1", "==2.15.1"), ("2.16rc1", "==2.16rc1"), (">=2.12,<2.16", "<2.16,>=2.12")],
 )
@@ -153,7 +112,7 @@ def test_releases_that_are_asked_for(text: str, specifier: str) -> None:
     assert str(read_specifier(text)) == specifier
 
 
-@pytest.mark.parametrize("text", ["newest", "6-1", "0+N", "2.15 or so"])  # 6-1 is a version, of no range
+@each("text", ["newest", "6-1", "0+N", "2.15 or so"])  # 6-1 is a version, of no range
 def test_what_is_no_release_is_refused(text: str) -> None:
     with pytest.raises(TargetError, match="is not a TensorFlow version"):
         read_specifier(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.plan.startup_lines import lasting
+from tfgpu_doctor.plan.install_commands import lasting
 from tfgpu_doctor.probes import startup_files
 from tfgpu_doctor.records.facts import Setting, value_or
 from tfgpu_doctor.records.report import Fix

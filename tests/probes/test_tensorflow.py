@@ -18,7 +18,7 @@ import pytest
 from tests.guard import guarded
 from tests.tiers import usual
 from tfgpu_doctor.probes import launch, tensorflow
-from tfgpu_doctor.probes.process import VARIABLE
+from tfgpu_doctor.probes.descendants import VARIABLE
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
 from tfgpu_doctor.records.facts import ComputeCheck, Known, Phase, Unknown
 

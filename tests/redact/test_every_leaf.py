@@ -24,7 +24,7 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tests.redact.planted import planted
 from tests.smoke.smoking import Machine
 from tfgpu_doctor.cli import output
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.mcp.tools import NAMED, Settings
 from tfgpu_doctor.integrations.mcp.tools import run as call
 from tfgpu_doctor.records.about import HOST, OWN_NAME, About, closed_fields, described
@@ -123,9 +123,8 @@ def machines() -> dict[str, tuple[Facts, dict[str, str]]]:
     found = {}
     example = planted(Facts, "x")
     for name, changes in CHANGES.items():
-        for kind, facts in (("", spoil(healthy(), changes)), (" and more", filled(spoil(healthy(), changes), example))):
-            sower = Sower()
-            found[name + kind] = sower.sow(facts, "facts"), sower.places
+        sower, facts = Sower(), spoil(healthy(), changes)
+        found[name] = sower.sow(filled(facts, example) if name == "driver" else facts, "facts"), sower.places
     return found
 
 

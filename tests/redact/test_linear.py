@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 
 from tests.guard import guarded
-from tfgpu_doctor.redact.known_names import LONGEST, KnownNames
-from tfgpu_doctor.redact.redaction import redact
+from tfgpu_doctor.redact.redaction import LONGEST, KnownNames, redact
 
 MOST = 6
 # each of them begins, over and over, what an expression reads, and ends it never, or at once

@@ -13,14 +13,15 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.corpus import Outcome
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.records.test_report import report
-from tfgpu_doctor.diagnosis.engine import diagnose
-from tfgpu_doctor.diagnosis.reports import make_report
-from tfgpu_doctor.findings.commonness import BECAUSE
+from tests.tiers import usual
+from tfgpu_doctor.findings.engine import diagnose, make_report
+from tfgpu_doctor.findings.symptoms import BECAUSE
 from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, GpuProcess, Known, SmiResult, Unknown
@@ -213,10 +214,11 @@ def test_a_user_called_like_a_technical_word_leaves_the_words_alone() -> None:
         assert [f.id for f in after.findings] == [f.id for f in before.findings], user
 
 
-def test_what_people_paste_is_diagnosed_alike(outcomes: list[Outcome]) -> None:
-    """Every sixth of the collected reports; the whole collection was looked through by hand."""
+@pytest.mark.parametrize("start", usual(range(4), lambda start: start == 0))
+def test_what_people_paste_is_diagnosed_alike(start: int, outcomes: list[Outcome]) -> None:
+    """Every 24th of the collected reports by day, every sixth in full; all were looked through by hand."""
     wrong = []
-    for one in [one for one in outcomes if not one.is_later][::6]:
+    for one in [one for one in outcomes if not one.is_later][6 * start :: 24]:
         before = one.report
         after = redact(before)
         # what is guessed from the words of a text changes with them

@@ -30,7 +30,7 @@ from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathering
@@ -44,7 +44,7 @@ from tfgpu_doctor.records.checked import Change, Checked, ReadFile
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.render.outline import Block, Line
-from tfgpu_doctor.render.outlines.matrix import Answered, Card, Columns, Legend, Note, Sheet, Sources
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, sources, table
 from tfgpu_doctor.render.outlines.matrix_answers import release
 from tfgpu_doctor.smoke.records import Smoke
 
@@ -256,7 +256,7 @@ def _answers() -> Iterator[Answered]:
         yield Answered(row, release(MATRIX, row, ("no wheel for Python 3.8",)), MATRIX.revision)
     line, block = Line("fix", BOMB, BOMB, BOMB, (BOMB,)), (BOMB,)
     parts = (
-        *(Card(((BOMB, BOMB),)), Columns({BOMB: [BOMB]}), Note(BOMB, BOMB), Legend(BOMB), Sources({BOMB: BOMB})),
+        *(card(((BOMB, BOMB),)), table({BOMB: [BOMB]}), note(BOMB), sources({BOMB: BOMB})),
         Block("error", BOMB, (line,), block, BOMB),
     )
     yield Answered({BOMB: BOMB}, Sheet(BOMB, BOMB, parts), BOMB)

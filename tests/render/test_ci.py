@@ -28,13 +28,13 @@ from tests.render.results import (
 from tests.render.showing import as_format, printed
 from tests.render.test_markdown import HOSTILE
 from tests.smoke.smoking import Machine, machine
-from tfgpu_doctor.diagnosis.selection import restrict
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import restrict
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import FailOn, exit_code
-from tfgpu_doctor.render.ci import github
-from tfgpu_doctor.render.ci.junit import xml
+from tfgpu_doctor.render import ci
+from tfgpu_doctor.render.ci import xml
 from tfgpu_doctor.render.shapes import Annotation, Case, Suite
 from tfgpu_doctor.smoke.records import exit_code as exit_code_of_smoke
 
@@ -198,7 +198,7 @@ def test_text_from_outside_is_only_text() -> None:
             assert all(char.isprintable() or char == "\n" for char in "".join(root.itertext()))
             assert root[0][0].attrib["time"] == "0.250"
         both = [Annotation("error", text, (text, "second")), Annotation("notice", "t", (text,))]
-        found, rest = commands(github.commands(both))
+        found, rest = commands(ci.commands(both))
         assert [one.level for one in found] == ["error", "notice"] and rest == []
         assert found[0].message.endswith("\nsecond") and found[0].message.count("\n") == 1
         assert "\n" not in found[0].title and found[0].title[:3] == text[:3].replace("\r", "�").replace("\n", " ")
@@ -223,7 +223,7 @@ def test_hostile_facts_and_checks() -> None:
 
 
 def test_escaping_is_undone_by_the_runner_and_long_texts_are_cut_off() -> None:
-    assert github.escape("50 %\r\n%0A") == "50 %25%0D%0A%250A"
-    assert unescaped(github.escape("50 %\r\n%0A")) == "50 %\r\n%0A"
-    found, _ = commands(github.commands([Annotation("error", "t" * 5000, ("x" * 900,) * 900)]))
+    assert ci.escape("50 %\r\n%0A") == "50 %25%0D%0A%250A"
+    assert unescaped(ci.escape("50 %\r\n%0A")) == "50 %\r\n%0A"
+    found, _ = commands(ci.commands([Annotation("error", "t" * 5000, ("x" * 900,) * 900)]))
     assert len(found[0].title) == 200 and len(found[0].message) == 4000

@@ -74,7 +74,7 @@ def test_a_renderer_gets_the_options_that_it_names(monkeypatch: pytest.MonkeyPat
         return result
 
     monkeypatch.setattr("tfgpu_doctor.render.outlines.report.checks", checks)
-    monkeypatch.setattr("tfgpu_doctor.render.ci.junit.render", lambda checks: checks)
+    monkeypatch.setattr("tfgpu_doctor.render.ci.junit", lambda checks: checks)
     assert renderer("junit", "report", {"fail_on": "never", "everything": True})("it") == "it"
     assert given == {"never": "it"}
 

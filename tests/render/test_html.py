@@ -22,7 +22,7 @@ from tests.render.results import VALID, report
 from tests.render.showing import as_format, printed
 from tests.test_laws import FILES, IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
-from tfgpu_doctor.diagnosis.reports import make_report
+from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.html import bench
 from tfgpu_doctor.render.html.bench import render
@@ -157,12 +157,14 @@ def page_of(result_: BenchResult) -> str:
     return render(result_, make_report(result_.environment, MATRIX, source="live", timings={}))
 
 
-RESULTS = {name: make() for name, make in LARGE.items()}
+@cache
+def large(name: str) -> BenchResult:
+    return LARGE[name]()
 
 
 @cache
 def drawn(name: str) -> str:
-    return page_of(RESULTS[name])
+    return page_of(large(name))
 
 
 def sections(source: str) -> set[str]:
@@ -180,10 +182,10 @@ def raw_data(source: str) -> str:
     return raw.decode("utf-8")
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", LARGE)
 def test_the_page_of_a_bench_result(name: str) -> None:
     """It holds together, needs nothing else, is small, and has every number of the result."""
-    source, of = drawn(name), RESULTS[name]
+    source, of = drawn(name), large(name)
     assert len(source) < 700_000
     VALID["html"](source)
     read = Page(source)
@@ -225,7 +227,7 @@ def test_sections_are_there_where_there_is_something_to_show() -> None:
     assert sections(drawn("failures")) == always
     assert sections(drawn("eight")) == measured | {"scaling", "gpus", "figures"}
     assert "tfgpu bench matpow --size 4096 --gpus 2" in Page(drawn("four")).text
-    assert page_of(RESULTS["one"]) == drawn("one"), "it is always the same"
+    assert page_of(large("one")) == drawn("one"), "it is always the same"
 
 
 def test_the_doctors_verdict_is_over_these_facts() -> None:
@@ -356,7 +358,7 @@ def test_scaling_has_a_line_for_each_way_and_none_without_gpus() -> None:
     picture = scaling(four().runs, "s")
     assert all(label in picture for label in ("terms, strong scaling", "rows, strong scaling", "ideal"))
     assert scaling(four().runs[:2], "s") == ""
-    assert "weak scaling" in scaling(RESULTS["eight"].runs, "s")
+    assert "weak scaling" in scaling(large("eight").runs, "s")
 
 
 def test_bars_and_their_intervals() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,28 +37,31 @@ def every() -> Iterator[tuple[str, Any]]:
     yield from (("bench", one) for one in RESULTS.values())
 
 
-def families() -> Iterator[Any]:
-    for kind, result in every():
-        yield from parser.text_string_to_metric_families(renderer("prometheus", kind, {})(result))
+@cache
+def families() -> list[Any]:
+    texts = (renderer("prometheus", kind, {})(result) for kind, result in every())
+    return [family for text in texts for family in parser.text_string_to_metric_families(text)]
 
 
-FAMILIES = list(families())
-PRINTED = {
-    name: {key for one in FAMILIES if one.name == name for row in one.samples for key in row.labels}
-    for name in sorted({one.name for one in FAMILIES})
-}
+@cache
+def printed() -> dict[str, set[str]]:
+    """The labels of each metric."""
+    found: dict[str, set[str]] = {}
+    for family in families():
+        found.setdefault(family.name, set()).update(key for row in family.samples for key in row.labels)
+    return found
 
 
 def test_names_follow_the_conventions() -> None:
-    assert {name.split("_")[1] for name in PRINTED} >= {"doctor", "smoke", "bench", "compare", "fleet"}
-    for name, labels in PRINTED.items():
+    assert {name.split("_")[1] for name in printed()} >= {"doctor", "smoke", "bench", "compare", "fleet"}
+    for name, labels in printed().items():
         words = name.split("_")
         assert words[0] == "tfgpu" and len(words) > 2 and re.fullmatch(r"[a-z][a-z0-9_]*", name)
         assert not {*words} & (TYPES | ABBREVIATED | NO_BASE) and not PREFIXED.search(name)
         assert not name.endswith(RESERVED)
         for key in labels:
             assert re.fullmatch(r"[a-z][a-z0-9_]*", key) and key not in ("le", "quantile", "instance", "job")
-        several = [one for one in FAMILIES if one.name == name]
+        several = [one for one in families() if one.name == name]
         # the textfile collector reads several files, and refuses two texts for one name
         assert len({(one.documentation, one.type) for one in several}) == 1 and several[0].type == "gauge"
         assert several[0].documentation.endswith(".") and not several[0].documentation.startswith(" ")
@@ -67,8 +71,8 @@ def test_names_follow_the_conventions() -> None:
 
 
 def test_one_state_holds() -> None:
-    for family in FAMILIES:
-        for label in {"verdict", "status"} & PRINTED[family.name]:
+    for family in families():
+        for label in {"verdict", "status"} & printed()[family.name]:
             if family.name.endswith(("_verdict", "_check")):
                 groups: dict[tuple[Any, ...], float] = {}
                 for row in family.samples:
@@ -108,13 +112,13 @@ TARGETS = [target for panel in PANELS for target in panel["targets"]]
 
 def test_queries_use_what_is_printed() -> None:
     values = {
-        row.labels.get(key) for one in FAMILIES for row in one.samples for key in ("status", "severity", "verdict")
+        row.labels.get(key) for one in families() for row in one.samples for key in ("status", "severity", "verdict")
     }
     for target in TARGETS:
         expression = target["expr"]
         names = re.findall(r"tfgpu_\w+", expression)
-        assert names and {*names} <= PRINTED.keys()
-        known = {key for name in names for key in PRINTED[name]} | BY_PROMETHEUS
+        assert names and {*names} <= printed().keys()
+        known = {key for name in names for key in printed()[name]} | BY_PROMETHEUS
         matched = re.findall(r"(\w+)(?:=~|!=|!~|=)\"", expression)
         grouped = [one.strip() for part in re.findall(r"by \(([^)]+)\)", expression) for one in part.split(",")]
         shown = re.findall(r"{{(\w+)}}", target["legendFormat"])
@@ -130,7 +134,7 @@ def test_the_dashboard_can_be_imported_and_shows_every_command() -> None:
     variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"
     instances = re.fullmatch(r"label_values\((\w+), instance\)", variables["instance"]["definition"])
-    assert instances and instances[1] in PRINTED
+    assert instances and instances[1] in printed()
     assert {*re.findall(r"\$\{?([a-z]\w+)", json.dumps(DASHBOARD))} == variables.keys()
     identifiers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len({*identifiers}) == len(identifiers)

@@ -40,8 +40,8 @@ from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.fleet.unwrapping import unfolded
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.fleet_words import folded
 from tfgpu_doctor.render.outlines import finding as finding_outline
+from tfgpu_doctor.render.outlines.fleet import folded
 from tfgpu_doctor.render.outlines.report import layers_of, stack
 from tfgpu_doctor.render.text import hanging
 from tfgpu_doctor.render.text import render as as_text
@@ -218,7 +218,7 @@ def letters_of_messages() -> dict[str, str]:
     """The letters beyond ASCII in what the package prints, with a file; what it only reads or escapes is left out."""
     left_out = (
         *("parsers/", "inference/", "manifests/", "redact/", "matrix/", "records/printable", "install/asking"),
-        *("cli/manifests", "render/text", "render/html/", "render/markdown/", "render/ci/", "render/console"),
+        *("probes/manifest_files", "render/text", "render/html/", "render/markdown", "render/ci", "render/console"),
         "render/streams",
     )
     found = {}

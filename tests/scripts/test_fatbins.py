@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.wheel_records import fat_binary, module
+from tests.tables import each
 
 pytest.importorskip("packaging")
 
@@ -35,7 +36,7 @@ def test_sass_and_ptx_are_told_apart() -> None:
     assert images(fat_binary([35, 37], [])) == [Images((35, 37), (), None)]
 
 
-@pytest.mark.parametrize("size", [1, 3, 16, 17, 100, 4096])
+@each("size", [1, 3, 16, 17, 100, 4096])
 def test_pieces_of_any_size_give_the_same(size: int) -> None:
     noise = random.Random(size).randbytes(300)
     data = noise + TWO + noise + fat_binary([60], [60], "5.0") + noise
@@ -43,7 +44,7 @@ def test_pieces_of_any_size_give_the_same(size: int) -> None:
     assert images(*cut) == images(data) == [Images((75,), (90,), (9, 0)), Images((60,), (60,), (5, 0))]
 
 
-@pytest.mark.parametrize(
+@each(
     "broken",
     [
         MAGIC,  # the number alone, as code that looks for fat binaries has it

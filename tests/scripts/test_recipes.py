@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from tests.cli.runner import tfgpu
-from tests.manifests.other_shapes import OTHERS
-from tests.manifests.real_shapes import SHAPES
+from tests.manifests.shapes import SHAPES
 from tests.scripts.recipes import BLOCKS, COMMANDS, FILES, ROOT, Job, Project, blocks, commands, write
 from tests.smoke.smoking import Machine
+from tests.tables import each
 from tfgpu_doctor.cli import smoke
 from tfgpu_doctor.manifests import KINDS
 from tfgpu_doctor.manifests.reading import is_yaml, kind_of
@@ -99,7 +99,7 @@ def test_the_workflow_for_pull_requests(project: Project, tmp_path: Path) -> Non
 # ------------------------------------------------------------------------------------------------- GitLab and Jenkins
 
 
-@pytest.mark.parametrize(("name", "output"), [("check", PROBLEM), ("gpu", "smoke ")])
+@each(("name", "output"), [("check", PROBLEM), ("gpu", "smoke ")])
 def test_the_jobs_of_gitlab(project: Project, tmp_path: Path, name: str, output: str) -> None:
     pipeline = yaml.safe_load(FILES[GITLAB])
     job, folder = pipeline[name], copy_of(project, tmp_path / "build")
@@ -158,7 +158,7 @@ HOOK = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-
 
 
 def test_the_hook_runs_for_every_kind_of_file_that_is_read() -> None:
-    names = {name for shape in (*SHAPES.values(), *OTHERS.values()) for name in shape.files}
+    names = {name for shape in SHAPES.values() for name in shape.files}
     read = {name for name in names if kind_of(name) or is_yaml(name)}
     by_keys = {"kubernetes", "compose", "conda", "workflow"}
     assert {kind_of(name) for name in read} - {None} | by_keys == set(KINDS), "no example of a kind"

@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 import yaml
 
+from tests.tables import each
+
 ROOT = Path(__file__).parents[2]
 MATRIX = """\
 schema: tfgpu.matrix/1
@@ -88,7 +90,7 @@ def test_what_is_written_is_dated_and_each_script_goes_on_from_the_one_before(
     assert call(refresh, tmp_path, matrix, "--only", "gpus") == 0
 
 
-@pytest.mark.parametrize("end", ["sys.exit('no route to host')", "raise OSError('no route to host')"])
+@each("end", ["sys.exit('no route to host')", "raise OSError('no route to host')"])
 def test_a_source_that_cannot_be_reached_is_named_and_stops_no_other(
     refresh: ModuleType, matrix: Path, tmp_path: Path, end: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

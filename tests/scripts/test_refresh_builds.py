@@ -15,6 +15,7 @@ import pytest
 
 from tests.healthy import MATRIX
 from tests.scripts.wheel_records import fat_binary
+from tests.tables import each
 
 pytest.importorskip("packaging")
 pytest.importorskip("elftools")
@@ -90,7 +91,7 @@ def printed(at: int, *numbers: int) -> bytes:
     return code
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "cudnn"),
     [
         (IMMEDIATE + PADDING, Cudnn(8, 6)),

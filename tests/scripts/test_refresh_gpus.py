@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.wheel_records import ROOT
+from tests.tables import each
 from tfgpu_doctor.matrix.loader import Matrix, parse
 
 pytest.importorskip("refresh_gpus")  # wheel_records has put the scripts on the path
@@ -104,12 +105,12 @@ def test_a_readme_lists_what_its_driver_has_not_dropped() -> None:
     assert dict(gpu_lists._manual(PRODUCTS)) == {"20B2_10DE_1463": "A100-SXM4-80GB", "1EB8": "Tesla T4"}
 
 
-@pytest.mark.parametrize("name", ["A100-SXM4-80GB", "PG506-232", "P106-090", "CMP 100-210", "TITAN V"])
+@each("name", ["A100-SXM4-80GB", "PG506-232", "P106-090", "CMP 100-210", "TITAN V"])
 def test_cards(name: str) -> None:
     assert is_card(name)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     ["A100-1-5C", "GRID RTX T10-4", "GeForce RTX T10x-8", "H100XM-80C", "(null)", "GPU 27B8-172F", ""],
 )

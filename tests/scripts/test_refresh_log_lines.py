@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tests.scripts.wheel_records import ROOT
 from tfgpu_doctor.inference.log_lines import by_series
-from tfgpu_doctor.matrix.lint_tables import log_lines
+from tfgpu_doctor.matrix.lint import log_lines
 from tfgpu_doctor.matrix.loader import Matrix, parse
 from tfgpu_doctor.matrix.schema import LogMessage
 

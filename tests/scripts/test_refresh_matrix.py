@@ -18,6 +18,7 @@ import pytest
 
 from tests.scripts import wheel_records
 from tests.scripts.wheel_records import ROOT, archive, content, module, names
+from tests.tables import each
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import MatrixFile, ReleaseRow
 
@@ -96,9 +97,7 @@ def test_bounds_are_the_oldest_pythons_and_differences_are_kept() -> None:
     assert row.bounds_by_python == {"3.12": {"numpy": ">=1.26.0,<2.0.0"}}
 
 
-@pytest.mark.parametrize(
-    ("name", "target"), [(WINDOWS_2_13, "tensorflow-intel==2.13.0"), (ARM_2_15, "tensorflow-cpu-aws==2.15.1")]
-)
+@each(("name", "target"), [(WINDOWS_2_13, "tensorflow-intel==2.13.0"), (ARM_2_15, "tensorflow-cpu-aws==2.15.1")])
 def test_an_empty_wheel_redirects(name: str, target: str) -> None:
     row, libraries = read(name)
     assert (row.redirects, row.cuda, libraries) == (target, None, None)

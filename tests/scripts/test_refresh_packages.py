@@ -15,6 +15,7 @@ import pytest
 from packaging.version import Version
 
 from tests.scripts.wheel_records import ROOT, archive
+from tests.tables import each
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PLATFORMS, PackageRow
 
@@ -277,7 +278,7 @@ def imported(name: str) -> set[str]:
     return {one for inner in found for one in imported(inner)}
 
 
-@pytest.mark.parametrize("name", ["refresh_packages", "refresh_matrix"])
+@each("name", ["refresh_packages", "refresh_matrix"])
 def test_the_head_of_a_script_names_what_it_imports(name: str) -> None:
     head = (ROOT / "scripts" / f"{name}.py").read_text(encoding="utf-8").partition("# ///\n\n")[0]
     named = {one.replace("-", "_") for one in re.findall(r'"([\w-]+)>=', head)}

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
+from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.probes import driver
 from tfgpu_doctor.probes.driver_children import Probe, Source
 from tfgpu_doctor.probes.systems import here
@@ -353,6 +354,6 @@ def stand(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> St
         return stage.workers[-1]
 
     monkeypatch.setattr(driver, "start_child", start)
-    monkeypatch.setattr("tfgpu_doctor.bench.runner.process.WorkerProcess", worker)
+    monkeypatch.setattr(process, "WorkerProcess", worker)
     monkeypatch.setattr("sys.executable", python)
     return stage

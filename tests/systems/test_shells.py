@@ -12,7 +12,7 @@ from tests.findings.test_advice import TEXTS
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.systems.shells import posix
-from tfgpu_doctor.diagnosis.engine import diagnose
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.findings.pages import all_ids, page_of
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.target import describe, read_specifier

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
+from tfgpu_doctor.cli.options import LazyCommand, LazyGroup
 
 COMMANDS = {
     "doctor": LazyCommand(
@@ -38,14 +38,11 @@ COMMANDS = {
         "Let an assistant diagnose, plan and check, over the Model Context Protocol.",
     ),
 }
-ABOUT_ITSELF = {
-    "help": LazyCommand("tfgpu_doctor.cli.help", "Show the help page of a command."),
-}
 
 
 @click.group(
     cls=LazyGroup,
-    table={**COMMANDS, **ABOUT_ITSELF},
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "TFGPU"},
     epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
 )
@@ -57,3 +54,23 @@ def cli() -> None:
 
     An environment variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
     """
+
+
+@cli.command(
+    "help", short_help="Show the help page of a command.", epilog="Examples: tfgpu help; tfgpu help bench matpow"
+)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def _help(context: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help page of a command, or the list of commands."""
+    from tfgpu_doctor.cli.output import Output
+
+    found = context.find_root()
+    for word in words:
+        group = found.command
+        if not isinstance(group, click.Group):
+            raise click.UsageError(f"{found.command_path} has no commands: {word}")
+        _, below, _ = group.resolve_command(found, [word])
+        assert below is not None
+        found = click.Context(below, info_name=word, parent=found)
+    Output("text", None).write_text(found.get_help() + "\n")

@@ -2,64 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.options import define_command, option
+from tfgpu_doctor import commands
+from tfgpu_doctor.cli.options import Listed, OneOf, define_command, matrix_option, option
 from tfgpu_doctor.cli.output import Output, detail_options, output_options, pair_outputs, redact_option, write
-from tfgpu_doctor.cli.saved import load_pair
-from tfgpu_doctor.cli.values import Listed, OneOf
-from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.render.formats import choices
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.comparing.records import FailOnSpeed
-    from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.records import Comparison
-    from tfgpu_doctor.records.report import FailOn, Report
-    from tfgpu_doctor.render.formats import Detail
 
 _KINDS = ("report comparison", "bench comparison")
-FAIL_ON_REPORTS: dict[str, FailOn] = {"error": "error", "warning": "warning", "never": "never"}
-FAIL_ON_BENCHES: dict[str, FailOnSpeed] = {"slower": "slower", "faster": "faster", "change": "change", "never": "never"}
-
-
-class CompareOptions(NamedTuple):
-    """The options as given on the command line; None and empty: not given."""
-
-    everything: bool
-    require_gpus: int | None
-    matrix_file: str | None
-    factor: float | None
-    across: tuple[str, ...]
-    fail_on: str | None
-    redact: bool | None
-    formats: tuple[str, ...]
-    detail: Detail
-
-    def report_options(self) -> list[str]:
-        """The given options that do not apply to bench results."""
-        given = {
-            "--all": self.everything,
-            "--require-gpus": self.require_gpus is not None,
-            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in FAIL_ON_BENCHES,
-        }
-        return [name for name, is_given in given.items() if is_given]
-
-    def bench_options(self) -> list[str]:
-        """The given options that do not apply to doctor reports."""
-        given = {
-            "--factor": self.factor is not None,
-            "--across": bool(self.across),
-            **{f"--format {name}": name not in choices("report comparison") for name in self.formats},
-            f"--fail-on {self.fail_on}": self.fail_on is not None and self.fail_on not in FAIL_ON_REPORTS,
-        }
-        return [name for name, is_given in given.items() if is_given]
+FAIL_ON_REPORTS = ("error", "warning", "never")
+FAIL_ON_BENCHES = ("slower", "faster", "change", "never")
 
 
 @define_command(
@@ -103,18 +62,16 @@ class CompareOptions(NamedTuple):
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     base: str,
     new: str,
-    factor: float | None,
-    across: tuple[str, ...],
     everything: bool,
-    require_gpus: int | None,
-    matrix_file: str | None,
     fail_on: str | None,
     redact: bool | None,
-    detail: Detail | None,
+    detail: str | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
+    **asked: Any,
 ) -> None:
     """Compare two reports of tfgpu doctor, or two results of tfgpu bench.
 
@@ -133,91 +90,63 @@ def command(
     targets = pair_outputs(formats, outputs, *_KINDS)
     if base == new == "-":
         raise click.UsageError("only one of the two files can be standard input (-)")
-    options = CompareOptions(
-        everything, require_gpus, matrix_file, factor, across, fail_on, redact, formats, detail or "normal"
-    )
     names = (_name(base), _name(new))
     names = names if names[0] != names[1] else (base, new)
-    pair = load_pair(base, new)
-    from tfgpu_doctor.bench.results import BenchResult
+    pair = commands.load_pair(base, new)
     from tfgpu_doctor.records.report import Report
 
-    if isinstance(pair[0], Report) and isinstance(pair[1], Report):
-        context.exit(compare_reports(pair[0], pair[1], names, options, targets))
-    if isinstance(pair[0], BenchResult) and isinstance(pair[1], BenchResult):
-        context.exit(compare_results(pair[0], pair[1], names, options, targets))
+    are_reports = isinstance(pair[0], Report)
+    _refuse_others(are_reports, everything, fail_on, formats, asked)
+    compared = partial(_reports, everything) if are_reports else commands.compare
+    compare = partial(compared, names=names, **_of_its_kind(are_reports, asked))
+    fail_on = fail_on or ("error" if are_reports else "slower")
+    options = {"redact": redact, "fail_on": fail_on, "detail": detail or "normal"}
+    context.exit(_show(compare, pair, are_reports, everything, targets, options))
 
 
-def compare_reports(
-    base: Report, new: Report, names: tuple[str, str], options: CompareOptions, targets: list[Output]
+def _of_its_kind(are_reports: bool, asked: dict[str, Any]) -> dict[str, Any]:
+    names = ("require_gpus", "matrix") if are_reports else ("factor", "across")
+    return {name: asked[name] for name in names}
+
+
+def _refuse_others(
+    are_reports: bool, everything: bool, fail_on: str | None, formats: tuple[str, ...], asked: dict[str, Any]
+) -> None:
+    """Refuse the options that are for results of the other kind. Raises click.UsageError."""
+    other = FAIL_ON_REPORTS if are_reports else FAIL_ON_BENCHES
+    given = {f"--fail-on {fail_on}": fail_on is not None and fail_on not in other}
+    if are_reports:
+        given |= {"--factor": asked["factor"] is not None, "--across": bool(asked["across"])}
+        given |= {f"--format {name}": name not in choices("report comparison") for name in formats}
+        says = "only for bench results, but these are doctor reports"
+    else:
+        given |= {"--all": everything, "--require-gpus": asked["require_gpus"] is not None}
+        says = "only for doctor reports, but these are bench results"
+    if wrong := [name for name, is_given in given.items() if is_given]:
+        raise click.UsageError(f"{', '.join(wrong)}: {says}")
+
+
+def _reports(everything: bool, *pair: Any, **options: Any) -> Comparison:
+    from tfgpu_doctor.compare.comparison import without_noise
+
+    comparison = commands.compare(*pair, **options)
+    return comparison if everything else without_noise(comparison)
+
+
+def _show(
+    compare: Any, pair: Any, are_reports: bool, everything: bool, targets: list[Output], options: dict[str, Any]
 ) -> int:
-    """Compare two doctor reports; returns the exit code. Raises click.UsageError: an option is for bench results."""
-    from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
-    from tfgpu_doctor.diagnosis.reports import now
+    """Write the comparison; return the exit code."""
+    from tfgpu_doctor.bench.comparing import comparison as benches
+    from tfgpu_doctor.compare import comparison as reports
     from tfgpu_doctor.redact.redaction import redact
 
-    if wrong := options.bench_options():
-        raise click.UsageError(f"{', '.join(wrong)}: only for bench results, but these are doctor reports")
-    matrix = load_matrix(options.matrix_file)
-    created = now()
-
-    def shown(base: Report, new: Report) -> Comparison:
-        comparison = compare(base, new, matrix, created, names=names, require_gpus=options.require_gpus)
-        return comparison if options.everything else without_noise(comparison)
-
-    comparison = shown(base, new)
-    fail_on = FAIL_ON_REPORTS[options.fail_on or "error"]
-    write(
-        comparison,
-        "report comparison",
-        targets,
-        redact=options.redact,
-        redacted=lambda: shown(*redact((base, new))),
-        everything=options.everything,
-        fail_on=fail_on,
-        detail=options.detail,
-    )
-    return exit_code(comparison, fail_on)
-
-
-def compare_results(
-    base: BenchResult, new: BenchResult, names: tuple[str, str], options: CompareOptions, targets: list[Output]
-) -> int:
-    """Compare two bench results; returns the exit code. Raises click.UsageError: an option is for doctor reports."""
-    from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches, exit_code
-    from tfgpu_doctor.diagnosis.reports import now
-    from tfgpu_doctor.redact.redaction import redact
-
-    if wrong := options.report_options():
-        raise click.UsageError(f"{', '.join(wrong)}: only for doctor reports, but these are bench results")
-    factor = FACTOR if options.factor is None else options.factor
-    if not 1 < factor < math.inf:
-        raise click.UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
-    across = _across(options.across)
-    compared = partial(compare_benches, created=now(), factor=factor, across=across, names=names)
-    comparison = compared(base, new)
-    fail_on = FAIL_ON_BENCHES[options.fail_on or "slower"]
-    write(
-        comparison,
-        "bench comparison",
-        targets,
-        redact=options.redact,
-        redacted=lambda: compared(*redact((base, new))),
-        fail_on=fail_on,
-        detail=options.detail,
-    )
-    return exit_code(comparison, fail_on)
-
-
-def _across(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in --across. Raises click.UsageError: a name is unknown."""
-    from tfgpu_doctor.bench.comparing.comparability import ACROSS
-
-    wanted = [text.lower() for text in texts]
-    if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:
-        hint = did_you_mean(unknown[0], (*ACROSS, "all"), 1)
-        raise click.UsageError(f"--across {unknown[0]}: choose from {', '.join(ACROSS)}, all.{hint}")
-    return ACROSS if "all" in wanted else tuple(wanted)
+    comparison = compare(*pair)
+    more = {"everything": everything} if are_reports else {}
+    kind = _KINDS[0] if are_reports else _KINDS[1]
+    write(comparison, kind, targets, redacted=lambda: compare(*redact(pair)), **options, **more)
+    code: int = (reports if are_reports else benches).exit_code(comparison, options["fail_on"])
+    return code
 
 
 def _name(path: str) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.options import define_command, option
-from tfgpu_doctor.cli.plan import HARDWARE, examined
-from tfgpu_doctor.cli.progress import bar
-from tfgpu_doctor.cli.target import read_target, target_options
-from tfgpu_doctor.cli.values import TENSORFLOW_VERSION, OneOf
+from tfgpu_doctor import commands
+from tfgpu_doctor.cli.options import OneOf, define_command, matrix_option, option, target_options, tensorflow_option
+from tfgpu_doctor.cli.output import note
+from tfgpu_doctor.cli.progress import bar, spinner
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.streams import guarded, say
 
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tfgpu_doctor.install.choice import Choice
-    from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.making import Making, Resolution
+    from tfgpu_doctor.install.records import InstallError
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import Report
 
@@ -37,13 +35,7 @@ _SHOWN_LINES = 15  # of the output of the program that failed in a dry run
 )
 @click.argument("folder", metavar="DIR")
 @target_options
-@option(
-    "--tensorflow",
-    "specifier",
-    metavar="SPEC",
-    type=TENSORFLOW_VERSION,
-    help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'.",
-)
+@tensorflow_option
 @option(
     "--method",
     type=OneOf(["uv", "pip", "conda"]),
@@ -57,11 +49,11 @@ def command(
     context: click.Context,
     /,
     folder: str,
-    specifier: str | None,
+    tensorflow: str | None,
     method: Any,
     yes: bool,
     dry_run: bool,
-    matrix_file: str | None,
+    matrix: str | None,
     **machine: Any,
 ) -> None:
     """Create the environment DIR by the first option that `tfgpu plan` shows, and verify it.
@@ -83,29 +75,29 @@ def command(
         raise click.UsageError(
             "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
         )
-    from tfgpu_doctor.install.failures import InstallError
     from tfgpu_doctor.install.folder import Folder, read_path, trial_folder
     from tfgpu_doctor.install.making import Making
+    from tfgpu_doctor.install.records import InstallError
     from tfgpu_doctor.records.report import EXIT_USAGE
 
-    matrix = load_matrix(matrix_file)
+    known = commands.load_matrix(matrix)
     with ExitStack() as folders, ExitStack() as stack:
         shown = _Shown(stack, ask=not yes, dry_run=dry_run)
         try:
             named = read_path(folder)
             place = folders.enter_context(trial_folder(named)) if dry_run else Folder(named, shown.removing)
-            making = Making(_choose(matrix, specifier, method, machine), matrix, place, shown, method)
+            making = Making(_choose(known, tensorflow, method, machine), known, place, shown, method)
         except InstallError as error:
             if error.code == EXIT_USAGE:
                 raise click.UsageError(str(error)) from error
             say(f"tfgpu: {error}")
             context.exit(error.code)
-        context.exit(_run(making, matrix, shown))
+        context.exit(_run(making, known, shown))
 
 
 def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     """Make it, and show how that ended; the exit code."""
-    from tfgpu_doctor.install.failures import InstallError
+    from tfgpu_doctor.install.records import InstallError
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.render import install as page
     from tfgpu_doctor.render.console import console_for
@@ -150,19 +142,15 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
     from tfgpu_doctor.install.choice import choose, host_target
     from tfgpu_doctor.plan.constraints import PlanRequest
-    from tfgpu_doctor.plan.library_links import repaired_by_links
-    from tfgpu_doctor.plan.ranking import machine_state
-    from tfgpu_doctor.plan.target import TargetError, from_facts, read_specifier
+    from tfgpu_doctor.plan.install_commands import repaired_by_links
+    from tfgpu_doctor.plan.target import TargetError, read_specifier
     from tfgpu_doctor.probes import host
     from tfgpu_doctor.records.facts import value_or
 
-    target, state = read_target(matrix, **machine), None
-    if any(machine[name] for name in HARDWARE):
-        here = host.examine()
-    else:
-        facts = examined(matrix)
-        target, state = from_facts(facts, matrix, target.python), machine_state(facts, matrix, target.python)
-        here = facts.host
+    hardware = tuple(machine[name] for name in commands.HARDWARE)
+    with nullcontext() if any(hardware) else spinner("checking this machine"):
+        target, state = commands.described_or_this(matrix, hardware, machine["python"], note=note)
+    here = host.examine()
     system, architecture = value_or(here.os, "linux"), value_or(here.machine, "x86_64")
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     try:
@@ -177,9 +165,9 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
 
 def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | None:
     """What the doctor says of an environment that does not work, or of what a program wrote."""
-    from tfgpu_doctor.diagnosis.reports import make_report
+    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.inference import text_to_facts
-    from tfgpu_doctor.install.failures import CommandError, UnprovenError
+    from tfgpu_doctor.install.records import CommandError, UnprovenError
     from tfgpu_doctor.parsers.text import lines
 
     if isinstance(error, UnprovenError) and error.proof.report:

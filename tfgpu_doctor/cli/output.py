@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from tfgpu_doctor.cli.options import option
-from tfgpu_doctor.cli.values import Listed, OneOf, interpreter_of
+from tfgpu_doctor.cli.options import Listed, OneOf, option
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
-from tfgpu_doctor.render.streams import capturing, guarded, harmless, say
+from tfgpu_doctor.render.streams import guarded, harmless, say
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from tfgpu_doctor.records.facts import Fact
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows as the summary of a job, as Markdown
 _LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a longer one
@@ -147,56 +144,6 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
 
 
-def check_executable(executable: str | None) -> None:
-    """Refuse an interpreter (--python) that cannot be started. Raises click.UsageError: there is none of that name."""
-    from tfgpu_doctor.probes.programs import find
-
-    if executable and not find(executable, os.environ):
-        reason = "no such program, or not executable"
-        if os.path.islink(executable) and not os.path.exists(executable):
-            reason = f"a link to {os.path.realpath(executable)}, which does not exist; {_python_again(executable)}"
-        raise click.UsageError(f"--python {executable}: {reason}")
-
-
-def check_python(executable: str, version: Fact[str]) -> None:
-    """Refuse a program that did not run as an interpreter does. Raises click.UsageError: it is no Python."""
-    from tfgpu_doctor.plan.windows_shell import quoted
-    from tfgpu_doctor.records.facts import Unknown
-
-    if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
-        beside = quoted(os.path.join(".", executable), "windows" if sys.platform == "win32" else None)
-        own = f"; the environment in this folder: --python {beside}"
-        hint = own if interpreter_of(os.path.join(".", executable)) else ""
-        raise click.UsageError(f"--python: {executable} is no Python interpreter{hint}")
-
-
-def _python_again(executable: str) -> str:
-    """What to do about a virtual environment whose Python has been removed: its packages are still good."""
-    import re
-    import shlex
-
-    from tfgpu_doctor.probes.files import read_text
-    from tfgpu_doctor.probes.programs import find
-
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(executable)))
-    try:
-        made_with = re.search(
-            r"^version(?:_info)? *= *(\d+\.\d+)", read_text("/", f"{folder}/pyvenv.cfg"), re.MULTILINE
-        )
-    except OSError:
-        made_with = None
-    if made_with is None:
-        return "create the environment again with a Python that is installed"
-    name, quoted = f"python{made_with[1]}", shlex.quote(folder)
-    if found := find(name, os.environ):
-        command = f"{shlex.quote(found)} -m venv {quoted}"
-    elif find("uv", os.environ):
-        command = f"uv venv --allow-existing --python {made_with[1]} {quoted}"
-    else:
-        return f"install Python {made_with[1]}, then (the packages are kept): {name} -m venv {quoted}"
-    return f"create its Python again (the packages are kept): rm -f {quoted}/bin/python* && {command}"
-
-
 def check_writable(option: str, path: str) -> None:
     """Refuse a file before the work that it is for. Raises click.UsageError: it cannot be written."""
     try:
@@ -219,6 +166,11 @@ def report_written(path: Path) -> None:
     is_quiet = context is not None and context.params.get("detail") == "least"
     if not is_quiet and path.is_file():
         say(f"tfgpu: wrote {path}")
+
+
+def note(text: str) -> None:
+    """Print a remark of a command on standard error."""
+    say(f"tfgpu: {text}")
 
 
 def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -254,8 +206,9 @@ def write(
     def private() -> Any:
         return _redacted(redacted() if redacted else result)
 
-    if caller := capturing():
-        caller.results.append(private() if redact and kind not in PUBLIC else result)
+    context = click.get_current_context(silent=True)
+    if context and (results := context.find_object(list)) is not None:  # a notebook shows the result itself
+        results.append(private() if redact and kind not in PUBLIC else result)
         return
 
     def show(target: Output) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from tfgpu_doctor.render.streams import capturing, say
+from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +75,7 @@ class Lines:
 @contextmanager
 def spinner(message: str) -> Iterator[None]:
     """Show `message` with a spinner while the block runs."""
-    if capturing() or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield
         return
     from tfgpu_doctor.render.console import console_for
@@ -108,7 +108,7 @@ def _cursor_at_the_end(console: Console) -> Iterator[None]:
 @contextmanager
 def bar(*, is_quiet: bool = False) -> Iterator[Reporter]:
     """Show the progress of the block, which gets what takes a label and the progress, from 0 to 1."""
-    if is_quiet or capturing():
+    if is_quiet:
         yield Silent()
         return
     if not sys.stderr.isatty():

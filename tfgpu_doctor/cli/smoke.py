@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from tfgpu_doctor.cli.bench.matpow import DTYPES
-from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.options import define_command, option
-from tfgpu_doctor.cli.output import (
-    check_executable,
-    check_python,
-    detail_options,
-    output_options,
-    pair_outputs,
-    redact_option,
-    write,
+from tfgpu_doctor import commands
+from tfgpu_doctor.cli.options import (
+    HAS_TENSORFLOW,
+    OneOf,
+    Seconds,
+    define_command,
+    matrix_option,
+    option,
+    python_option,
 )
-from tfgpu_doctor.cli.values import EXECUTABLE, OneOf, Seconds
-
-if TYPE_CHECKING:
-    from tfgpu_doctor.matrix.loader import Matrix
-    from tfgpu_doctor.records.report import Report
-    from tfgpu_doctor.render.formats import Detail
-    from tfgpu_doctor.smoke.baseline import Baseline
-    from tfgpu_doctor.smoke.plan import SmokeOptions
-    from tfgpu_doctor.smoke.records import Smoke
+from tfgpu_doctor.cli.output import detail_options, output_options, pair_outputs, redact_option, write
+from tfgpu_doctor.cli.progress import bar
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
@@ -58,7 +48,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @option(
     "--dtype",
-    type=OneOf(DTYPES),
+    type=OneOf(commands.MATRIX_TYPES),
     default="float32",
     show_default=True,
     help="Data type; float32 is without TF32. Training uses the corresponding mixed precision.",
@@ -94,16 +84,10 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     "--virtual-gpus",
     "virtual",
     metavar="N",
-    type=click.IntRange(min=2, max=16),
+    type=click.IntRange(*commands.LIMITS["virtual_gpus"]),
     help="Also test N logical devices of the first GPU (or the CPU); no speed is reported for them.",
 )
-@option(
-    "--python",
-    "executable",
-    metavar="EXE",
-    type=EXECUTABLE,
-    help="Python interpreter that has TensorFlow, its environment, or its version.  [default: this one]",
-)
+@python_option(HAS_TENSORFLOW)
 @matrix_option
 @redact_option
 @partial(detail_options, more="Show every check that was not run, and the whole findings of a diagnosis that failed.")
@@ -111,21 +95,15 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.pass_context
 def command(
     context: click.Context,
-    require_gpus: int,
-    budget: float,
-    dtype: str,
-    min_tflops: float | None,
-    max_import: float | None,
+    /,
+    python: str | None,
+    matrix: str | None,
     baseline: str | None,
-    factor: float,
-    rounds: int,
-    virtual: int | None,
-    executable: str | None,
-    matrix_file: str | None,
     redact: bool | None,
-    detail: Detail | None,
+    detail: str | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
+    **asked: Any,
 ) -> None:
     """Run the diagnosis, then small verified computations on every GPU and on all of them together.
 
@@ -135,62 +113,12 @@ def command(
     be determined or exceeded the budget, 130 interrupted.
     """
     targets = pair_outputs(formats, outputs, "smoke")
-    check_executable(executable)
-    saved = _baseline(baseline) if baseline else None
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import exit_code
 
-    options = SmokeOptions(
-        budget=budget,
-        require_gpus=require_gpus,
-        dtype=dtype,
-        min_tflops=min_tflops,
-        max_import=max_import,
-        factor=factor,
-        rounds=rounds,
-        virtual=virtual,
-    )
-    smoke = _run(options, executable or sys.executable, matrix_file, saved)
+    with bar() as progress:
+        smoke = commands.smoke(
+            SmokeOptions(**asked), python=python, baseline=baseline, matrix=matrix, progress=progress
+        )
     write(smoke, "smoke", targets, detail=detail or "normal", redact=redact)
     context.exit(exit_code(smoke.verdict))
-
-
-def _baseline(path: str) -> Baseline:
-    from tfgpu_doctor.cli.reading import read
-    from tfgpu_doctor.cli.saved import LARGEST
-    from tfgpu_doctor.files.reading import shown
-    from tfgpu_doctor.records.report import ReportError
-    from tfgpu_doctor.smoke import baseline
-
-    try:
-        return baseline.read(read(path, LARGEST), shown(path))
-    except ReportError as error:
-        raise click.UsageError(f"--baseline: {error}") from error
-
-
-def _run(options: SmokeOptions, executable: str, matrix_file: str | None, baseline: Baseline | None) -> Smoke:
-    from tfgpu_doctor.bench.runner.process import WorkerProcess
-    from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.diagnosis.reports import now
-    from tfgpu_doctor.smoke.running import Smoking
-
-    matrix = load_matrix(matrix_file)
-    with bar() as progress:
-        return Smoking(
-            options,
-            partial(_doctor, executable, matrix, 0 if options.require_gpus == 0 else None),
-            lambda: WorkerProcess(executable),
-            matrix,
-            baseline,
-            progress,
-        ).run(now())
-
-
-def _doctor(executable: str, matrix: Matrix, require_gpus: int | None, timeout: float) -> Report:
-    """Diagnose the interpreter, with a time limit for TensorFlow; how many GPUs there are is a check of its own."""
-    from tfgpu_doctor.diagnosis.reports import make_report
-    from tfgpu_doctor.probes.examine import examine
-
-    examination = examine(executable, lambda: matrix, timeout=timeout)
-    check_python(executable, examination.facts.python.version)
-    return make_report(examination.facts, matrix, source="live", timings=examination.timings, require_gpus=require_gpus)

@@ -17,13 +17,11 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.differences import Difference, differences
 from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, How, Side, Weight
 from tfgpu_doctor.compare.words import arrow
-from tfgpu_doctor.diagnosis.engine import Diagnosis, diagnose
-from tfgpu_doctor.diagnosis.judging import signs_that_show
-from tfgpu_doctor.diagnosis.reports import verdict
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Sign, matches
+from tfgpu_doctor.findings.declaration import Context, Sign, matches
+from tfgpu_doctor.findings.engine import Diagnosis, diagnose, verdict
 from tfgpu_doctor.findings.inputs import facts_behind, fetch
+from tfgpu_doctor.findings.judging import signs_that_show
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import Facts, Known, Python, Unknown, about, look_up, value_or

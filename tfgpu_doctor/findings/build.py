@@ -1,4 +1,4 @@
-"""Builds of TensorFlow without CUDA: native Windows since 2.11, tensorflow-cpu, macOS, aarch64, conda's CPU builds."""
+"""Builds of TensorFlow without CUDA."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.manifest_signs import CONDA_RECIPE, USE_PIP, conda_builds, in_manifests
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.pip_answers import ended_on_macos, without_windows
+from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
+    USE_PIP,
+    Context,
+    MessageLog,
+    Problem,
+    conda_builds,
+    evidence,
+    finding,
+    in_manifests,
+    message_evidence,
+)
+from tfgpu_doctor.findings.requirements import ended_on_macos, without_windows
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
@@ -195,7 +203,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         variants = ()  # the last one installed is what runs
     seen = (
         *(m for m in variants if m.values.get("variant") == "cpu"),
-        *messages.all("built-without-cuda", "cpu-environment"),
+        *messages.all("built-without-cuda"),
     )
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
@@ -274,26 +282,6 @@ def _mac_fixes(context: Context) -> Iterator[Fix]:
             )
     yield Fix(text="Use the CPU: TensorFlow works there as it is installed")
     yield Fix(text="For CUDA, use a machine with an NVIDIA GPU and Linux")
-
-
-@CPU_BUILD.sign
-def no_message_about_gpus(context: Context, messages: MessageLog) -> Problem | None:
-    """Devices are listed, without what a build with CUDA prints before."""
-    printed = (*_OF_A_CUDA_BUILD, "gpu-ignored", "no-cuda-device", "kernel-driver-not-running", "hidden-by-variable")
-    devices = messages.all("no-known-devices")
-    if not devices or messages.has(*printed):
-        return None
-    shown = context.remedies.filtered
-    commands = (shown("conda list", "tensorflow", "mkl"), shown("python -m pip list", "tensorflow"))
-    return Problem(
-        cause="a build with CUDA prints what it finds before it lists its devices; this one does not look for GPUs, so "
-        "it was built for the CPU, whatever the name of its package",
-        evidence=message_evidence(*devices),
-        fixes=(
-            Fix(text="See which builds are installed", commands=commands),
-            *context.remedies.reinstall("it can use the GPU"),
-        ),
-    )
 
 
 @in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))

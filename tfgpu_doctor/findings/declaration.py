@@ -1,29 +1,39 @@
-"""What a finding is: declared once, with its signs below it in the same file.
-
-A finding declares its id, the layer that it is about, severity, title and link, the findings that explain it
-(`explained_by`) and those that make its question pointless (`pointless_after`). Its place in the order of declaration
-is its rank (`catalogue.py` lists the files in that order). A sign is a pure function that answers with a
-:class:`Problem` or None::
-
-    MISSING = finding("cudnn.missing", layer="cuDNN", severity=Severity.ERROR, title="cuDNN is not installed", docs=URL)
-
-    @MISSING.sign
-    def no_file_found(context: Context, cudnn_sonames: tuple[Soname, ...], release: Release | None = None): ...
-
-Its inputs are bound by the names of its parameters (:mod:`tfgpu_doctor.findings.inputs`): a fact, or something derived
-from facts. A parameter without a default must be known, else the sign cannot be judged; one with a default gets it
-when the fact is unknown. `context` is not an input: it gives sources, the matrix, and commands for this machine.
-"""
+"""What a finding is, and what its signs are written with: the context, messages, phases, signs over manifests."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar, overload
 
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import CondaBuild
+from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.plan.file_edits import FileEdits
+from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.facts import ComputeCheck, Facts, Known, Message, Phase, Unknown, look_up
+from tfgpu_doctor.records.printable import cut
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a finding is: declared once, with its signs below it in the same file.
+# A finding declares its id, the layer that it is about, severity, title and link, the findings that explain it
+# (`explained_by`) and those that make its question pointless (`pointless_after`). Its place in the order of declaration
+# is its rank (`catalogue.py` lists the files in that order). A sign is a pure function that answers with a
+# :class:`Problem` or None::
+#     MISSING = finding("cudnn.missing", layer="cuDNN", severity=Severity.ERROR, title="...", docs=URL)
+#     @MISSING.sign
+#     def no_file_found(context: Context, cudnn_sonames: tuple[Soname, ...], release: Release | None = None): ...
+# Its inputs are bound by the names of its parameters (:mod:`tfgpu_doctor.findings.inputs`): a fact, or something
+# derived from facts. A parameter without a default must be known, else the sign cannot be judged; one with a default
+# gets it when the fact is unknown. `context` is not an input: it gives sources, the matrix, and commands for this
+# machine.
+
 
 _PRINTED = frozenset({"messages", "reported_cuda", "reported_cudnn"})  # inputs that are made of printed messages
 _GPU_LAYERS = ("GPU", "Driver", "CUDA", "cuDNN", "Devices")
@@ -167,3 +177,227 @@ def matches(finding_id: str, patterns: tuple[str, ...]) -> bool:
 def evidence(found: Any, source: str, expected: str | None = None, expected_source: str | None = None) -> Evidence:
     """Shorten the commonest line of a sign."""
     return Evidence(saw=str(found), source=source, need=expected, need_source=expected_source)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What every sign gets besides its inputs: sources, the matrix, and commands for this very machine.
+
+
+@dataclass(frozen=True)
+class Context:
+    """The machine at hand. Signs read facts only through their parameters; this gives sources and fixes."""
+
+    facts: Facts
+    matrix: Matrix
+    require_gpus: int | None = None
+    planned: PlannedEnvironment | None = None  # of a manifest, before anything is installed
+    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
+
+    def source(self, path: str) -> str:
+        """Where the fact at `path` was read; the reason, when it is unknown."""
+        fact = look_up(self.facts, path)
+        return fact.source if isinstance(fact, Known) else str(getattr(fact, "reason", path))
+
+    @property
+    def probed(self) -> bool:
+        """Whether probes looked at this machine; else a pasted text is all there is."""
+        return isinstance(self.facts.driver.unresponsive, Known) or isinstance(self.facts.messages, Unknown)
+
+    def is_stated(self, path: str) -> bool:
+        """Whether the fact at `path` is what a person wrote, not what a program printed."""
+        fact = look_up(self.facts, path)
+        return isinstance(fact, Known) and fact.grade == "stated"
+
+    @cached_property
+    def remedies(self) -> Fixes:
+        """Commands that are right for this OS, this Python and this package manager."""
+        return FileEdits(self.facts, self.matrix, self.planned) if self.planned else Fixes(self.facts, self.matrix)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The messages of programs, as signs ask for them.
+
+
+# how a program ends, whatever the reason
+OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")
+
+
+@dataclass(frozen=True)
+class MessageLog:
+    """Messages by kind."""
+
+    messages: tuple[Message, ...]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Message]]:
+        kinds: dict[str, list[Message]] = {}
+        for message in self.messages:
+            kinds.setdefault(message.kind, []).append(message)
+        return kinds
+
+    def all(self, *kinds: str) -> tuple[Message, ...]:
+        """Every message of these kinds, in the order of the kinds."""
+        return tuple(message for kind in kinds for message in self._by_kind.get(kind, ()))
+
+    def first(self, *kinds: str) -> Message | None:
+        """The first message of the first kind that was printed."""
+        return next(iter(self.all(*kinds)), None)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether any of these kinds was printed."""
+        return any(kind in self._by_kind for kind in kinds)
+
+    def values(self, kind: str, name: str) -> tuple[str, ...]:
+        """A value of every message of a kind that has it."""
+        return tuple(m.values[name] for m in self._by_kind.get(kind, ()) if name in m.values)
+
+    @property
+    def complains(self) -> bool:
+        """Whether any program reports a failure, so that what is merely stated is not the question."""
+        return any(map(catalogue.is_failure, self._by_kind))
+
+    def speaks_only_of(self, *kinds: str) -> bool:
+        """Whether these kinds are the only failures."""
+        return all(kind in kinds or not catalogue.is_failure(kind) for kind in self._by_kind)
+
+    @property
+    def stops_import(self) -> bool:
+        """Whether TensorFlow could not even be imported or installed."""
+        return any(map(catalogue.stops_import, self._by_kind))
+
+    def libraries(self, *kinds: str) -> Iterator[tuple[str, Message]]:
+        """File names of the libraries that messages name, without their folders."""
+        for message in self.all(*kinds):
+            if name := message.values.get("library"):
+                yield name.replace("\\", "/").rsplit("/", 1)[-1], message
+
+
+def message_evidence(*messages: Message | None, need: str | None = None, most: int = 4) -> tuple[Evidence, ...]:
+    """Messages as evidence, each line once."""
+    found: dict[int, Evidence] = {}
+    for message in messages:
+        if message is not None:
+            times = f", {message.count} times" if message.count > 1 else ""
+            source = f"{message.source}, " if message.source else ""
+            found.setdefault(message.line, Evidence(message.text, f"{source}line {message.line}{times}", need))
+    return tuple(found.values())[:most]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How the phases of the examination ended, in words, and what their computations came to.
+
+
+_ENOUGH = 20.0  # seconds; every phase that needs TensorFlow has as many where no limit is set
+
+
+def phase_named(phases: tuple[Phase, ...], name: str) -> Phase | None:
+    """The phase of that name."""
+    return next((phase for phase in phases if phase.name == name), None)
+
+
+def import_fails(phases: tuple[Phase, ...] | None) -> bool:
+    """Whether importing TensorFlow or tf.keras raises, or ends the process."""
+    return any(phase.name in ("import", "keras") and phase.outcome in ("raised", "died") for phase in phases or ())
+
+
+def was_cut_short(phase: Phase) -> bool:
+    """Whether a limit that the user set ended a phase before it had the time that it may need."""
+    return phase.outcome == "timeout" and phase.idle is None and (phase.seconds or 0.0) < _ENOUGH
+
+
+def how_it_ended(phase: Phase) -> str:
+    """Say in words how a phase ended."""
+    match phase.outcome:
+        case "timeout":
+            return f"no end after {phase.seconds or 0:.0f} s" + (f" ({phase.note})" if phase.note else "")
+        case "died" if phase.signal:
+            return f"killed by {phase.signal}" + (f" ({phase.note})" if phase.note else "")
+        case "died":
+            return f"the process ended with exit code {phase.exit_code}"
+        case _:
+            return phase.exception or phase.outcome
+
+
+def last_lines(phase: Phase) -> tuple[Evidence, ...]:
+    """The end of the traceback, or of what was written to standard error."""
+    lines = phase.traceback[-1:] or phase.log_tail[-3:]
+    return tuple(
+        evidence(line, f"last lines of phase {phase.name}") for line in lines if line and line != phase.exception
+    )
+
+
+def matching_errors(
+    pattern: re.Pattern[str], checks: tuple[ComputeCheck, ...], phases: tuple[Phase, ...]
+) -> tuple[Evidence, ...]:
+    """The errors of the computations, and the last lines of a phase that failed, that match."""
+    found = [(c.error, f"{c.kind} on {c.device}") for c in checks if c.error and pattern.search(c.error)]
+    for phase in phases:
+        lines = (*([phase.exception] if phase.exception else ()), *phase.log_tail)
+        found += [(line, f"phase {phase.name}") for line in lines if pattern.search(line)][:2]
+    return tuple(evidence(cut(text, 300), where) for text, where in found)
+
+
+def is_wrong(check: ComputeCheck) -> bool:
+    """Whether there was a result, which names its device, and it was wrong; without one, the computation failed."""
+    return not check.ok and (check.placed_on is not None or not check.error)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Signs over the environment that a manifest describes, before anything is installed.
+
+
+CONDA_RECIPE = "conda-forge's tensorflow recipe"
+USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
+
+# findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
+# package that has been discontinued, unless one of its releases is asked for by its number
+DECIDED_BY_PACKAGE = ("tf.windows-native", "tf.cpu-build")
+
+Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
+
+
+def in_manifests(declared: Declaration, unless: tuple[str, ...] = ()) -> Callable[[Search], Search]:
+    """Register a search of a planned environment as a sign; what it yields becomes one problem."""
+
+    def register(search: Search) -> Search:
+        @declared.sign(conclusive=False, unless=unless)
+        def sign(planned: PlannedEnvironment) -> Problem | None:
+            decided = set(DECIDED_BY_PACKAGE) <= set(unless) and _is_replaced(planned)
+            return None if decided else _joined(tuple(search(planned)))
+
+        return search
+
+    return register
+
+
+def _is_replaced(view: PlannedEnvironment) -> bool:
+    """Whether a discontinued package is required, of any release."""
+    one = view.tensorflow
+    return one is not None and one.name in ("tensorflow-gpu", "tf-nightly-gpu") and pinned(one) is None
+
+
+def _joined(problems: Iterable[Problem]) -> Problem | None:
+    """The gravest of several, with the evidence and the fixes of all."""
+    order = tuple(Severity)
+    several = sorted(problems, key=lambda one: order.index(one.severity or Severity.ERROR))
+    if not several:
+        return None
+    first = several[0]
+    fixes = (fix for one in several for fix in one.fixes or ())
+    return Problem(
+        title=first.title,
+        cause=first.cause,
+        evidence=tuple(dict.fromkeys(line for one in several for line in one.evidence)),
+        fixes=tuple(dict.fromkeys(fixes)),
+        severity=first.severity or Severity.ERROR,
+    )
+
+
+def conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
+    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
+    tensorflow, channels = view.tensorflow, view.environment.channels
+    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
+        return ()
+    wanted = specifier(tensorflow.specifier)
+    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
+    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))

@@ -1,17 +1,302 @@
-"""What a parameter of a sign is bound to: a fact by the name of its field, or something derived from facts.
-
-A field whose name occurs once in the facts is bound by that name (`nvml_init`); any field by the names of its section
-and itself (`driver_version`, `python_packages`). Derived values are the functions of :mod:`findings.derived`.
-"""
+"""What parameters of signs are bound to: facts by name, and values derived from them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.derived import DERIVED
-from tfgpu_doctor.records.facts import Facts, Known, Record, Unknown, look_up
+from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, import_fails, message_evidence
+from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
+from tfgpu_doctor.findings.requirements import unusable
+from tfgpu_doctor.matrix.compatibility import published_row
+from tfgpu_doctor.matrix.library_names import known_library
+from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
+from tfgpu_doctor.matrix.loader import Gpu as Model
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.facts import (
+    NOT_ASKED,
+    CallResult,
+    CudnnFile,
+    Fact,
+    Facts,
+    Gpu,
+    Known,
+    Message,
+    Package,
+    PciGpu,
+    Phase,
+    Record,
+    ShadowedModule,
+    SmiResult,
+    Soname,
+    TfDevice,
+    Unknown,
+    look_up,
+    map_fact,
+    value_or,
+)
+from tfgpu_doctor.records.report import Evidence, Fix
+from tfgpu_doctor.records.versions import capability, capability_of
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Values that follow from facts and the matrix; signs name them by a parameter, as they name facts.
+# The functions here get facts, and one another's results, in the same way: by the names of their parameters, but with
+# what is unknown as `Unknown`. `context` gives the matrix and the options of the command.
+
+
+# no library needs these to be loaded; they are opened when first used, so TensorFlow can use a GPU without them
+OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshmem", "driver"})
+
+# results of a driver that has a GPU but cannot use it. NVML (nvml.h): 18 library and kernel module differ, 15 GPU is
+# lost. CUDA (cuda.h): 101 invalid device, 802 not yet initialised, 803 and 804 mismatch, 999 unknown
+COMPLAINTS = frozenset({15, 18, 101, 802, 803, 804, 999})
+MISMATCH = "driver/library version mismatch"
+_GPU_NODE = re.compile(r"/nvidia\d+$")
+_LINE = re.compile(r"\b[gr]tx(?=\b|\d)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU model in this machine and where its compute capability was read.
+
+    Raises ValueError: the compute capability is not made of numbers, as in a saved report that somebody changed.
+    """
+
+    name: str
+    compute_capability: str  # "8.9"
+    source: str
+
+    def __post_init__(self) -> None:
+        capability(self.compute_capability)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Compute capability as numbers."""
+        return capability(self.compute_capability)
+
+
+def release(
+    context: Context, tensorflow_version: Fact[str], tensorflow_distribution: Fact[str], wheel_platform: Fact[str]
+) -> Fact[Release]:
+    """The matrix row of the TensorFlow under test."""
+    package = value_or(tensorflow_distribution, "tensorflow")
+    return published_row(context.matrix, tensorflow_version, wheel_platform, package)
+
+
+def gpu_release(release: Fact[Release]) -> Fact[Release]:
+    """The same row, for a build that can use a GPU at all."""
+    if isinstance(release, Known) and not release.value.gpu:
+        row = release.value
+        return Unknown(f"{row.package} {row.version} on {row.platform} is a CPU build")
+    return release
+
+
+def driver_speaks(
+    gpus: Fact[tuple[Gpu, ...]],
+    nvml_init: Fact[CallResult],
+    cuda_init: Fact[CallResult],
+    nvidia_smi: Fact[SmiResult],
+) -> Fact[bool]:
+    """Whether the driver of a GPU answers here, even with an error; a stub does not, nor a driver without a GPU."""
+    if value_or(gpus, ()):
+        return Known(True, "GPUs")
+    answers = [answer for answer in (nvml_init, cuda_init) if isinstance(answer, Known)]
+    mismatch = isinstance(nvidia_smi, Known) and MISMATCH in nvidia_smi.value.output.lower()
+    return Known(mismatch or any(answer.value.code in COMPLAINTS for answer in answers), "the driver's answers")
+
+
+def has_gpu(
+    dxg_device: Fact[bool],
+    kernel_module_loaded: Fact[bool],
+    device_nodes: Fact[tuple[str, ...]],
+    driver_speaks: Fact[bool],
+    pci_gpus: Fact[tuple[PciGpu, ...]],
+) -> Fact[bool]:
+    """Whether an NVIDIA GPU is in this machine, by the driver or by the PCI bus.
+
+    A driver that complains about itself has a GPU below it: its kernel module stays loaded only with one. A sandbox
+    or a virtual machine may show no PCI bus, so that the bus alone says "no" only when the driver is silent.
+    """
+    if value_or(dxg_device, False):
+        return Known(True, "/dev/dxg")
+    if value_or(kernel_module_loaded, False) or any(_GPU_NODE.search(node) for node in value_or(device_nodes, ())):
+        return Known(True, "the driver's kernel module and device nodes")
+    if value_or(driver_speaks, False):
+        return driver_speaks
+    return map_fact(pci_gpus, bool)
+
+
+def _models(
+    gpus: Fact[tuple[Gpu, ...]], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix
+) -> Iterator[tuple[str, Model | None]]:
+    """What the driver calls the GPUs, or else the bus, whose device ids tell more than a name."""
+    names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
+    yield from ((name, matrix.gpu(name)) for name in names)
+    for pci in value_or(pci_gpus, ()) if not names else ():
+        yield pci.name or pci.device_id, matrix.gpu_of_device(pci.device_id) or _as_people_say(pci.name, matrix)
+
+
+def _as_people_say(name: str | None, matrix: Matrix) -> Model | None:
+    """By its name, also with GTX for RTX and the reverse, since no two cards of these lines share a number."""
+    if not name:
+        return None
+    swapped = _LINE.sub(lambda line: "RTX" if line[0].lower() == "gtx" else "GTX", name)
+    return matrix.gpu(name) or matrix.gpu(swapped)
+
+
+def cards(
+    context: Context,
+    gpus: Fact[tuple[Gpu, ...]],
+    devices: Fact[tuple[TfDevice, ...]],
+    pci_gpus: Fact[tuple[PciGpu, ...]],
+) -> Fact[tuple[Card, ...]]:
+    """The different GPU models with their compute capability, from NVML or else from TensorFlow."""
+    found: dict[str, Card] = {}
+    for gpu in value_or(gpus, ()):
+        if isinstance(gpu.compute_capability, Known):
+            name = value_or(gpu.name, f"GPU {gpu.index}")
+            found[name] = Card(name, gpu.compute_capability.value, gpu.compute_capability.source)
+    for device in value_or(devices, ()):
+        if device.compute_capability and device.device_name not in found:
+            name = device.device_name or device.name
+            found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
+    if not found:
+        found = {card.name: card for card in _by_name(_models(gpus, pci_gpus, context.matrix))}
+    if found:
+        return Known(tuple(found.values()), "GPUs")
+    return Unknown(gpus.reason if isinstance(gpus, Unknown) else "the compute capability of no GPU is known")
+
+
+def _by_name(models: Iterable[tuple[str, Model | None]]) -> Iterator[Card]:
+    """GPUs that are known by name or device id alone: from nvidia-smi's table, the PCI bus, or a person."""
+    for name, model in models:
+        if model:
+            yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
+        elif told := capability_of(name):
+            yield Card(name, told, "as stated")
+
+
+def _components(sonames: Fact[tuple[Soname, ...]], wanted: Callable[[str], bool]) -> Fact[tuple[Soname, ...]]:
+    if isinstance(sonames, Unknown):
+        return sonames
+    chosen = tuple(s for s in sonames.value if s.component not in OPTIONAL_COMPONENTS and wanted(s.component))
+    return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
+
+
+def cuda_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
+    """The CUDA libraries (without cuDNN) that this TensorFlow opens by soname."""
+    return _components(sonames, lambda component: component != "cudnn")
+
+
+def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
+    """The cuDNN library that this TensorFlow opens by soname."""
+    return _components(sonames, lambda component: component == "cudnn")
+
+
+def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[CudnnFile, ...]]) -> Fact[CudnnRelease]:
+    """The matrix row of the cuDNN that was loaded, or else of the first one on disk."""
+    on_disk = next((file.version for file in value_or(installed, ()) if file.version), None)
+    version = value_or(runtime, on_disk)
+    if version is None:
+        return Unknown(runtime.reason if isinstance(runtime, Unknown) else "no cuDNN is installed")
+    row = context.matrix.cudnn(version)
+    return Known(row, "compat_matrix.yaml") if row else Unknown(f"the matrix has no row for cuDNN {version}")
+
+
+def gpu_count(gpus: Fact[tuple[Gpu, ...]], devices: Fact[tuple[TfDevice, ...]]) -> Fact[int]:
+    """How many GPUs this machine has, by the driver or by TensorFlow, whichever knows of more."""
+    if isinstance(gpus, Unknown) and isinstance(devices, Unknown):
+        return Unknown(gpus.reason)
+    listed = sum(device.kind == "GPU" for device in value_or(devices, ()))
+    return Known(max(len(value_or(gpus, ())), listed), "GPUs")
+
+
+def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[tuple[Gpu, ...]], has_gpu: Fact[bool]) -> Fact[int]:
+    """How many GPUs TensorFlow lists; how many the driver lists, when TensorFlow was not started."""
+    if isinstance(devices, Known):
+        return Known(sum(device.kind == "GPU" for device in devices.value), devices.source)
+    if isinstance(gpus, Known):
+        return Known(len(gpus.value), gpus.source)
+    if isinstance(has_gpu, Known) and not has_gpu.value:
+        return Known(0, has_gpu.source)
+    return Unknown(devices.reason)
+
+
+def required_gpus(context: Context) -> Fact[int]:
+    """The number given with --require-gpus."""
+    if context.require_gpus is None:
+        return NOT_ASKED
+    return Known(context.require_gpus, "--require-gpus")
+
+
+def planned(context: Context) -> Fact[PlannedEnvironment]:
+    """The environment that a manifest describes; asked for by `tfgpu check` alone."""
+    return Known(context.planned, "the manifest") if context.planned else NOT_ASKED
+
+
+def modules_in_the_way(
+    shadowed: Fact[tuple[ShadowedModule, ...]],
+    packages: Fact[tuple[Package, ...]],
+    python_version: Fact[str],
+    phases: Fact[tuple[Phase, ...]],
+    wheel_platform: Fact[str],
+) -> Fact[tuple[ShadowedModule, ...]]:
+    """The modules from other folders that TensorFlow cannot use, where its import fails."""
+    for needed in (shadowed, packages, python_version):
+        if isinstance(needed, Unknown):
+            return needed
+    found = unusable(
+        value_or(shadowed, ()), value_or(packages, ()), value_or(python_version, ""), value_or(wheel_platform, None)
+    )
+    return Known(tuple(found) if import_fails(value_or(phases, None)) else (), "sys.path")
+
+
+def messages(messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
+    """What programs printed, in a live run or in a pasted text."""
+    if isinstance(messages, Unknown):
+        return NOT_ASKED  # a report of an older version; every question has another sign for it
+    return Known(MessageLog(messages.value), messages.source)
+
+
+def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[str]:
+    """The CUDA version whose runtime is loaded or needed: of the library that was opened, else of the release."""
+    log = value_or(messages, MessageLog(()))
+    for name, message in log.libraries("library-opened", "library-not-opened"):
+        cuda = library.cuda_version if (library := known_library(name)) else None
+        if cuda and "." in cuda:
+            return Known(cuda, f"line {message.line}: {name}")
+    if isinstance(gpu_release, Known) and gpu_release.value.cuda:
+        return Known(gpu_release.value.cuda, gpu_release.source)
+    wanted = log.values("driver-insufficient", "cuda") + log.values("container-hook-failed", "cuda")
+    return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log shows its CUDA version")
+
+
+DERIVED: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release),
+        *(
+            gpu_count,
+            gpus_usable,
+            required_gpus,
+            cuda_in_use,
+            modules_in_the_way,
+            messages,
+            planned,
+            reported_cuda,
+            reported_cudnn,
+        ),
+    )
+}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a parameter of a sign is bound to: a fact by the name of its field, or something derived from facts.
+# A field whose name occurs once in the facts is bound by that name (`nvml_init`); any field by the names of its section
+# and itself (`driver_version`, `python_packages`). Derived values are the functions of :mod:`findings.derived`.
 
 
 def _paths() -> dict[str, str]:
@@ -76,3 +361,156 @@ def _inputs(name: str) -> tuple[str, ...]:
 def _parameters(name: str) -> tuple[str, ...]:
     code = DERIVED[name].__code__
     return code.co_varnames[: code.co_argcount]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What programs report of the driver, and fixes: shared by the findings about the driver and the machine below it.
+
+
+# CUresult (cuda.h); a crash is minus the number of its signal, and TensorFlow 1.0 prints -1 of the stub
+STUB_LIBRARY = (34, -1)
+OUT_OF_MEMORY = 2  # of the machine or of addresses: cuInit allocates nothing on a GPU
+# what TensorFlow gives for cuInit when it cannot open libcuda (CUDA_ERROR_SHARED_OBJECT_INIT_FAILED)
+LIBCUDA_NOT_OPENED = 303
+COMPATIBILITY_REFUSED = 804
+# CUDA_ERROR_NOT_FOUND: NVIDIA/nvidia-container-toolkit issue 520, Docker Desktop's release notes of 4.31
+SYMBOL_NOT_FOUND = 500
+NOT_MOUNTED = (
+    "from branch 555 on, the driver of Windows needs libnvdxgdmal.so.1, which Docker Desktop before 4.31 and the "
+    "NVIDIA Container Toolkit before 1.14.4 do not mount into a container under WSL2"
+)
+UPDATE_TOOLKIT = Fix(
+    text="Update Docker Desktop to 4.31 or later; with Docker Engine inside WSL, the NVIDIA Container Toolkit to "
+    "1.14.4 or later; then start the container anew"
+)
+
+RUN_ON_HOST = Fix(text="To decide, run this on the host, outside any container", commands=("nvidia-smi",))
+KERNEL_LOG = Fix(
+    text="Look for errors of the GPU in the kernel log",
+    commands=("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",),
+)
+DEVICE_NODES = Fix(
+    text="Load the module nvidia-uvm, which CUDA requires, and check the device nodes and their permissions",
+    commands=("sudo modprobe nvidia-uvm", "ls -l /dev/nvidia*", "id"),
+)
+RELOAD_UVM = Fix(
+    text="After suspend, an update or a crash in the driver: reload nvidia-uvm while nothing uses the GPU",
+    commands=("sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm",),
+)
+MEMORY_OF_PROCESS = Fix(
+    text="See the limit of the address space, which must be unlimited, and the free memory, in the shell or job that "
+    "starts the program",
+    commands=("ulimit -v", "free -m"),
+)
+FABRIC_MANAGER = Fix(
+    text="On a machine with NVSwitch: start the Fabric Manager of exactly the driver's version",
+    commands=("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
+)
+RESTART = Fix(text="Restart the machine", commands=("sudo reboot",))
+_LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
+_NO_DRIVER = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
+_UNUSABLE = (
+    *("kernel-driver-not-running", "no-cuda-device", "cuinit-failed", "ngc-no-driver", "smi-no-driver", "nvml-blocked"),
+    *("libcuda-not-loaded", "nvml-not-found"),
+)
+
+
+def has_code(result: CallResult | None, *codes: int) -> bool:
+    """Whether a call into the driver returned one of these codes."""
+    return result is not None and result.code in codes
+
+
+def returned(call: str, result: CallResult, path: str, context: Context) -> Evidence:
+    """A failed call into the driver as evidence, in a text by its line; `path` is that of its fact."""
+    found = f"{call}: {result.message} ({result.code})" if context.probed else result.message
+    return evidence(found, context.source(path), "success (0)")
+
+
+def smi_works(nvidia_smi: SmiResult | None) -> bool:
+    """Whether nvidia-smi printed its table."""
+    return nvidia_smi is not None and nvidia_smi.exit_code == 0
+
+
+def hook_failures(log: MessageLog, reason: str) -> tuple[Message, ...]:
+    """Failures of NVIDIA's container tool whose reason matches a pattern."""
+    hooks = log.all("container-hook-failed")
+    return tuple(m for m in hooks if re.search(reason, m.values.get("why", m.text), re.IGNORECASE))
+
+
+def libcuda_not_opened(log: MessageLog) -> tuple[Message, ...]:
+    """Lines in which the loader does not open libcuda itself; cuDNN asks for a libcuda.so without a number."""
+    of_cudnn = {message.line for message in log.all("cudnn-part-missing")}
+    named = log.libraries("library-not-opened", "loader-error")
+    return tuple(message for name, message in named if _LIBCUDA.search(name) and message.line not in of_cudnn)
+
+
+def no_libcuda(log: MessageLog) -> bool:
+    """Whether any line reports that the driver's libraries are not found."""
+    return bool(libcuda_not_opened(log)) or log.has("libcuda-not-loaded", "nvml-not-found")
+
+
+def driver_unusable(log: MessageLog, cuda_init: CallResult | None) -> bool:
+    """Whether the driver could not be used at all, for whatever reason."""
+    return bool(libcuda_not_opened(log)) or log.has(*_UNUSABLE) or (cuda_init is not None and cuda_init.code != 0)
+
+
+def driver_messages(log: MessageLog) -> tuple[Message, ...]:
+    """Lines that report that the driver is not found or not usable."""
+    return (*libcuda_not_opened(log), *log.all(*_NO_DRIVER, "smi-not-found", "smi-no-libcuda", "ngc-no-driver"))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The compute capability of a card as the text or the driver tells it, and its evidence.
+
+
+def needs(gpu: Card, expected: str, source: str) -> Evidence:
+    return evidence(f"{gpu.name}: compute capability {gpu.compute_capability}", gpu.source, expected, source)
+
+
+def of_card(log: MessageLog, cards: tuple[Card, ...] | None) -> tuple[Evidence, ...]:
+    """Where the number comes from: a line of the text, or the table of GPUs by the card's name."""
+    if printed := log.all("gpu-created", "no-kernels-for-gpu", "cuda-capability"):
+        return message_evidence(*printed, most=1)
+    return tuple(
+        evidence(f"{card.name}: compute capability {card.compute_capability}", card.source)
+        for card in (cards or ())[:1]
+    )
+
+
+def capabilities_of(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str]:
+    kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
+    reported = [value for kind in kinds for value in log.values(kind, "capability")]
+    return [*reported, *(gpu.compute_capability for gpu in cards or ())]
+
+
+def one_suffices(known: Iterable[str], required: list[str]) -> bool:
+    """Whether one of the known capabilities reaches one of the required ones."""
+    return any(capability(one) >= capability(low) for low in required for one in known)
+
+
+def required_by(ignored: tuple[Message, ...]) -> list[str]:
+    """The lowest capabilities that lines ask for; a line may be cut off."""
+    return [m.values[key] for m in ignored for key in ("need", "least", "floor") if m.values.get(key)]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What CUDA makes of CUDA_VISIBLE_DEVICES.
+
+
+def visible_devices(value: str, gpus: tuple[Gpu, ...] | None) -> tuple[str, ...]:
+    """The entries of CUDA_VISIBLE_DEVICES that count: those before the first invalid one.
+
+    An index is valid below the number of GPUs (any, when that is unknown); a UUID when a GPU's starts with it.
+    Source: CUDA C++ Programming Guide, "CUDA Environment Variables".
+    """
+    counted: list[str] = []
+    uuids = [value_or(gpu.uuid, "") for gpu in gpus or ()]
+    for entry in (part.strip() for part in value.split(",")):
+        if entry.startswith(("GPU-", "MIG-")):
+            valid = not any(uuids) or entry.startswith("MIG-") or any(uuid.startswith(entry) for uuid in uuids)
+        else:
+            valid = entry.isdecimal() and (not gpus or int(entry) < len(gpus))
+        if not valid:
+            break
+        counted.append(entry)
+    return tuple(counted)

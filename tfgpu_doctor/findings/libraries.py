@@ -1,17 +1,37 @@
-"""The libraries that TensorFlow opens by name, as the findings about CUDA and cuDNN judge them, and their evidence."""
+"""Where CUDA's and cuDNN's libraries are: on disk, and in what TensorFlow and the loader print."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import evidence
+from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, message_evidence
+from tfgpu_doctor.matrix.library_names import Library, known_library
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Candidate, Soname
+from tfgpu_doctor.records.facts import (
+    NOT_ASKED,
+    Candidate,
+    CudnnFile,
+    Fact,
+    Known,
+    Message,
+    Package,
+    Soname,
+    TfDevice,
+    Toolkit,
+    Unknown,
+    lists_gpu,
+    value_or,
+)
 from tfgpu_doctor.records.report import Evidence
 from tfgpu_doctor.records.software import LibraryState
+from tfgpu_doctor.records.versions import at_least, major, minor, parts
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The libraries that TensorFlow opens by name, as the findings about CUDA and cuDNN judge them, and their evidence.
+
 
 CUDNN_GUIDE = "https://docs.nvidia.com/deeplearning/cudnn/latest/"
 CUDNN_PART = re.compile(r"lib?cudnn_\w|cudnn_\w{1,40}64", re.IGNORECASE)  # not the main library
@@ -98,3 +118,340 @@ def missing_evidence(context: Context, libraries: tuple[Soname, ...], release: R
             other = library.other_versions[0]
             found.append(evidence(posixpath.basename(other), other, library.soname, needed_by(release)))
     return tuple(found)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What printed messages tell of CUDA's libraries and of cuDNN: what was wanted, not opened, and what is installed.
+
+
+Installed = tuple[tuple[str, str], ...]  # version and where it is named: "12.4", "line 19, as stated"
+_IN_PATH = re.compile(r"cuda[-/](\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
+_RUNTIMES = {"cudatoolkit", "cuda-toolkit", "cuda-cudart", "cuda-runtime", "cuda-version"}
+_PIP_RUNTIME = re.compile(r"nvidia-(?:cuda-runtime|cublas)-cu(\d+)")
+_SHELLS = ("terminal", "command line", "command-line", "shell", "console", "root", "sudo")
+_MAIN_CUDNN = re.compile(r"libcudnn\.so|cudnn64_", re.IGNORECASE)
+_NOT_OPENED = ("library-not-opened", "loader-error")
+_CUDART = ("cudart-not-found", "cudart-ignorable", "cudart-symbol")
+
+
+@dataclass(frozen=True)
+class ReportedCuda:
+    """What messages tell of CUDA."""
+
+    wanted: str | None  # "11.8", "11.0"; from the name of the library, or from the release
+    wanted_by: str
+    not_opened: tuple[tuple[Library, Message], ...]
+    unnamed: tuple[Message, ...]  # sentences about a library that they do not name
+    installed: Installed
+    opened: tuple[Library, ...]
+    without_extra: bool  # pip installed a release that has the extra without it
+    extra_would_help: bool  # libcudart is missed by a release that has the extra, and nothing of CUDA is named
+    dll: tuple[Message, ...]  # Windows misses a DLL without naming it, and this wheel is linked to CUDA's
+
+    @property
+    def fails(self) -> bool:
+        """Whether a library of CUDA could not be opened."""
+        return bool(self.not_opened or self.unnamed)
+
+    @property
+    def matching(self) -> Installed:
+        """What is installed and would serve."""
+        return tuple(one for one in self.installed if self.wanted is None or serves(one[0], self.wanted))
+
+    @property
+    def only_cupti(self) -> bool:
+        """Whether the profiler's library alone is missed: the toolkit has it in a folder of its own."""
+        return bool(self.not_opened) and all(library.component == "cupti" for library, _ in self.not_opened)
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The lines about what failed, and what is installed."""
+        failed = message_evidence(*(message for _, message in self.not_opened), *self.unnamed, most=3)
+        need = f"CUDA {minor(self.wanted)}" if self.wanted else None
+        return (
+            *message_evidence(*self.dll, most=1),
+            *failed,
+            *(evidence(f"CUDA {version}", where, need, self.wanted_by) for version, where in self.installed[:2]),
+        )
+
+
+@dataclass(frozen=True)
+class ReportedCudnn:
+    """What messages tell of cuDNN."""
+
+    wanted: str | None  # from the name of the library, or from the release
+    not_opened: tuple[Message, ...]  # about its main library, by name
+    unnamed: tuple[Message, ...]  # about a library that they do not name, which is most likely cuDNN
+    installed: Installed
+
+    @property
+    def same_major(self) -> Installed:
+        """What is installed of the wanted major version."""
+        return tuple(one for one in self.installed if self.wanted and major(one[0]) == major(self.wanted))
+
+    @property
+    def only_other_major(self) -> bool:
+        """Whether all that is installed is of another major version."""
+        return bool(self.wanted and self.installed) and not self.same_major
+
+
+def serves(installed: str, wanted: str) -> bool:
+    """Whether a CUDA has the libraries of another: any of the same major from 11 on, the very minor before."""
+    have, need = parts(installed), parts(wanted)
+    if not have or not need or have[0] != need[0]:
+        return False
+    return have[0] >= 11 or len(have) < 2 or len(need) < 2 or have[:2] == need[:2]
+
+
+# ---------------------------------------------------------------------------------------------------- CUDA
+
+
+def reported_cuda(
+    messages: Fact[MessageLog],
+    gpu_release: Fact[Release],
+    toolkits: Fact[tuple[Toolkit, ...]],
+    packages: Fact[tuple[Package, ...]],
+    variables: Fact[dict[str, str]],
+    devices: Fact[tuple[TfDevice, ...]],
+) -> Fact[ReportedCuda]:
+    """Put together what messages tell of CUDA; not asked where a GPU works, or the import fails for another reason."""
+    if isinstance(messages, Unknown):
+        return messages
+    log, release = messages.value, value_or(gpu_release, None)
+    if _gpu_works(log, value_or(devices, ())):
+        return NOT_ASKED
+    not_opened = tuple(_not_opened(log))
+    dll = _linked_dll(log, release)
+    if log.stops_import and not _fatal(log, not_opened) and not dll:
+        return NOT_ASKED  # that libcudart is missing besides is no news
+    opened = tuple(library for name, _ in log.libraries("library-opened") if (library := known_library(name)))
+    listed = value_or(packages, ())
+    installed = (
+        *((kit.version, kit.source) for kit in value_or(toolkits, ()) if kit.version),
+        *_runtime_packages(listed),
+        *_opened_runtimes(opened),
+        *_on_loader_path(log, value_or(variables, {})),
+    )
+    return Known(_reported(log, release, not_opened, opened, installed, listed, dll), messages.source)
+
+
+def _reported(
+    log: MessageLog,
+    release: Release | None,
+    not_opened: tuple[tuple[Library, Message], ...],
+    opened: tuple[Library, ...],
+    installed: Installed,
+    listed: tuple[Package, ...],
+    dll: tuple[Message, ...],
+) -> ReportedCuda:
+    """What is wanted, and whether pip would have brought it."""
+    # what somebody built himself was built for the CUDA that he had
+    built_for = release.cuda if release and not log.has("source-build") else None
+    wanted = _wanted_cuda(log, not_opened, built_for)
+    extra = not installed and _could_have_extra(log, release)
+    plain = extra and _is_plain_list(listed)
+    by_pip = any(" install " in message.text for message in log.all("tensorflow-installed"))
+    return ReportedCuda(
+        wanted=wanted,
+        wanted_by=needed_by(release) if release and wanted == built_for else "the library's name",
+        not_opened=not_opened,
+        unnamed=() if not_opened else _unnamed(log, release, opened, plain=plain),
+        installed=installed,
+        without_extra=plain or (extra and by_pip),
+        extra_would_help=extra and log.has("cudart-not-found"),
+        opened=opened,
+        dll=dll,
+    )
+
+
+def _gpu_works(log: MessageLog, devices: tuple[TfDevice, ...]) -> bool:
+    return log.has("gpu-created") or lists_gpu(devices)
+
+
+def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:
+    """Libraries of CUDA that could not be opened, and are needed."""
+    of_cudnn = {message.line for message in log.all("cudnn-part-missing")}
+    # TensorRT's plugins want others, too, and nobody needs them
+    of_cudnn |= {
+        m.line for name, m in log.libraries("library-not-opened") if name.startswith(("libnvinfer", "nvinfer"))
+    }
+    for name, message in log.libraries(*_NOT_OPENED):
+        library = known_library(name)
+        if library is None or library.component in ("cuda", "cudnn"):
+            continue
+        if message.line in of_cudnn or name == "libnvrtc.so":  # cuDNN's own helpers
+            continue
+        if not library.optional or (library.component == "cupti" and _ends_without(message, log)):
+            yield library, message
+
+
+def _fatal(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...]) -> bool:
+    return not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
+
+
+def _ends_without(message: Message, log: MessageLog) -> bool:
+    """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
+    fatal = re.search(r"(?:^|[: _])F (?:\./)?(?:tensorflow|external)/", message.text) is not None
+    return log.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
+
+
+def _linked_dll(log: MessageLog, release: Release | None) -> tuple[Message, ...]:
+    """The refusal of an unnamed DLL by a wheel that is linked to CUDA's; from 2.1 on they are opened later."""
+    if release is None or not release.gpu or at_least(release.version, "2.1") is not False:
+        return ()
+    others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
+    failed = log.all("dll-load-failed") or (log.all("native-traceback") if not log.has("exception") else ())
+    named = log.has(*others) or all("routine failed" in message.text for message in failed)
+    return () if named else failed
+
+
+def _wanted_cuda(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...], built_for: str | None) -> str | None:
+    exact = (x for x, _ in not_opened if x.cuda_version and (x.component == "cudart" or "." in (x.version or "")))
+    named = next((x.version for x in exact), None)
+    if built_for and named and serves(built_for, named):
+        return built_for  # the name says 11.0 for every CUDA 11; the release knows its minor
+    other = next((x.cuda_version for x, _ in not_opened if x.cuda_version), None)
+    return named or built_for or other or next(iter(log.values("log-era", "cuda")), None)
+
+
+def _could_have_extra(log: MessageLog, release: Release | None) -> bool:
+    """Whether the extra was not asked for, of a release that has it, by its version or by the form of its log."""
+    has = release.extra is not None if release else "12" in log.values("log-era", "cuda")
+    return has and not log.has("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
+
+
+def _is_plain_list(packages: tuple[Package, ...]) -> bool:
+    """Whether a list of all of pip's packages has TensorFlow and none of NVIDIA's."""
+    names = {one.name for one in packages if one.installer != "conda"}
+    return {"tensorflow", "numpy"} <= names and not any(one.startswith(("nvidia-", "cuda")) for one in names)
+
+
+def _unnamed(
+    log: MessageLog, release: Release | None, opened: tuple[Library, ...], *, plain: bool
+) -> tuple[Message, ...]:
+    """Sentences that name no library and mean CUDA's; `plain`: pip's packages are listed, and CUDA is none of them."""
+    if plain and not log.has(*_CUDART):
+        return log.all("gpu-libraries-not-opened")
+    # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
+    tells_cudart = bool(opened) or log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    if (tells_cudart and not log.has(*_CUDART)) or _only_cudnn_named(log):
+        return ()
+    stub = log.all("cudart-symbol") if release else ()  # the stub in place of libcudart; no other library is named
+    return (
+        *log.all("cudart-not-found"),
+        *stub,
+        *log.all("cudart-ignorable", "gpu-libraries-not-opened"),
+    )
+
+
+def _only_cudnn_named(log: MessageLog) -> bool:
+    """Whether cuDNN alone is among the libraries that are named as missing."""
+    named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
+    needed = [library for library in named if not library.optional]
+    return bool(needed) and all(one.component == "cudnn" for one in needed) and not log.has("cudart-not-found")
+
+
+def _runtime_packages(packages: tuple[Package, ...]) -> Iterator[tuple[str, str]]:
+    for package in packages:
+        if package.name in _RUNTIMES:
+            yield package.version, f"{package.name} {package.version}"
+        elif found := _PIP_RUNTIME.fullmatch(package.name):
+            yield found[1], f"{package.name} {package.version}"
+
+
+def _opened_runtimes(opened: tuple[Library, ...]) -> Iterator[tuple[str, str]]:
+    for library in opened:
+        if library.component == "cudart" and library.version:
+            yield library.version, f"{library.name} was opened"
+
+
+def _on_loader_path(log: MessageLog, variables: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for path in (*variables.values(), *log.values("loader-path", "path")):
+        for match in _IN_PATH.finditer(path):
+            yield match[1] or match[2], "the loader path"
+
+
+# --------------------------------------------------------------------------------------------------- cuDNN
+
+
+def reported_cudnn(
+    messages: Fact[MessageLog],
+    gpu_release: Fact[Release],
+    installed: Fact[tuple[CudnnFile, ...]],
+    packages: Fact[tuple[Package, ...]],
+) -> Fact[ReportedCudnn]:
+    """Put together what messages tell of cuDNN."""
+    if isinstance(messages, Unknown):
+        return messages
+    log, release = messages.value, value_or(gpu_release, None)
+    libraries = [
+        (library, message)
+        for name, message in log.libraries(*_NOT_OPENED)
+        if (library := known_library(name)) and library.component == "cudnn" and _MAIN_CUDNN.match(name)
+    ]
+    # TensorFlow 1.4 to 1.13 on Windows look for it themselves
+    named = [library.version for library, _ in libraries if library.version] + list(log.values("self-check", "cudnn"))
+    listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
+    found = ReportedCudnn(
+        wanted=next(iter(named), release.cudnn if release else None),
+        not_opened=(*(message for _, message in libraries), *log.all("self-check")),
+        unnamed=_unnamed_cudnn(log, release),
+        installed=(
+            *((file.version, file.path) for file in value_or(installed, ()) if file.version),
+            *((package.version, f"{package.name} {package.version}") for package in listed),
+        ),
+    )
+    return Known(found, messages.source)
+
+
+def _unnamed_cudnn(log: MessageLog, release: Release | None) -> tuple[Message, ...]:
+    """From 2.12 on TensorFlow does not name what it misses; when libcudart is not it, cuDNN mostly is."""
+    if log.has("asked-for-extra"):
+        return ()  # then all of them came from pip, and are missed together
+    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    silent = modern and not log.has("cudart-not-found", *_NOT_OPENED)
+    return log.all("gpu-libraries-not-opened") if silent else ()
+
+
+def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:
+    """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
+    found = any("what" not in message.values for message in messages.all("said-to-be-there"))
+    other_start = any(where.lower() in _SHELLS for where in messages.values("works-elsewhere", "where"))
+    started = other_start or messages.has("started-elsewhere")
+    return found or from_pip(messages, release) or started
+
+
+def is_said_to_work(messages: MessageLog) -> bool:
+    """Whether somebody has found the library, or the program runs where the shell's settings reach it."""
+    return known_to_be_installed(messages, None) or messages.has("said-to-be-there")
+
+
+def pip_libraries(packages: tuple[Package, ...]) -> tuple[Package, ...]:
+    """NVIDIA's wheels of CUDA's libraries, as the extra and-cuda installs them."""
+    return tuple(one for one in packages if re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name))
+
+
+def from_pip(messages: MessageLog, release: Release | None) -> bool:
+    """Whether the extra and-cuda was requested, of a release that has it as far as is known."""
+    return messages.has("asked-for-extra") and (release is None or release.extra is not None)
+
+
+def requested_in_vain(messages: MessageLog, cuda: ReportedCuda, release: Release | None) -> bool:
+    """Whether the extra was requested of a release that has none: pip warns, and conda brought no CUDA either.
+
+    A version that somebody fills in is no proof of one.
+    """
+    no_extra = messages.has("asked-for-extra") and release is not None and not release.extra
+    from_conda = any("cudatoolkit" in where or "cuda-" in where for _, where in cuda.matching)
+    return (no_extra or messages.has("no-such-extra")) and not from_conda
+
+
+def other_versions_renamed(messages: MessageLog, *libraries: str) -> tuple[Message, ...]:
+    """The commands that give a library the name of another version; without 10.1.243 under the name of 10.1."""
+    return tuple(
+        one
+        for one in messages.all("library-renamed")
+        if one.values["library"].startswith(libraries)
+        and not f"{one.values['found']}.".startswith(f"{one.values['named'].rstrip('.')}.")
+        and (one.values["library"] == "libcudnn") == (libraries == ("libcudnn",))
+    )

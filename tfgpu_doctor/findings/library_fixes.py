@@ -6,12 +6,12 @@ import ntpath
 import posixpath
 from collections.abc import Collection, Iterable
 
-from tfgpu_doctor.findings.context import Context
+from tfgpu_doctor.findings.declaration import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.gate import Situation, refused
-from tfgpu_doctor.plan.library_links import forgets_folders, link_found
+from tfgpu_doctor.plan.install_commands import forgets_folders, link_found
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Alternative, Fix

@@ -1,18 +1,202 @@
-"""Findings about memory: of the GPU, used by this program or by others, and of the machine."""
+"""Computations that fail, and memory of GPUs."""
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-from tfgpu_doctor.findings import holders_of_memory, symptoms
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.holders_of_memory import FREE
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
-from tfgpu_doctor.findings.visible_devices import visible_devices
+from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    is_wrong,
+    message_evidence,
+)
+from tfgpu_doctor.findings.inputs import visible_devices
 from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.records.units import GIB, MIB
+from tfgpu_doctor.records.units import GIB, KIB, MIB, TIB
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What messages show of a GPU's memory: allocations that failed, and who else holds it.
+
+
+_UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
+FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
+_LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
+_OF_GIGABYTES = re.compile(r"failed to allocate [\d.]+ ?G")
+
+
+def _bytes(text: str | None) -> float | None:
+    """Bytes of "11.90GiB", "381.44MiB", "3.98G" or a plain number."""
+    match = re.match(r"(\d+(?:\.\d*)?|\.\d+) ?([KMGT]?)i?B?", (text or "").strip(), re.IGNORECASE)
+    return float(match[1]) * _UNITS[match[2].upper() or "B"] if match else None
+
+
+def _is_refused(message: Message) -> bool:
+    return "ALLOC_FAILED" in message.text
+
+
+def _is_of_handle(message: Message) -> bool:
+    return re.search(r"create (?:cudnn|cublas) handle", message.text, re.IGNORECASE) is not None
+
+
+def failed_allocations(log: MessageLog) -> tuple[Message, ...]:
+    """Allocations that failed, but for those of a handle, which needs only a few MB."""
+    memory = log.all("out-of-memory", "dst-not-initialized")
+    refused = (m for m in log.all("cublas-handle", "cudnn-status") if _is_refused(m))
+    return tuple(m for m in (*memory, *refused) if not _is_of_handle(m))
+
+
+def _little_free(log: MessageLog) -> list[Message]:
+    """Lines by which TensorFlow found less than half of the memory free, or nearly none, when it started."""
+    found = []
+    totals = [size for text in log.values("memory-total", "total") if (size := _bytes(text))]
+    for message in log.all("memory-left"):
+        values = message.values
+        free = _bytes(values.get("free") or values.get("left"))
+        total = _bytes(values.get("total") or values.get("all")) or (totals[0] if totals else None)
+        if free is not None and total and free < total * FREE:
+            found.append(message)
+    found += [m for m in log.all("allocator-limit") if int(m.values["limit"]) < 128 * MIB]
+    return [*found, *(m for m in log.all("memory-left") if int(m.values.get("kept", _LEAST)) < _LEAST)]
+
+
+def _owner(message: Message) -> str:
+    return next((v for k in ("pid", "rank", "of", "service") if (v := message.values.get(k))), "")
+
+
+def _of_another_process(log: MessageLog) -> list[Message]:
+    """A process created a device on a GPU; another process, with the same GPU or none, failed."""
+    created = [m for m in log.all("memory-left") if _owner(m) and "bus" in m.values]
+    for failure in log.all("failure-of-process"):
+        own = {m.values["bus"] for m in created if _owner(m) == _owner(failure)}
+        others = [m for m in created if _owner(m) != _owner(failure) and (not own or m.values["bus"] in own)]
+        if others:
+            return [others[0], failure]
+    return []
+
+
+def _beside_pytorch(log: MessageLog) -> list[Message]:
+    """PyTorch is refused memory of which neither it nor anybody it knows of holds most: TensorFlow does, or another."""
+    found = []
+    for message in log.all("memory-of-pytorch"):
+        total, free, own = (
+            _bytes(next((v for k in names if (v := message.values.get(k))), None))
+            for names in (("total", "capacity"), ("free", "left"), ("own", "allocated"))
+        )
+        if total and free is not None and own is not None and total - free - own > total * FREE:
+            found.append(message)
+    return found
+
+
+def _of_several(log: MessageLog) -> list[Message]:
+    """Several processes on one GPU are refused the gigabytes that each of them asks for at its start."""
+    owners = {_owner(m): m for m in log.all("failure-of-process") if _OF_GIGABYTES.search(m.text)}
+    return list(owners.values())[:2] if len(owners) > 1 and not log.has("gpu-created") else []
+
+
+def another_holder(log: MessageLog) -> list[Message]:
+    """Lines that show that another process uses the memory."""
+    found = [*_little_free(log)]
+    found += [
+        m
+        for m in log.all("cuinit-failed", "out-of-memory")
+        if "context" in m.values or re.search(r"implicit initialization|primary context|PrimaryCtxRetain", m.text)
+    ]
+    found += [
+        *log.all("devices-busy"),
+        *_beside_pytorch(log),
+        *_of_another_process(log),
+        *_of_several(log),
+        *log.all("other-holder"),
+    ]
+    if not failed_allocations(log):  # no tensor was refused, but a handle was: nothing at all is left
+        found += [m for m in log.all("cublas-handle") if _is_refused(m) and _is_of_handle(m)]
+    return found
+
+
+def is_shrinking(log: MessageLog) -> bool:
+    """Whether TensorFlow asked for the whole GPU, then for less and less, as it does at its start."""
+    failures = log.all("out-of-memory")
+    sizes = [size for m in failures if (size := _bytes(m.values.get("size")))]
+    down = all(later < earlier for earlier, later in pairwise(sizes))
+    return len(sizes) >= 2 and down and sizes[0] > GIB and not any("OOM when" in m.text for m in failures)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Computations on the GPU whose result is wrong.
+
+
+WRONG_RESULT = finding(
+    "compute.wrong-result",
+    layer="Compute",
+    severity=Severity.ERROR,
+    title="A computation on the GPU gave a wrong result",
+    despite_verified=True,
+    cause="results may differ in the last digits (TF32, another order of summation); a larger difference is a "
+    "defect of the kernel, of the build or of the GPU",
+    docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
+)
+
+
+@WRONG_RESULT.sign(conclusive=False)
+def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem | None:
+    """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
+    bad = [check for check in checks if is_wrong(check)]
+    if not bad:
+        return None
+    seen = tuple(
+        evidence(
+            f"{c.kind} on {c.device}: {c.error or f'residual {c.residual}'}"
+            + (f", computed on {c.placed_on}" if c.placed_on else ""),
+            "verified in float64",
+            f"at most {c.tolerance} on {c.device}",
+        )
+        for c in bad
+    )
+    return Problem(
+        cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did it",
+        evidence=seen,
+        fixes=(
+            Fix(
+                text="Check for memory errors",
+                commands=("nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo dmesg | grep -i xid"),
+            ),
+            Fix(text="Undo overclocking, and run it again", commands=(context.remedies.doctor(),)),
+        ),
+    )
+
+
+@WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
+def different_results_message(context: Context, messages: MessageLog) -> Problem | None:
+    """The results of CPU and GPU differ."""
+    # XLA's warning about an old ptxas and oneDNN's notice mention wrong results, too, and report none
+    seen = [m for m in messages.all("wrong-result") if not re.search(r"ptxas|miscompile|round-off|oneDNN", m.text)]
+    corrupted = messages.all("nan-over-several-gpus")  # between the GPUs, most likely
+    if not (seen or corrupted) or messages.stops_import:
+        return None
+    alone = messages.speaks_only_of("wrong-result", "nan-result")
+    return Problem(
+        possible=not seen,
+        severity=None if seen and alone else Severity.WARNING,
+        evidence=message_evidence(*seen, *corrupted),
+        fixes=(
+            Fix(
+                text="Verify matrix products and convolutions on this GPU",
+                commands=(context.remedies.doctor(), "tfgpu bench matpow"),
+            ),
+            Fix(text="Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
+        ),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Findings about memory: of the GPU, used by this program or by others, and of the machine.
+
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
 _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor
@@ -129,7 +313,7 @@ def _not_allocated(log: MessageLog) -> list[Message]:
     """Allocations that failed and were needed: TensorFlow also tries some that it can do without."""
     optional = {m.line for m in log.all("allocation-not-a-failure")}
     other = {m.line for m in log.all("no-space-left")}  # a ResourceExhaustedError of a file
-    failed = (m for m in holders_of_memory.failed(log) if m.line not in optional | other)
+    failed = (m for m in failed_allocations(log) if m.line not in optional | other)
     return [m for m in failed if "not a failure" not in m.text]
 
 
@@ -264,15 +448,15 @@ def allocation_failed_beside_another(
 ) -> Problem | None:
     """Memory runs out, and another process uses some; a failed launch of cuBLAS alone leaves it open."""
     failed = (
-        *holders_of_memory.failed(messages),
+        *failed_allocations(messages),
         *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"),
     )
-    others, in_use = holders_of_memory.another_holder(messages), _in_use(gpus)
-    certain = bool(others or in_use or holders_of_memory.is_shrinking(messages))
+    others, in_use = another_holder(messages), _in_use(gpus)
+    certain = bool(others or in_use or is_shrinking(messages))
     # a routine that was executed had its memory
     texts = [message.text for message in messages.all("cublas-handle")]
     launch = any("launch failed" in one for one in texts) and not any("EXECUTION_FAILED" in one for one in texts)
-    possible = not certain and launch and not holders_of_memory.failed(messages) and not context.probed
+    possible = not certain and launch and not failed_allocations(messages) and not context.probed
     if not failed or not (certain or possible):
         return None
     return Problem(

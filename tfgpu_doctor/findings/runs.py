@@ -1,12 +1,210 @@
-"""A TensorFlow that imports and fails later."""
+"""Runs that fail or are slow: communication, later phases, performance."""
 
 from __future__ import annotations
 
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.phases import how_it_ended, is_wrong, last_lines, was_cut_short
-from tfgpu_doctor.records.facts import ComputeCheck, Phase
-from tfgpu_doctor.records.report import Fix, Severity
+import re
+from collections.abc import Iterator
+
+from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    how_it_ended,
+    in_manifests,
+    is_wrong,
+    last_lines,
+    message_evidence,
+    was_cut_short,
+)
+from tfgpu_doctor.plan.file_edits import add_to_container
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.facts import ComputeCheck, Gpu, Message, Phase, value_or
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.units import MIB
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Findings about GPUs that exchange data: shared memory, peer access, NCCL.
+
+
+NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
+_DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
+_POD_SHM = (
+    "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}]",
+    "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+)
+_TOPOLOGY = "nvidia-smi topo -m"
+
+
+# --------------------------------------------------------------------------------------------------- shm.small
+
+
+def _more_shm(context: Context) -> tuple[Fix, ...]:
+    container = value_or(context.facts.host.container, None)
+    start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
+    docker = Fix(text="Start the container with more", commands=(f"{start} --shm-size=1g --ulimit memlock=-1 ...",))
+    pod = Fix(text="In Kubernetes, mount a volume in memory at /dev/shm", commands=_POD_SHM)
+    more = {None: (docker, pod), "kubernetes": (pod,)}.get(container, (docker,))
+    return (*more, Fix(text="Remove files that crashed jobs left in /dev/shm", commands=("ls -l /dev/shm",)))
+
+
+SMALL = finding(
+    "shm.small",
+    layer="Machine",
+    severity=Severity.WARNING,
+    title="/dev/shm is small",
+    despite_verified=True,
+    symptoms=(symptoms.NCCL_SYSTEM_ERROR,),
+    docs=f"{NCCL_GUIDE}troubleshooting/runtime_and_mpi_issues.html",
+    cause="NCCL and worker processes of an input pipeline exchange data in /dev/shm; a container gets 64 MiB of it "
+    "unless more is requested",
+    fixes=_more_shm,
+)
+
+
+@SMALL.sign(conclusive=False)
+def dockers_default(context: Context, shm: int, host_container: str, gpu_count: int | None = None) -> Problem | None:
+    """A container's 64 MiB: NCCL communicates in it, between the threads of one process too, and input pipelines do.
+
+    Source: NCCL user guide, "Runtime and MPI issues: Shared memory": when it does not suffice, NCCL fails to
+    initialise; --shm-size=1g --ulimit memlock=-1 is what it advises for Docker.
+    """
+    if host_container == "none" or shm > _DOCKERS_SHM or not gpu_count:
+        return None
+    several = gpu_count > 1
+    return Problem(
+        cause=None if several else "enough for one GPU, unless worker processes of an input pipeline use it",
+        evidence=(
+            evidence(f"{shm / MIB:.0f} MiB", context.source("host.shm"), "1 GiB or more for several GPUs"),
+            evidence(
+                f"{gpu_count} GPU{'s' * several} in a {host_container} container", context.source("host.container")
+            ),
+        ),
+        severity=Severity.WARNING if several else Severity.NOTE,
+    )
+
+
+@SMALL.sign
+def shared_memory_message(messages: MessageLog) -> Problem | None:
+    """NCCL or a data loader cannot create its segment in shared memory."""
+    full, listed = messages.all("shared-memory-full"), messages.all("shm-listed")
+    no_space = messages.all("bus-error", "no-space-left")
+    if not full and not (listed and no_space):
+        return None
+    return Problem(severity=Severity.ERROR, evidence=message_evidence(*full, *no_space, *listed))
+
+
+@in_manifests(SMALL)
+def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
+    request, kind = view.environment.gpu, view.environment.kind
+    # without a request, container.no-gpu advises one of all GPUs in a compose file, and of one in a pod
+    advised = request is None and kind == "compose" and view.needs_request
+    several = advised or (request is not None and (request.count is None or request.count > 1))
+    given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
+    if several and not given and kind in ("compose", "kubernetes"):
+        found, place = (request.text, request.place) if request else (view.environment.label, view.environment.place)
+        add = Fix("Add", _POD_SHM) if kind == "kubernetes" else add_to_container(view, ("shm_size: 1gb",))
+        yield Problem(
+            title=f"/dev/shm has 64 MiB, and several GPUs are {'to be ' * advised}requested",
+            evidence=(Evidence(found, str(place), "1 GiB or more", "NVIDIA's container notes"),),
+            fixes=(add,),
+            severity=Severity.WARNING,
+        )
+
+
+# -------------------------------------------------------------------------------------------------- p2p.failed
+
+FAILED = finding(
+    "p2p.failed",
+    layer="GPU",
+    severity=Severity.ERROR,
+    title="The GPUs cannot access each other's memory directly",
+    despite_verified=True,
+    pointless_after=("shm.small", "driver.*", "container.no-gpu"),
+    docs=f"{NCCL_GUIDE}troubleshooting.html#pci-access-control-services-acs",
+    cause="the PCIe path between the GPUs blocks or corrupts their traffic: ACS or the IOMMU is enabled, or the "
+    "topology or the driver does not allow it",
+    fixes=lambda _: (
+        Fix(text="Bypass it (slower)", commands=("export NCCL_P2P_DISABLE=1",)),
+        Fix(
+            text="Check the topology, and whether ACS is enabled",
+            commands=(_TOPOLOGY, "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl"),
+        ),
+        Fix(text="Disable ACS and the IOMMU in the firmware, or boot with iommu=pt"),
+    ),
+)
+
+
+@FAILED.sign
+def peer_access_message(messages: MessageLog) -> Problem | None:
+    """Peer access fails."""
+    failed = messages.all("peer-access-failed", "dma-fault")
+    return Problem(evidence=message_evidence(*failed)) if failed else None
+
+
+@FAILED.sign
+def fails_only_on_several(messages: MessageLog) -> Problem | None:
+    """A job on several GPUs hangs or computes NaN, and nothing shows another reason."""
+    if messages.has("nccl-warning", "nccl-error", "out-of-memory", "shared-memory-full", "bus-error"):
+        return None
+    found: tuple[Message, ...] = messages.all("nan-over-several-gpus", "several-gpus-hang")
+    if messages.has("job-hangs") and messages.has("several-gpus-asked", "peer-access-none"):
+        found = (*found, *messages.all("peer-access-none", "job-hangs", "several-gpus-asked"))
+    if not found:
+        return None
+    return Problem(
+        title="A job fails only on several GPUs: they probably cannot access each other's memory directly",
+        evidence=message_evidence(*found),
+        severity=Severity.WARNING,
+    )
+
+
+# -------------------------------------------------------------------------------------------------- nccl.error
+
+ERROR = finding(
+    "nccl.error",
+    layer="GPU",
+    severity=Severity.ERROR,
+    title="NCCL fails",
+    despite_verified=True,
+    pointless_after=("shm.small", "p2p.failed", "driver.*", "gpu.mig", "gpu.fault", "container.no-gpu"),
+    docs=f"{NCCL_GUIDE}troubleshooting.html",
+    cause="NCCL could not set up or carry out the communication between the GPUs",
+)
+
+
+@ERROR.sign
+def nccl_message(messages: MessageLog) -> Problem | None:
+    """NCCL reports an error, its library is missing, or TensorFlow has no kernel that uses it."""
+    warned = [m for m in messages.all("nccl-warning") if not re.search(r"libibverbs|libnccl-net|[Nn]o plugin", m.text)]
+    loader = messages.libraries("loader-error", "library-not-opened")
+    missing = [message for name, message in loader if name.startswith("libnccl")]
+    found = (*warned, *messages.all("nccl-error", "nccl-timeout"), *missing)
+    if not found and not messages.has("out-of-memory"):  # a worker that ran out of memory ends the others, too
+        found = messages.all("collective-aborted")
+    if not found:
+        return None
+    without = Fix(
+        text="Let TensorFlow reduce without NCCL: "
+        "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
+    )
+    if any(re.search(r"OpKernel|Op type not registered", m.text) for m in found):
+        cause = "TensorFlow contains no NCCL on Windows, nor in CPU builds"
+        return Problem(cause=cause, evidence=message_evidence(*found), fixes=(without,))
+    debug = Fix(text="Show what NCCL does", commands=("export NCCL_DEBUG=INFO", _TOPOLOGY))
+    network = Fix(
+        text="Set the network interface and, in containers, provide more shared memory",
+        commands=("export NCCL_SOCKET_IFNAME=eth0", "docker run --shm-size=8g ..."),
+    )
+    return Problem(evidence=message_evidence(*found), fixes=(debug, network, without))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A TensorFlow that imports and fails later.
+
 
 _LATER = ("keras", "build", "devices", "details", "compute", "xla")
 
@@ -92,3 +290,171 @@ def _not_finished(context: Context, phase: Phase) -> Problem:
         fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
         severity=Severity.NOTE,
     )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Findings about a GPU that works, but slowly.
+
+
+_SMALL_BATCH = 64
+_NARROW = 256  # neurons of a layer; a product of that width takes a GPU some microseconds
+_SECONDS = {"m": 60.0, "h": 3600.0, "s": 1.0}
+_NO_FASTER = 0.8  # of the CPU's time
+
+_BUSY = 80  # percent; below that, low clocks are how an idle GPU saves power
+_LOW = 0.6  # of the highest clock; a GPU at its power limit stays above, but for small ones
+_EXPECTED = {"sw_power_cap", "gpu_idle"}  # a GPU at its power limit is built that way; heat is gpu.throttled
+
+
+def _seconds(number: str, unit: str) -> float:
+    unit = unit.lower()
+    return float(number) * (1e-3 if unit.startswith(("ms", "milli")) else _SECONDS[unit[0]])
+
+
+def _no_faster(log: MessageLog) -> tuple[Message, ...]:
+    """Times of both devices, when the GPU's is no better."""
+    found = []
+    for message in log.all("time-on-both"):
+        values = message.values
+        if _seconds(values["gpu"], values["gpu_unit"]) >= _NO_FASTER * _seconds(values["cpu"], values["cpu_unit"]):
+            found.append(message)
+    return tuple(found)
+
+
+def _small(log: MessageLog) -> tuple[Message, ...]:
+    """What makes the work of a step small whatever feeds it: steps that follow one another, narrow layers."""
+    narrow = [m for m in log.all("small-model") if int(m.values.get("width", "0")) <= _NARROW]
+    wide = any(int(v) > _NARROW for v in log.values("small-model", "width"))
+    return (*log.all("no-cudnn-kernel"), *(m for m in narrow if "layer" in m.values or not wide))
+
+
+def _batches(log: MessageLog) -> tuple[Message, ...]:
+    return tuple(m for m in log.all("small-batch") if 0 < int(m.values["size"]) <= _SMALL_BATCH)
+
+
+def _idles_for_small_work(log: MessageLog) -> bool:
+    """A GPU with little load where nothing speaks of the input, and something of small work."""
+    feeding = log.has("input-bottleneck", "cpu-busy", "input-bound-said")
+    return log.has("low-utilization") and not feeding and bool(_small(log) or _batches(log))
+
+
+INPUT_BOUND = finding(
+    "perf.input-bound",
+    layer="Compute",
+    severity=Severity.WARNING,
+    title="The GPU waits for its input",
+    docs="https://www.tensorflow.org/guide/data_performance",
+    cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
+    fixes=lambda _: (
+        Fix(
+            text="Use tf.data with num_parallel_calls=tf.data.AUTOTUNE, cache() if the data fits in memory, and "
+            "prefetch(tf.data.AUTOTUNE)"
+        ),
+        Fix(text="Augment on the GPU (Keras preprocessing layers inside the model), or with more workers"),
+        Fix(
+            text="See where the time is spent: the TensorFlow profiler's input pipeline analyser",
+            commands=("tensorboard --logdir logs",),
+        ),
+    ),
+)
+
+
+@INPUT_BOUND.sign
+def input_bound(messages: MessageLog) -> Problem | None:
+    """Low utilisation beside an input pipeline that works on the CPU."""
+    feeding, low = messages.all("input-bottleneck"), messages.all("low-utilization")
+    slow = (*messages.all("slow"), *_no_faster(messages))
+    profiled = messages.all("input-bound-said")
+    nothing_idles = not profiled and not (feeding and (slow or low)) and (slow or not low)
+    if nothing_idles or messages.has("other-framework"):
+        return None
+    small = _idles_for_small_work(messages) or bool(slow and _small(messages))
+    return Problem(
+        possible=not profiled and (small or not (feeding or messages.has("cpu-busy"))),
+        evidence=message_evidence(*profiled, *slow, *low, *feeding, *messages.all("cpu-busy")),
+    )
+
+
+SMALL_WORK = finding(
+    "perf.small-work",
+    layer="Compute",
+    severity=Severity.WARNING,
+    title="The work is too small for a GPU",
+    symptoms=(symptoms.LOW_UTILIZATION,),
+    docs="https://www.tensorflow.org/guide/gpu_performance_analysis",
+    cause="each kernel takes some microseconds to start, and each step copies its data; with a small model or batch, "
+    "or a recurrent layer that runs step by step, this overhead dominates",
+    fixes=lambda _: (
+        Fix(text="Double the batch size until the time of a step grows with it"),
+        Fix(
+            text="Use only options of recurrent layers that cuDNN supports: activation tanh, recurrent_activation "
+            "sigmoid, no recurrent_dropout, unroll=False"
+        ),
+        Fix(text="Let XLA fuse the small kernels: model.compile(jit_compile=True), and steps_per_execution=32"),
+        Fix(text="Measure from which size on this GPU is faster than this CPU", commands=("tfgpu bench matpow",)),
+    ),
+)
+
+
+@SMALL_WORK.sign
+def small_work(messages: MessageLog) -> Problem | None:
+    """The CPU is as fast, or a GPU idles, with small batches, narrow or recurrent layers."""
+    slow = (*messages.all("slow"), *_no_faster(messages))
+    small, idles = _small(messages), _idles_for_small_work(messages)
+    if messages.has("low-clocks", "other-framework") or not (slow or idles or messages.has("no-cudnn-kernel")):
+        return None
+    if messages.has("input-bottleneck") and not small:
+        return None
+    low = messages.all("low-utilization") if idles else ()
+    return Problem(evidence=message_evidence(*slow, *low, *small, *_batches(messages)))
+
+
+LOW_CLOCKS = finding(
+    "perf.low-clocks",
+    layer="Compute",
+    severity=Severity.WARNING,
+    title="A busy GPU runs at low clocks",
+    explained_by=("gpu.throttled",),
+    docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
+    cause="the clocks have been locked, or the driver or a laptop's power profile keeps the GPU in a low-power state",
+    fixes=lambda _: (
+        Fix(
+            text="Reset the clocks, so that the driver controls them; on a laptop, use its own power supply and the "
+            "power profile for performance",
+            commands=("sudo nvidia-smi --reset-gpu-clocks", "sudo nvidia-smi -rac"),
+        ),
+        Fix(
+            text="Watch the clocks and their limiting reasons under load",
+            commands=("nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",),
+        ),
+    ),
+)
+
+
+def _is_slow(gpu: Gpu) -> bool:
+    clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
+    if not clock or not most or value_or(gpu.utilization, 0) < _BUSY:
+        return False
+    reasons: tuple[str, ...] = value_or(gpu.throttle_reasons, ())
+    return clock < _LOW * most and _EXPECTED.isdisjoint(reasons)
+
+
+@LOW_CLOCKS.sign(conclusive=False)
+def low_under_load(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
+    """The SM clock is far below the highest while the GPU is busy and not at its power limit."""
+    found = []
+    for gpu in filter(_is_slow, gpus):
+        reasons = value_or(gpu.throttle_reasons, ())
+        because = f" ({', '.join(reasons)})" if reasons else ""
+        name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
+        clock = f"{value_or(gpu.sm_clock, 0)} MHz, {value_or(gpu.utilization, 0)} % busy{because}"
+        most = f"up to {value_or(gpu.sm_clock_max, 0)} MHz"
+        found.append(evidence(f"{name}: {clock}", context.source("gpus"), most))
+    return Problem(evidence=tuple(found)) if found else None
+
+
+@LOW_CLOCKS.sign(unless=("gpu.throttled",))
+def low_clocks_message(messages: MessageLog) -> Problem | None:
+    """Clocks do not rise, or nvidia-smi shows a low-power state under full load."""
+    found = messages.all("low-clocks")
+    return Problem(evidence=message_evidence(*found)) if found else None

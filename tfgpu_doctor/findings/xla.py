@@ -1,4 +1,4 @@
-"""Findings about what XLA compiles for a GPU with: libdevice.10.bc and ptxas."""
+"""XLA's compiler, libdevice and ptxas."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from tfgpu_doctor.findings.context import Context
-from tfgpu_doctor.findings.declaration import Problem, evidence, finding
-from tfgpu_doctor.findings.derived import Card
-from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.manifest_signs import DECIDED_BY_PACKAGE, in_manifests
-from tfgpu_doctor.findings.message_log import MessageLog, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    DECIDED_BY_PACKAGE,
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    in_manifests,
+    message_evidence,
+)
+from tfgpu_doctor.findings.inputs import Card, fetch
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 from tfgpu_doctor.plan.file_edits import with_extra, write_image, write_tensorflow
 from tfgpu_doctor.plan.fixes import SITE
-from tfgpu_doctor.plan.library_links import (
+from tfgpu_doctor.plan.install_commands import (
     COMPILER,
     XLA_LINE,
     XLA_READS_PACKAGES_SINCE,

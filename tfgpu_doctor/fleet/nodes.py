@@ -23,7 +23,7 @@ from tfgpu_doctor.records.facts import Facts, Gpu, Package
 from tfgpu_doctor.records.printable import cut
 from tfgpu_doctor.records.report import Fix, Severity, other_kind
 from tfgpu_doctor.records.units import count
-from tfgpu_doctor.redact.placeholders import PLACEHOLDER
+from tfgpu_doctor.redact.vocabulary import PLACEHOLDER
 
 ResultKind = Literal["doctor", "smoke", "bench"]
 # where a node's name comes from; those of a place are made up, and no two results share one

@@ -105,7 +105,7 @@ _EVENTS = {
 
 
 def derived_messages(text: ParsedText) -> Iterator[Message]:
-    """What was done around the failure, as messages; their roles stand in parsers/messages/catalogue.py."""
+    """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
         *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
@@ -205,13 +205,10 @@ def _wanted(text: ParsedText) -> Iterator[Message]:
 
 
 def _of_driver(text: ParsedText) -> Iterator[Message]:
-    """A module for another kernel, device nodes that are closed to this user."""
+    """A module that was built for another kernel."""
     seen = text.installed_driver
     if seen.is_for_another_kernel:
         yield _message(text, "module-not-built", max(seen.built.values()), kernel=seen.running or "")
-    for group, line in seen.closed_nodes.items():
-        if seen.groups is not None and not {group, "root"} & set(seen.groups):
-            yield _message(text, "device-node-closed", line, group=group)
 
 
 def _of_scheduler(text: ParsedText) -> Iterator[Message]:
@@ -228,7 +225,7 @@ def _of_scheduler(text: ParsedText) -> Iterator[Message]:
 
 
 def _times(text: ParsedText) -> Iterator[Message]:
-    """A sentence compares what a job takes on either device, in no form of parsers/messages/speed.py."""
+    """A sentence compares what a job takes on either device, in no form of messages.txt."""
     if text.messages_of("time-on-both"):
         return
     for line in text.lines:

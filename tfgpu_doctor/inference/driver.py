@@ -44,7 +44,7 @@ def driver(text: ParsedText) -> Driver:
         cuda_supported=Known(text.smi.cuda_version, text.smi_at)
         if text.smi.cuda_version
         else text.said_fact("supported"),
-        kernel_module=fact_from(_trimmed(module), kernel) if module else _of_host(text),
+        kernel_module=fact_from(_trimmed(module), kernel) if module else NOT_IN_TEXT,
         kernel_module_loaded=running,
         libcuda=_libcuda(text),
         nvml_init=_nvml(text),
@@ -52,12 +52,6 @@ def driver(text: ParsedText) -> Driver:
         nvidia_smi=_smi_result(text),
         xid_events=fact_from(tuple(m.text for m in text.messages_of("xid")) or None, *text.messages_of("xid")[:1]),
     )
-
-
-def _of_host(text: ParsedText) -> Fact[str]:
-    """A container has the kernel module of its host."""
-    host = next(iter(text.messages_of("host-driver")), None)
-    return fact_from(host.values["version"], host) if host else NOT_IN_TEXT
 
 
 def _driver_version(text: ParsedText, module: str | None, kernel: Message | None) -> Fact[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tfgpu_doctor.parsers.messages import catalogue
+from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 

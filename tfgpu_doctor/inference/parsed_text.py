@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfgpu_doctor.inference import old_imports
-from tfgpu_doctor.parsers.messages import catalogue
-from tfgpu_doctor.parsers.messages.template import SHOWN
+from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.parsers.messages import SHOWN
 from tfgpu_doctor.parsers.text import own_report, platform_hints, prose, questions
 from tfgpu_doctor.parsers.text.lines import Excerpt
 from tfgpu_doctor.parsers.text.prose import Said

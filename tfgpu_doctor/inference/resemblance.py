@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from tfgpu_doctor.parsers.messages import template
-from tfgpu_doctor.parsers.messages.harmless import TEMPLATES as HARMLESS
+from tfgpu_doctor.parsers import messages as template
+from tfgpu_doctor.parsers.messages import HARMLESS
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message
 

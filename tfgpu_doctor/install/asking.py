@@ -12,11 +12,8 @@ from tempfile import TemporaryDirectory
 
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.install import tools
-from tfgpu_doctor.install.commands import QUICK, Commands
-from tfgpu_doctor.install.failures import CommandError, InstallError
-from tfgpu_doctor.install.interpreters import Interpreters
-from tfgpu_doctor.install.records import Package
-from tfgpu_doctor.install.variables import of_children
+from tfgpu_doctor.install.records import CommandError, InstallError, Package
+from tfgpu_doctor.install.tools import QUICK, Commands, Interpreters, of_children
 from tfgpu_doctor.plan.answers import Question
 from tfgpu_doctor.records.printable import clean, utf8
 from tfgpu_doctor.records.report import EXIT_UNKNOWN

@@ -10,8 +10,7 @@ from functools import partial
 import msgspec
 from packaging.version import Version
 
-from tfgpu_doctor.install.failures import RefusedError
-from tfgpu_doctor.install.records import Method
+from tfgpu_doctor.install.records import Method, RefusedError
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
@@ -146,8 +145,7 @@ def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
     row = next(asked, None)
     what = f"TensorFlow {row.versions[0]} cannot be used" if row else "no release of TensorFlow matches"
     why = "".join(f"; {one.saw}, needed is {one.need}" for one in row.violations) if row else ""
-    lifts = f". What would help: {'; or '.join(lift.text for lift in plan.lifts)}" if plan.lifts else ""
-    return f"{what}{why.replace(';', ':', 1)}{lifts}. tfgpu plan with the same options says more"
+    return f"{what}{why.replace(';', ':', 1)}. tfgpu plan with the same options says more"
 
 
 def host_target(target: Target, *, system: str, machine: str, libc: str | None) -> Target:

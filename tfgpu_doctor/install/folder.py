@@ -1,10 +1,4 @@
-"""The folder that becomes an environment: claimed, made by this run, and removed again if the run fails.
-
-Its absolute path goes into the environment, so it is made in its place and not renamed in the end. Only the run that
-has found the folder absent or empty, and holds the claim since, removes anything in it, and of that only what an
-environment consists of. After SIGKILL or a power cut a file says that the folder is unfinished; no later run can know
-what in it is the user's, so that it is refused like any other folder that is not empty.
-"""
+"""The folder that is made: claimed, filled, given up; the room on its disk."""
 
 from __future__ import annotations
 
@@ -14,15 +8,17 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 
 from tfgpu_doctor.files import claims
 from tfgpu_doctor.files.reading import why
-from tfgpu_doctor.install.failures import FolderError
+from tfgpu_doctor.install.records import FolderError, Package, RefusedError
+from tfgpu_doctor.records.units import memory_size
 
 MARKER = ".tfgpu-unfinished"
 TEMPORARY = ".tfgpu-temporary"
@@ -254,3 +250,43 @@ def _refuse_parent(path: Path, error: OSError) -> None:
         raise FolderError(f"{path}: {above} is not a folder") from error
     if not os.access(above, os.W_OK | os.X_OK):
         raise FolderError(f"{path} cannot be created: {above} is not writable")
+
+
+UNPACKED = 2.1  # bytes on disk for each byte of a wheel: 2.06 for 2.13.1 with CUDA 11, 1.94 for 2.17.1, 1.86 for 2.20.0
+UNKNOWN = 5_000_000_000  # on disk, where the sizes of the wheels are not known
+WHILE_UNPACKING = 3_000_000_000  # and for the wheels themselves
+SPEEDS = (10e6, 50e6)  # bytes in a second that are downloaded and unpacked, slow and fast
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of an installation in bytes; None: the resolver does not report them."""
+
+    download: int | None
+    on_disk: int | None
+
+    @property
+    def needed(self) -> int:
+        """Disk space that is needed while it is made."""
+        if self.download is None or self.on_disk is None:
+            return UNKNOWN + WHILE_UNPACKING
+        return self.on_disk + self.download
+
+
+def sizes_of(packages: Iterable[Package]) -> Sizes:
+    """Sum the sizes of the wheels, if all that matter are known."""
+    known = [package.size for package in packages]
+    if not known or None in known:
+        return Sizes(None, None)
+    download = sum(size or 0 for size in known)
+    return Sizes(download, round(download * UNPACKED))
+
+
+def require(folder: Path, sizes: Sizes) -> None:
+    """Raise RefusedError: the file system of `folder` has less room than the installation takes."""
+    free = shutil.disk_usage(folder).free
+    if free < sizes.needed:
+        raise RefusedError(
+            f"{folder} has {memory_size(free)} free, and the installation takes up to {memory_size(sizes.needed)} "
+            "while packages are unpacked: free some, or choose a folder on another file system"
+        )

@@ -16,20 +16,28 @@ from msgspec import structs
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.diagnosis.reports import now
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
-from tfgpu_doctor.install import room, tools
+from tfgpu_doctor.findings.engine import now
+from tfgpu_doctor.install import tools
 from tfgpu_doctor.install.choice import Choice
-from tfgpu_doctor.install.commands import INSTALL, Commands
-from tfgpu_doctor.install.failures import InstallError, RefusedError, UnprovenError
-from tfgpu_doctor.install.folder import TEMPORARY, Folder, log_paths, python_of
-from tfgpu_doctor.install.interpreters import Interpreter, Interpreters
-from tfgpu_doctor.install.library_paths import add_library_paths
-from tfgpu_doctor.install.proof import prove
-from tfgpu_doctor.install.records import LOCK, MANIFEST, REPORT, SCHEMA, Manifest, Method, Package, Proof
+from tfgpu_doctor.install.folder import TEMPORARY, Folder, Sizes, log_paths, python_of, require, sizes_of
+from tfgpu_doctor.install.proof import add_library_paths, prove
+from tfgpu_doctor.install.records import (
+    LOCK,
+    MANIFEST,
+    REPORT,
+    SCHEMA,
+    InstallError,
+    Manifest,
+    Method,
+    Package,
+    Proof,
+    RefusedError,
+    UnprovenError,
+)
 from tfgpu_doctor.install.resolved import lock_text, with_archives
-from tfgpu_doctor.install.variables import dropped, of_children
+from tfgpu_doctor.install.tools import INSTALL, Commands, Interpreter, Interpreters, dropped, of_children
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.printable import clean_lines, utf8, without_commands
 from tfgpu_doctor.records.report import Tool as Program
@@ -53,7 +61,7 @@ class Resolution:
     python: str
     requirements: tuple[str, ...]
     packages: tuple[Package, ...]  # empty: conda has installed them already
-    sizes: room.Sizes
+    sizes: Sizes
     dropped: tuple[str, ...]  # variables that the programs do not get
 
 
@@ -98,7 +106,7 @@ class Making:
         tool, interpreter, python = self._tool()
         with self.folder as folder:
             if tool.method != "uv":  # which says how large the packages are before it downloads them
-                room.require(folder.file_system, room.Sizes(None, None))
+                require(folder.file_system, Sizes(None, None))
             if interpreter is None and tool.method != "conda":
                 interpreter = self._get_interpreter(python)
             resolution = self._resolve(tool, interpreter, python)
@@ -176,8 +184,8 @@ class Making:
             built = self.choice.source_only(python)
             chosen = tool.resolve(self.commands, prefix, wanted, look, built)
             packages = tuple(with_archives(chosen, built))
-        sizes = room.sizes_of(packages)
-        room.require(self.folder.file_system, sizes)
+        sizes = sizes_of(packages)
+        require(self.folder.file_system, sizes)
         path, version = (interpreter.path, interpreter.version) if interpreter else ("", python)
         return Resolution(
             self.choice,

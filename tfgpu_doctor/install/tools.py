@@ -1,28 +1,242 @@
-"""How pip, uv and conda make an environment, resolve requirements and install what was resolved."""
+"""The programs that install: pip, uv, conda and Pythons; how they are found, run and asked."""
 
 from __future__ import annotations
 
 import os
+import os.path
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from tfgpu_doctor.files.reading import chunks, read_whole
-from tfgpu_doctor.install.commands import INSTALL, QUICK, RESOLVE, Commands
-from tfgpu_doctor.install.failures import InstallError, ToolError
 from tfgpu_doctor.install.folder import TEMPORARY, python_of
-from tfgpu_doctor.install.interpreters import Interpreter
-from tfgpu_doctor.install.records import Method, Package
+from tfgpu_doctor.install.records import CommandError, InstallError, Method, Package, Ran, ToolError
 from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pip_report, of_pylock
 from tfgpu_doctor.matrix.schema import SourceOnly
 from tfgpu_doctor.plan.install_commands import PIP_OF_OLD_PYTHONS
-from tfgpu_doctor.probes import programs
+from tfgpu_doctor.probes import process, programs
 from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.records.units import seconds
+
+QUICK = 120.0  # seconds for what downloads nothing large
+RESOLVE = 1800.0  # pip downloads the wheels while it resolves
+INSTALL = 7200.0
+
+
+@dataclass
+class Commands:
+    """The commands of one installation."""
+
+    env: Mapping[str, str]
+    ran: list[Ran] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)  # what is kept where the installation fails
+
+    def run(
+        self,
+        what: str,
+        argv: Sequence[str],
+        *,
+        timeout: float = QUICK,
+        on_line: Callable[[str], None] | None = None,
+    ) -> str:
+        """Run a command and return its output; `what` names the task in the error message.
+
+        Raises CommandError: it failed, or ran out of time.
+        """
+
+        def look(line: str) -> None:
+            if on_line:
+                on_line(line)
+
+        self.log.append(f"$ {' '.join(argv)}\n")
+        # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
+        done = process.run(argv, timeout=timeout, env=self.env, cwd=os.sep, on_line=look, merged=True)
+        self.ran.append(Ran(done.argv, done.returncode, round(done.seconds, 3)))
+        ended = done.error or _ended(done, timeout)
+        self.log.append(f"{done.stdout}{done.stderr}[{ended or 'exit code 0'}]\n")
+        if ended:
+            raise CommandError(what, ended, done.stdout + done.stderr, timed_out=done.timed_out)
+        return done.stdout
+
+    def note(self, text: str) -> None:
+        """Keep a line in the log."""
+        self.log.append(text + "\n")
+
+
+def _ended(done: process.Completed, timeout: float) -> str:
+    if done.flooded:
+        return f"{os.path.basename(done.argv[0])} wrote more than {process.FLOOD / 1e6:.0f} MB"
+    if done.timed_out:
+        return f"{os.path.basename(done.argv[0])} did not end within {seconds(timeout)}"
+    if done.signal_name:
+        return f"ended by {done.signal_name}"
+    return f"exit code {done.returncode}" if done.returncode else ""
+
+
+_FAMILY = re.compile(r"(?:PIP|UV|CONDA|MAMBA|VIRTUALENV)_.*|(?:PYTHON|VIRTUAL_ENV|_CE_|__PYVENV).*")
+_DISTURBING = re.compile(r"PYTHON(?:PATH|HOME)|(?:PIP|UV)_(?!(?:DISABLE_PIP_VERSION_CHECK|NO_INPUT|NO_PROGRESS)$).*")
+_KEPT = re.compile(
+    r"PIP_(?:INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|TRUSTED_HOST|CERT|CLIENT_CERT|PROXY|TIMEOUT"
+    r"|DEFAULT_TIMEOUT|RETRIES|CACHE_DIR|NO_CACHE_DIR|CONFIG_FILE|KEYRING_PROVIDER|USE_FEATURE|USE_DEPRECATED)"
+    r"|UV_(?:INDEX(?:_.*)?|DEFAULT_INDEX|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|INSECURE_HOST|NATIVE_TLS|SYSTEM_CERTS"
+    r"|HTTP_.*|REQUEST_TIMEOUT|CACHE_DIR|NO_CACHE|LINK_MODE|CONCURRENT_.*|KEYRING_PROVIDER|CONFIG_FILE|OFFLINE"
+    r"|PYTHON_INSTALL_(?:DIR|MIRROR)|PYTHON_DOWNLOADS_JSON_URL|CREDENTIALS_DIR)"
+    r"|CONDA_(?:PKGS_DIRS|CHANNEL_ALIAS|SSL_VERIFY|OFFLINE|REMOTE_.*|PROXY_SERVERS.*|OVERRIDE_.*|EXE|ROOT)"
+    r"|CONDARC|MAMBA_(?:ROOT_PREFIX|EXE|SSL_VERIFY)|PYTHONUTF8|PYTHONIOENCODING"
+)
+# a relative one is meant from the folder of the user, and programs run in another one
+_PATHS = re.compile(
+    r"PIP_(?:FIND_LINKS|CERT|CLIENT_CERT|CACHE_DIR|CONFIG_FILE)|UV_(?:FIND_LINKS|CACHE_DIR|CONFIG_FILE|INDEX)"
+    r"|UV_PYTHON_INSTALL_DIR|CONDARC|SSL_CERT_(?:FILE|DIR)|(?:REQUESTS|CURL)_CA_BUNDLE"
+)
+OURS = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "PIP_USER": "0",  # of pip.conf, with which pip refuses to install into a virtual environment
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "UV_NO_PROGRESS": "1",
+    "UV_PYTHON_INSTALL_BIN": "0",  # else uv python install puts a link into ~/.local/bin
+    "UV_PYTHON_INSTALL_REGISTRY": "0",
+    "NO_COLOR": "1",
+    "CONDA_ALWAYS_YES": "1",
+}
+
+
+def of_children(environ: Mapping[str, str], folder: str, temporary: str) -> dict[str, str]:
+    """The environment for pip, uv and conda.
+
+    Args:
+        environ: of this process.
+        folder: the current directory, from which relative paths are meant.
+        temporary: where they unpack; /tmp can be too small for wheels of 600 MB.
+    """
+    kept = {
+        name: _absolute(value, folder) if _PATHS.fullmatch(name) else value
+        for name, value in environ.items()
+        if not _FAMILY.fullmatch(name) or _KEPT.fullmatch(name)
+    }
+    return {**kept, **OURS, "TMPDIR": temporary}
+
+
+def dropped(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that would send packages elsewhere, or bring others, and that the programs do not get."""
+    return tuple(sorted(name for name in environ if _DISTURBING.fullmatch(name) and not _KEPT.fullmatch(name)))
+
+
+def _absolute(value: str, folder: str) -> str:
+    return " ".join(
+        os.path.join(folder, word) if word and "://" not in word and not word.startswith(("~", "name=")) else word
+        for word in value.split(" ")
+    )
+
+
+ANSWER = 20.0  # seconds that an interpreter may take to describe itself
+_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.")
+_ASK = (
+    "import json, platform, struct, sys, sysconfig\n"
+    "def has(name):\n"
+    "    try:\n        __import__(name)\n        return True\n    except ImportError:\n        return False\n"
+    "print(json.dumps({'path': getattr(sys, '_base_executable', None) or sys.executable,"
+    " 'version': platform.python_version(), 'kind': platform.python_implementation(),"
+    " 'bits': struct.calcsize('P') * 8, 'gil': not sysconfig.get_config_var('Py_GIL_DISABLED'),"
+    " 'venv': has('venv') and has('ensurepip') and has('ssl')}))"
+)
+
+
+class _Answer(msgspec.Struct):
+    path: str  # outside of virtual environments, which may be removed
+    version: str
+    kind: str
+    bits: int
+    gil: bool
+    venv: bool
+
+    @property
+    def is_usable(self) -> bool:
+        """True for a CPython of 64 bits with a GIL, whose path and version may become arguments."""
+        is_cpython = self.kind == "CPython" and self.bits == 64 and self.gil
+        return is_cpython and os.path.isabs(self.path) and bool(_VERSION.match(self.version))
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A CPython of 64 bits."""
+
+    path: str
+    version: str  # "3.12.1"
+    has_venv: bool  # it can make an environment with pip
+
+    @property
+    def minor(self) -> str:
+        """ "3.12"."""
+        return ".".join(self.version.split(".")[:2])
+
+
+class Interpreters:
+    """The Pythons of this machine, each looked at once, and only when it is asked for."""
+
+    def __init__(self, environ: Mapping[str, str], own: str = sys.executable) -> None:
+        """Look where `environ` says; `own` is the Python of tfgpu itself."""
+        self._environ, self._own = environ, own
+        self._answers: dict[str, Interpreter | None] = {}
+
+    @cached_property
+    def own(self) -> Interpreter | None:
+        """The Python that runs tfgpu."""
+        return self._ask(self._own)
+
+    def find(self, minor: str, *, venv: bool) -> Interpreter | None:
+        """The first Python of a minor version; with `venv`, one that can make an environment by itself."""
+        for path in self._places(minor):
+            found = self._ask(path)
+            if found and found.minor == minor and (found.has_venv or not venv):
+                return found
+        return None
+
+    def program(self, minor: str) -> str | None:
+        """The first program of a minor version as it was found, so that it may be that of a virtual environment."""
+        asked = ((path, self._ask(path)) for path in self._places(minor))
+        return next((path for path, found in asked if found and found.minor == minor), None)
+
+    def _places(self, minor: str) -> Iterator[str]:
+        home = self._environ.get("HOME") or os.path.expanduser("~")
+        yield self._own
+        name, inside = ("python", "python.exe") if sys.platform == "win32" else (f"python{minor}", f"bin/python{minor}")
+        for folder in (*programs.folders(self._environ), "/usr/bin", "/usr/local/bin"):
+            if program := programs.find(os.path.join(folder, name), self._environ):
+                yield program
+        pyenv = self._environ.get("PYENV_ROOT") or os.path.join(home, ".pyenv")
+        uv = self._environ.get("UV_PYTHON_INSTALL_DIR") or os.path.join(home, ".local", "share", "uv", "python")
+        conda = [self._environ.get(one, "") for one in ("CONDA_PREFIX", "CONDA_ROOT", "MAMBA_ROOT_PREFIX")]
+        conda += [os.path.join(home, one) for one in ("miniforge3", "miniconda3", "anaconda3", "mambaforge")]
+        for root, pattern in (
+            (pyenv, f"versions/{minor}.*/{inside}"),
+            (uv, f"cpython-{minor}.*/{inside}"),
+            *((root, f"{envs}{inside}") for root in conda if root for envs in ("", "envs/*/")),
+        ):
+            yield from sorted(map(str, Path(root).glob(pattern)), reverse=True)
+
+    def _ask(self, path: str) -> Interpreter | None:
+        if path not in self._answers:
+            done = process.run([path, "-I", "-c", _ASK], timeout=ANSWER, env=self._environ, cwd=os.sep)
+            try:
+                said = msgspec.json.decode(done.stdout, type=_Answer)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                said = None
+            usable = said if said and said.is_usable else None
+            self._answers[path] = Interpreter(usable.path, usable.version, usable.venv) if usable else None
+        return self._answers[path]
+
 
 _WHEELS = ("--only-binary", ":all:")
 _TAGS = Version("20.3")  # the first pip that knows manylinux_2_17 and later (PEP 600)

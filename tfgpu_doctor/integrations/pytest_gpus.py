@@ -1,11 +1,22 @@
-"""The GPUs that a test may use, what it asks of them, and how they are dealt to the workers of pytest-xdist. Pure."""
+"""The GPUs that a test may use, what it asks for, and how they are dealt to the workers of pytest-xdist.
+
+What the machine has is found out once for all workers; TensorFlow runs in child processes.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.records.similar import did_you_mean
+from tfgpu_doctor.records.units import memory_size, read_size
 
 if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Gpu, TfDevice
@@ -26,8 +37,6 @@ class UsableGpu:
 
     def __str__(self) -> str:
         """Its name with what marks can ask for."""
-        from tfgpu_doctor.records.units import memory_size
-
         memory = "memory unknown" if self.memory is None else memory_size(self.memory)
         return f"{self.name} ({memory}, compute capability {self.compute_capability or 'unknown'})"
 
@@ -55,8 +64,6 @@ class Needs(NamedTuple):
 
     def __str__(self) -> str:
         """As words: "2 GPUs with at least 10 GiB of memory and compute capability 8.0"."""
-        from tfgpu_doctor.records.units import memory_size
-
         asked = [f"{memory_size(self.memory)} of memory"] if self.memory else []
         asked += ["compute capability {}.{}".format(*self.capability)] if any(self.capability) else []
         number = "a GPU" if self.min == 1 else f"{self.min} GPUs"
@@ -97,7 +104,7 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     TensorFlow numbers them as CUDA does, which has the order of CUDA_VISIBLE_DEVICES, or puts the fastest first; so
     each is the first GPU of its name that no other one is.
     """
-    from tfgpu_doctor.findings.visible_devices import visible_devices
+    from tfgpu_doctor.findings.inputs import visible_devices
     from tfgpu_doctor.records.facts import value_or
 
     facts = report.facts
@@ -174,3 +181,304 @@ def chunks(gpus: Sequence[UsableGpu], size: int) -> tuple[tuple[UsableGpu, ...],
 def renumbered(group: Iterable[UsableGpu]) -> tuple[UsableGpu, ...]:
     """The GPUs as TensorFlow numbers them in a process that sees only these."""
     return tuple(replace(gpu, device=f"/GPU:{number}") for number, gpu in enumerate(group))
+
+
+# ------------------------------------------------------------------------------------------------- what a mark asks for
+
+KEYWORDS = ("min", "memory", "compute_capability")
+_FORM = '@pytest.mark.gpu(min=2, memory="10GiB", compute_capability="8.0")'
+
+
+class MarkError(ValueError):
+    """The mark is wrong; the message says what, and how it is written."""
+
+
+def read(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Needs:
+    """What one mark asks for. Raises MarkError: an argument is unknown, or has no such value."""
+    if arguments:
+        given = ", ".join(map(repr, arguments))
+        raise MarkError(f"it takes keywords only, not ({given}): write {_FORM}")
+    for name in keywords:
+        if name not in KEYWORDS:
+            hint = did_you_mean(name, KEYWORDS, 1) or f" Keywords: {', '.join(KEYWORDS)}."
+            raise MarkError(f"unknown keyword {name!r}.{hint}")
+    return Needs(
+        min=_count(keywords.get("min", 1)),
+        memory=_bytes(keywords["memory"]) if "memory" in keywords else 0,
+        capability=_capability(keywords["compute_capability"]) if "compute_capability" in keywords else (0, 0),
+    )
+
+
+def all_of(marks: Iterable[Any]) -> Needs:
+    """What the marks of a test, of its class and its module ask for together. Raises MarkError: one is wrong."""
+    needs = Needs()
+    for mark in marks:
+        needs = needs.and_also(read(mark.args, mark.kwargs))
+    return needs
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise MarkError(f"min={value!r} is not a number of GPUs such as 2")
+    return value
+
+
+def _bytes(value: object) -> int:
+    size = read_size(value) if isinstance(value, str) else value
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise MarkError(f'memory={value!r} is not a size such as "10GiB", "512MiB" or "10G"')
+    return size
+
+
+def _capability(value: object) -> tuple[int, int]:
+    """8.0 is taken as "8.0", since no minor number has two digits."""
+    text = str(value) if isinstance(value, (str, float)) else ""
+    if not re.fullmatch(r"[1-9]\d?\.\d", text, re.ASCII):
+        raise MarkError(f'compute_capability={value!r} is not a compute capability such as "8.0"')
+    return capability(text)
+
+
+# ------------------------------------------------------------------------------------------------- what the machine has
+
+_SAVED = "TFGPU_DOCTOR_FROM"  # the variable of `tfgpu doctor --from`
+_LARGEST = 1 << 20  # bytes of the file that workers share
+_POLL = 0.05  # seconds
+
+
+def examine() -> Machine:
+    """Ask the doctor which GPUs TensorFlow can use.
+
+    Without an NVIDIA GPU or driver, TensorFlow need not be started to know: that takes 1 s instead of 7.
+    """
+    from tfgpu_doctor.commands import TfgpuError, diagnose
+
+    try:
+        with warnings.catch_warnings():  # those of the project may be errors (-W error)
+            warnings.simplefilter("ignore")
+            saved = os.environ.get(_SAVED) or None
+            if not saved:
+                quick = diagnose(import_tensorflow=False)
+                if reason := _surely_none(quick):
+                    return Machine((), reason, stack_of(quick))
+            report = diagnose(saved=saved)
+    except TfgpuError as error:
+        return Machine((), f"tfgpu doctor came to no result: {error}", "")
+    gpus = usable(report)
+    return Machine(gpus, "" if gpus and report.verdict == "ok" else _why(report), stack_of(report))
+
+
+def _surely_none(report: Report) -> str:
+    """Why no TensorFlow whatsoever can use a GPU here; "" where that is open."""
+    from tfgpu_doctor.records.facts import value_or
+    from tfgpu_doctor.records.report import Severity
+
+    gpus: tuple[Gpu, ...] = value_or(report.facts.gpus, ())
+    count: int = value_or(report.facts.driver.cuda_device_count, 0)
+    if gpus or count:
+        return ""
+    for finding in report.findings:
+        certain = finding.severity is Severity.ERROR and finding.root_cause and not finding.possible
+        if certain and finding.id in ("gpu.none", "driver.missing", "driver.not-loaded"):
+            return f"{finding.id}: {finding.title}"
+    return ""
+
+
+def _why(report: Report) -> str:
+    """The first problem that the doctor found, or what it could not determine."""
+    from tfgpu_doctor.records.facts import Unknown
+    from tfgpu_doctor.records.report import Severity
+
+    errors = [one for one in report.findings if one.severity is Severity.ERROR]
+    for finding in sorted(errors, key=lambda one: (one.possible, not one.root_cause)):
+        return f"{finding.id}: {finding.title}"
+    devices = report.facts.tensorflow.devices
+    return f"could not be determined: {devices.reason}" if isinstance(devices, Unknown) else ""
+
+
+def shared(folder: str) -> Machine:
+    """The same, found out by the first process that asks; the others wait for it, and read what it has written.
+
+    A worker on another machine does not find the folder, and examines its own machine.
+    """
+    from tfgpu_doctor.files import reading, writing
+    from tfgpu_doctor.files.claims import Claim, HeldError
+
+    if not os.path.isdir(folder):
+        return examine()
+    result, claim = os.path.join(folder, "machine.json"), Claim(os.path.join(folder, "claim"), b"tfgpu")
+    while not claim.held:
+        try:
+            claim.take()
+        except HeldError:
+            time.sleep(_POLL)
+        except OSError:  # no place to write to
+            return examine()
+    try:
+        if os.path.exists(result):
+            return Machine.decode(reading.read_whole(result, _LARGEST).decode())
+        machine = examine()
+        writing.replace(result, utf8(machine.encode()))
+        return machine
+    finally:
+        claim.release()
+
+
+# ------------------------------------------------------------------------------------------------ the header line
+
+
+def stack() -> str:
+    """The stack without starting TensorFlow: "TensorFlow 2.21.0, driver 580.65.06, 2 × NVIDIA H200"."""
+    from tfgpu_doctor.commands import leaving_nothing
+    from tfgpu_doctor.probes import driver
+    from tfgpu_doctor.records.facts import value_or
+
+    if os.environ.get(_SAVED):
+        return examine().stack
+    with leaving_nothing():
+        found = driver.examine()
+    gpus = [value_or(gpu.name, "GPU of unknown name") for gpu in value_or(found.gpus, ())]
+    return _line(_installed_version(), value_or(found.driver.version, None), gpus)
+
+
+def stack_of(report: Report) -> str:
+    """The same of a report."""
+    from tfgpu_doctor.records.facts import value_or
+
+    facts = report.facts
+    gpus = [value_or(gpu.name, "GPU of unknown name") for gpu in value_or(facts.gpus, ())]
+    version = value_or(facts.tensorflow.version, None) or _installed_version()
+    return _line(version, value_or(facts.driver.version, None), gpus)
+
+
+def _line(tensorflow: str | None, driver: str | None, gpus: Sequence[str]) -> str:
+    from tfgpu_doctor.records.printable import one_line
+
+    counted = [f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)]
+    parts = (
+        f"TensorFlow {tensorflow}" if tensorflow else "no TensorFlow",
+        f"driver {driver}" if driver else "no NVIDIA driver",
+        *(counted or ["no NVIDIA GPU"]),
+    )
+    return one_line(", ".join(parts))
+
+
+def _installed_version() -> str | None:
+    from importlib import metadata
+
+    from tfgpu_doctor.records.distributions import TENSORFLOW
+
+    for name in TENSORFLOW:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ what each worker gets
+
+VISIBLE, GROWTH = "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH"
+
+
+class Share(NamedTuple):
+    """What the tests of a process have."""
+
+    machine: Machine
+    gpus: tuple[UsableGpu, ...]
+    limited_by: str = ""  # why these are fewer than the machine has
+    problem: str = ""  # why this process has no GPUs of its own, though it should
+    note: str = ""  # what is worth a line in the summary
+
+    def missing(self, needs: Needs) -> str:
+        """Why a test with these needs cannot run here, with what was asked and what was found; "" where it can."""
+        if needs.met_by(self.gpus):
+            return ""
+        from tfgpu_doctor.records.printable import one_line
+
+        machine = self.machine
+        if not machine.gpus:
+            found = f"no GPU that TensorFlow can use: {machine.reason or 'TensorFlow lists none'}; run tfgpu doctor"
+        elif needs.met_by(machine.gpus):
+            found = f"found {_listed(self.gpus)}: {self.limited_by}"
+        else:
+            also = f"; {machine.reason}; run tfgpu doctor" if machine.reason else ""
+            found = f"found {_listed(machine.gpus)}{also}"
+        return one_line(f"needs {needs}: {found}")
+
+
+def _listed(gpus: Sequence[UsableGpu]) -> str:
+    names = [str(gpu) for gpu in gpus]
+    return ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
+
+
+def alone(needs: Sequence[Needs]) -> Share:
+    """Of a process that runs all tests: all GPUs, those first that meet every test."""
+    machine = examine()
+    return Share(machine, _best_first(machine.gpus, needs))
+
+
+def _best_first(gpus: tuple[UsableGpu, ...], needs: Sequence[Needs]) -> tuple[UsableGpu, ...]:
+    """`gpu` gives the first one, so that it meets every test where any GPU does."""
+    first = [gpu for group in groups(gpus, needs) for gpu in group]
+    return (*first, *(gpu for gpu in gpus if gpu not in first))
+
+
+def of_worker(given: Mapping[str, Any] | None, number: int, count: int, needs: Sequence[Needs]) -> Share:
+    """Of a worker, the `number`-th of `count`; `given` is what the controller gave it.
+
+    Its variables are set, unless the controller has set them before the worker began. One to which the controller gave
+    nothing runs on another machine, or was started with GPUs of its own (--tx): it keeps all that it sees.
+    """
+    if given is None:
+        return alone(needs)
+    if "machine" in given:
+        return _dealt_before(given)
+    machine = shared(given.get("folder", ""))
+    dealt = groups(machine.gpus, needs)
+    mine = dealt[number % len(dealt)]
+    sharing = ""
+    if count == 1 or not machine.gpus:
+        return Share(machine, _best_first(machine.gpus, needs))
+    if count > len(dealt):
+        os.environ.setdefault(GROWTH, "true")  # else the first process takes nearly all memory of a GPU
+        sharing = note(count, dealt)
+    if len(mine) == len(machine.gpus):
+        return Share(machine, mine, note=sharing)
+    from tfgpu_doctor.probes.cuda_state import is_initialized
+
+    if is_initialized():
+        problem = (
+            f"CUDA was initialized in this process while tests were collected, so that {VISIBLE} has no effect any "
+            f"more: set gpus_per_worker = {len(mine)} in the configuration of pytest, or use no GPU while a test file "
+            "is imported"
+        )
+        return Share(machine, _best_first(machine.gpus, needs), problem=problem, note=problem)
+    os.environ[VISIBLE] = ",".join(gpu.visible for gpu in mine)
+    return Share(machine, renumbered(mine), f"the others are for other workers ({len(dealt)} groups)", note=sharing)
+
+
+def note(workers: int, dealt: Sequence[Sequence[UsableGpu]]) -> str:
+    """A sentence on GPUs that several workers use; "" where each has its own."""
+    number = sum(map(len, dealt))
+    if workers <= len(dealt) or not number:
+        return ""
+    gpus = "1 GPU" if number == 1 else f"{number} GPUs"
+    return f"{workers} workers share {gpus}; with -n {len(dealt)}, each has its own"
+
+
+def deal_before(per_worker: int, workers: int) -> tuple[Machine, list[dict[str, str]]]:
+    """What each worker gets before it starts (--gpus-per-worker): the variables that are to be set in it."""
+    machine = examine()
+    dealt = chunks(machine.gpus, per_worker)
+    if not dealt:
+        return machine, [{} for _ in range(workers)]
+    more = {GROWTH: "true"} if workers > len(dealt) and GROWTH not in os.environ else {}
+    visible = [",".join(gpu.visible for gpu in group) for group in dealt]
+    return machine, [{VISIBLE: visible[number % len(dealt)], **more} for number in range(workers)]
+
+
+def _dealt_before(given: Mapping[str, Any]) -> Share:
+    machine = Machine.decode(given["machine"])
+    entries = (given.get("visible") or "").split(",")
+    mine = renumbered(gpu for entry in entries for gpu in machine.gpus if gpu.visible == entry) or machine.gpus
+    return Share(machine, mine, f"this worker has {len(mine)} of {len(machine.gpus)} GPUs (gpus_per_worker)")

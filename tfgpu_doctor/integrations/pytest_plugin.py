@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.integrations.pytest_gpus import Needs, UsableGpu
-    from tfgpu_doctor.integrations.pytest_workers import Share
+    from tfgpu_doctor.integrations.pytest_gpus import Needs, Share, UsableGpu
 
 MARK, FIXTURES = "gpu", ("gpu", "gpus")
 _REGISTERED = (
@@ -130,7 +129,7 @@ def _needs(item: pytest.Item) -> Needs | None:
     marks = _marks(item)
     if not marks and not _uses_fixture(item):
         return None
-    from tfgpu_doctor.integrations.pytest_needs import all_of
+    from tfgpu_doctor.integrations.pytest_gpus import all_of
 
     return all_of(marks)
 
@@ -153,7 +152,7 @@ def pytest_make_collect_report() -> Generator[None, Any, None]:
 def _wrong_marks(collected: Iterable[pytest.Item | pytest.Collector]) -> Generator[str, None, None]:
     for item in collected:
         if isinstance(item, pytest.Item) and (marks := _marks(item)):
-            from tfgpu_doctor.integrations.pytest_needs import MarkError, all_of
+            from tfgpu_doctor.integrations.pytest_gpus import MarkError, all_of
 
             try:
                 all_of(marks)
@@ -181,7 +180,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _noted(item: pytest.Item) -> Needs | None:
-    from tfgpu_doctor.integrations.pytest_needs import MarkError
+    from tfgpu_doctor.integrations.pytest_gpus import MarkError
 
     try:
         needs = _needs(item)
@@ -193,7 +192,7 @@ def _noted(item: pytest.Item) -> Needs | None:
 
 
 def _share(config: pytest.Config, needs: list[Needs]) -> Share:
-    from tfgpu_doctor.integrations.pytest_workers import alone, of_worker
+    from tfgpu_doctor.integrations.pytest_gpus import alone, of_worker
 
     given = getattr(config, "workerinput", None)
     if given is None:
@@ -210,7 +209,7 @@ def _share(config: pytest.Config, needs: list[Needs]) -> Share:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip or fail a test that cannot run here, before its fixtures are made; one that is skipped anyway stays so."""
-    from tfgpu_doctor.integrations.pytest_needs import MarkError
+    from tfgpu_doctor.integrations.pytest_gpus import MarkError
 
     needs = item.stash.get(_NEEDS, None)
     if needs is None:
@@ -272,7 +271,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     """Under --gpus-per-worker, set the variables of each worker, which has them before it imports anything."""
     if not (per_worker := _per_worker(config)):
         return
-    from tfgpu_doctor.integrations.pytest_workers import deal_before
+    from tfgpu_doctor.integrations.pytest_gpus import deal_before
 
     machine, variables = deal_before(per_worker, len(specs))
     config.stash[_BEFORE] = machine.encode()
@@ -320,7 +319,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """The stack, where GPUs were asked for: by --require-gpu, --gpus-per-worker, or -m with the mark."""
     if hasattr(config, "workerinput") or not (_is_required(config) or _per_worker(config) or _is_chosen(config)):
         return None
-    from tfgpu_doctor.integrations.pytest_examine import stack
+    from tfgpu_doctor.integrations.pytest_gpus import stack
 
     config.stash[_SHOWN] = True
     return f"tfgpu: {stack()}"

@@ -8,7 +8,7 @@ from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, Place, Requir
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import conda_requirement
-from tfgpu_doctor.manifests.templates import complaint
+from tfgpu_doctor.manifests.variables import complaint
 
 
 def is_environment(root: Node) -> bool:

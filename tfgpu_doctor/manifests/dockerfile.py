@@ -1,21 +1,128 @@
-"""Dockerfile: the environments of its last stages, with the stages that these are built FROM and COPY packages from."""
+"""Dockerfiles and definition files of Apptainer, and services that are built from a Dockerfile."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeAlias
 
-from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
-from tfgpu_doctor.manifests.containers import fill, read_image, substitute, unknown_part
-from tfgpu_doctor.manifests.folders import LONGEST, WITH_PYTHON, brings, variable_folder
-from tfgpu_doctor.manifests.installing import Sources, pythons, with_files
-from tfgpu_doctor.manifests.instructions import Instruction, instructions
+from tfgpu_doctor.manifests import Environment, Image, IncludeError, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
-from tfgpu_doctor.manifests.shell import Installed, read_command, read_commands
-from tfgpu_doctor.manifests.words import Word
+from tfgpu_doctor.manifests.shell import (
+    LONGEST,
+    WITH_PYTHON,
+    Installed,
+    Sources,
+    Word,
+    brings,
+    pythons,
+    read_command,
+    read_commands,
+    variable_folder,
+    with_files,
+)
+from tfgpu_doctor.manifests.variables import fill, read_image, substitute, unknown_part
 from tfgpu_doctor.records.distributions import TENSORFLOW
+
+Lines: TypeAlias = "tuple[tuple[int, str], ...]"  # numbered from 1
+
+_DIRECTIVE = re.compile(r"\s*#\s*([A-Za-z]\w*)\s*=(.*)")
+# <<EOF, <<-EOF, 3<<"EOF": a word of its own, with no blank inside
+_HEREDOC = re.compile(r"(?<!\S)\d*<<-?([\"']?)(?P<name>\w[\w.-]*)\1(?!\S)")
+_WITH_HEREDOC = ("RUN", "COPY", "ADD")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction. Its lines are without comments and without the characters that continue them."""
+
+    verb: str  # upper case
+    line: int  # of the verb
+    lines: Lines  # from the first character behind the verb
+    heredocs: Lines  # the lines of its here-documents, without those that end them
+
+    @cached_property
+    def value(self) -> str:
+        """Everything behind the verb, in one line."""
+        return "".join(text for _, text in self.lines)
+
+    def line_at(self, offset: int) -> int:
+        """The line of a character of the value."""
+        return self.lines[bisect_right(self._ends, offset)][0]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(len(text) for _, text in self.lines))
+
+
+def instructions(text: str) -> Iterator[Instruction]:
+    """Split a Dockerfile."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    escape = _escape(lines)
+    ends: dict[str, list[int]] = {}  # a line → where it stands; here-documents end at one
+    for index, line in enumerate(lines):
+        ends.setdefault(line.strip(), []).append(index)
+    at = 0
+    while at < len(lines):
+        pieces, at = _logical_line(lines, at, escape)
+        if not pieces:
+            continue
+        number, first = pieces[0]
+        verb = first.split(None, 1)[0]
+        pieces[0] = (number, first.lstrip()[len(verb) :].lstrip())
+        value = "".join(text for _, text in pieces)
+        heredocs: list[tuple[int, str]] = []
+        for name in _heredocs(verb.upper(), value):
+            found = ends.get(name, [])
+            end = bisect_left(found, at)
+            if end < len(found):  # Docker refuses one without an end
+                heredocs += [(index + 1, lines[index]) for index in range(at, found[end])]
+                at = found[end] + 1
+        yield Instruction(verb.upper(), number, tuple(pieces), tuple(heredocs))
+
+
+def _escape(lines: list[str]) -> str:
+    r"""The character that continues a line: "\", or "`" by a directive above all else, as in Windows containers."""
+    for line in lines:
+        directive = _DIRECTIVE.fullmatch(line)
+        if directive is None:
+            break
+        if directive[1].lower() == "escape":
+            return "`" if directive[2].strip() == "`" else "\\"
+    return "\\"
+
+
+def _logical_line(lines: list[str], at: int, escape: str) -> tuple[list[tuple[int, str]], int]:
+    """The lines of one instruction and where the next one begins. Blank lines and comments among them are skipped."""
+    pieces: list[tuple[int, str]] = []
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        bare = line.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        continued = bare.endswith(escape) and not bare.endswith(2 * escape)
+        text = line.rstrip()[:-1] if continued else line
+        if pieces or text.strip():
+            pieces.append((at, text))
+        if not continued:
+            break
+    return pieces, at
+
+
+def _heredocs(verb: str, value: str) -> list[str]:
+    """The words that end the here-documents of an instruction, in order."""
+    if verb == "ONBUILD":
+        verb, _, value = value.strip().partition(" ")
+    if verb.upper() not in _WITH_HEREDOC or value.lstrip().startswith("["):
+        return []
+    return [found["name"] for found in _HEREDOC.finditer(value)]
+
 
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
@@ -269,3 +376,95 @@ def _json(value: str) -> list[str] | None:
     except (ValueError, RecursionError):
         return None
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else None
+
+
+@dataclass(frozen=True)
+class Build:
+    """What `docker build` is told."""
+
+    context: str  # relative to the file that says it
+    dockerfile: str  # the same
+    stage: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+def built(path: str, one: Environment, build: Build, include: Include) -> Environment:
+    """The environment of a container, with what its Dockerfile installs where that can be read."""
+    folder = posixpath.dirname(path)
+    dockerfile = posixpath.normpath(posixpath.join(folder, build.dockerfile))
+    try:
+        text = include(posixpath.normpath(build.dockerfile))
+        found = read_dockerfile(
+            dockerfile,
+            text,
+            lambda name: include(posixpath.normpath(posixpath.join(build.context, name))),
+            stage=build.stage,
+            arguments=build.arguments,
+            context=posixpath.normpath(posixpath.join(folder, build.context)),
+        )[0]
+    except IncludeError:
+        return replace(one, build_context=dockerfile)  # it can be among the other files that are named
+    except ManifestError:  # its message may repeat parts of a file that is something else
+        note = f"{one.place}: {quoted(build.dockerfile)} has no such stage, or is not a Dockerfile"
+        return replace(one, not_understood=(*one.not_understood, note))
+    return replace(merged(one, found), read=(*one.read, dockerfile, *found.read))
+
+
+def merged(one: Environment, found: Environment) -> Environment:
+    """A container with what its Dockerfile installs."""
+    return replace(
+        one,
+        image=found.image,
+        python=found.python,
+        requirements=found.requirements,
+        packages_of=found.packages_of,
+        copies_python=found.copies_python,
+        settings=(*found.settings, *one.settings),
+        not_understood=(*one.not_understood, *found.not_understood),
+    )
+
+
+_HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
+_SECTION = re.compile(r"%(\w+)")
+_EXPORT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|\S*)\s*")
+
+
+def read_definition(path: str, text: str, include: Include) -> tuple[Environment, ...]:
+    """The container that it builds."""
+    header: dict[str, tuple[str, int]] = {}
+    sections: dict[str, list[tuple[int, str]]] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _SECTION.match(line):
+            section = found[1].lower()
+        elif found := _HEADER.fullmatch(line[:1000]) if section not in ("post", "environment", "files") else None:
+            if found[1].lower() == "bootstrap":  # of the next stage
+                header, sections, section = {}, {}, ""
+            header[found[1].lower()] = (found[2], number)
+        else:
+            sections.setdefault(section, []).append((number, line))
+    reference, line_of_image = header.get("from", ("", 1))
+    place = Place(path, line_of_image)
+    of_docker = header.get("bootstrap", ("",))[0].lower() in ("docker", "docker-daemon", "oras")
+    image = read_image(reference, place) if reference and of_docker else None
+    installed = Installed()
+    read_commands(sections.get("post", []), path, installed)
+    names = [line.split()[0] for _, line in sections.get("files", []) if line.split()]
+    requirements, not_understood = with_files(path, installed, Sources(names), include)
+    return (
+        Environment(
+            kind="singularity",
+            label=path,
+            place=place,
+            python=tuple(pythons(installed, requirements)),
+            requirements=tuple(one for one in requirements if one.name != "python"),
+            image=image,
+            settings=tuple(_settings(path, sections.get("environment", []))),
+            not_understood=(*(unknown_part(image) if image else ()), *not_understood),
+        ),
+    )
+
+
+def _settings(path: str, lines: list[tuple[int, str]]) -> list[Setting]:
+    found = ((number, _EXPORT.fullmatch(line[:2000])) for number, line in lines)
+    return [Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in found if one]

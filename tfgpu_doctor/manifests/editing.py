@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tfgpu_doctor.manifests.toml_project import loads
+from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.records.report import Edit
 
 _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, quoted
 from tfgpu_doctor.manifests.requirement import exported_requirement, pip_requirement
-from tfgpu_doctor.manifests.templates import complaint
+from tfgpu_doctor.manifests.variables import complaint
 
 Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
 

@@ -1,16 +1,222 @@
-"""pyproject.toml: the dependencies of a project, of its extras and of its groups."""
+"""pyproject.toml: PEP 621, extras and groups, Poetry, setuptools; each with its line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from tfgpu_doctor.manifests import Environment, Requirement
-from tfgpu_doctor.manifests.pip import Include
-from tfgpu_doctor.manifests.poetry import read_poetry
-from tfgpu_doctor.manifests.toml_project import Project, Reader, load, table
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, ManifestError, Place, Requirement
+from tfgpu_doctor.manifests.pip import Include, Lines
+from tfgpu_doctor.manifests.requirement import pip_requirement, poetry_specifier
+from tfgpu_doctor.manifests.variables import complaint
+
+_TOKEN = re.compile(
+    r'(?P<long>"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\')'
+    r'|(?P<string>"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')'
+    r"|(?P<comment>#[^\n]*)"
+    r"|(?P<mark>[\n\[\]{}=,])"
+    r"|(?P<word>[^\s\[\]{}=,\"'#]+)",
+    re.DOTALL,
+)
+
+
+class TomlPlaces:
+    """The lines of a TOML file that is known to be valid."""
+
+    def __init__(self, text: str) -> None:
+        self._table, self._key = "", ""
+        self._depth = 0
+        self._in_value = False
+        self._head: list[str] = []  # the words of a table's header or of a key
+        self._keys: dict[str, int] = {}  # the first line of each key, and of what is below it
+        self._strings: dict[tuple[str, str], int] = {}
+        line = 1
+        for found in _TOKEN.finditer(text):
+            token = found[0]
+            if found.lastgroup == "mark":
+                self._mark(token, line)
+            elif found.lastgroup != "comment":
+                self._word(token, line)
+            line += token.count("\n")
+
+    def _mark(self, token: str, line: int) -> None:
+        if token == "\n":
+            if self._depth == 0:
+                self._in_value, self._head = False, []
+        elif self._in_value:
+            self._depth += (token in "[{") - (token in "]}")
+        elif token == "=":
+            self._key = ".".join(filter(None, [self._table, "".join(self._head)]))
+            self._in_value = True
+            self._note(self._key, line)
+        elif token == "]":
+            self._table = "".join(self._head)
+            self._note(self._table, line)
+
+    def _word(self, token: str, line: int) -> None:
+        plain = token
+        if token[0] in "\"'":
+            plain = token[3:-3] if len(token) > 5 and token[:3] == token[0] * 3 else token[1:-1]
+        if not self._in_value:
+            self._head.append(plain)
+        else:
+            for key in (self._key, self._key.rpartition(".")[0]):
+                self._strings.setdefault((key, plain), line)
+
+    def _note(self, key: str, line: int) -> None:
+        parts = key.split(".")[:10]
+        for end in range(1, len(parts) + 1):
+            self._keys.setdefault(".".join(parts[:end]), line)
+
+    def line(self, key: str, text: str | None = None) -> int:
+        """The line of a string below a dotted key; of the key where it is not found; 1 where neither is."""
+        found = self._strings.get((key, text)) if text is not None else None
+        return found or self._keys.get(key, 1)
+
+
+class Project:
+    """What one tool's tables ask for."""
+
+    def __init__(self) -> None:
+        self.python: list[Requirement] = []
+        self.base: list[Requirement] = []
+        self.parts: dict[str, list[Requirement]] = {}  # "extra gpu", "group dev"
+
+
+class Reader:
+    """Turns strings of the file into requirements, and finds the lines that they stand on."""
+
+    def __init__(self, path: str, text: str, include: Include, *, quote: bool = True) -> None:
+        self._path = path
+        self._places = TomlPlaces(text)
+        self._include = include
+        self._quote = quote
+        self._not_understood: list[str] = []
+
+    def environment(self, label: str, python: list[Requirement], found: list[Requirement]) -> Environment:
+        """One of the file's environments."""
+        return Environment(
+            kind="pyproject",
+            label=label,
+            place=Place(self._path, 1),
+            python=tuple(python),
+            requirements=tuple(dict.fromkeys(found)),
+            not_understood=tuple(dict.fromkeys(self._not_understood)),
+        )
+
+    def place(self, key: str, text: str | None = None) -> Place:
+        """The line of a string below a key."""
+        return Place(self._path, self._places.line(key, text))
+
+    def attempt(self, place: Place, text: str, read: Callable[[], Requirement | None]) -> Iterator[Requirement]:
+        """What is read of `text`, or a line that says why not."""
+        try:
+            one = read()
+        except ValueError as error:
+            self._not_understood.append(complaint(place, text, error, quote=self._quote))
+            return
+        if one:
+            yield one
+
+    def listed(self, key: str, lines: Any) -> Iterator[Requirement]:
+        """A list of PEP 508 strings; what else a group may hold is for the caller."""
+        for line in lines[:MOST_REQUIREMENTS] if isinstance(lines, list) else ():
+            if isinstance(line, str):
+                place = self.place(key, line)
+                yield from self.attempt(place, line, lambda: pip_requirement(line, place))  # noqa: B023 - called at once
+
+    def files(self, key: str, value: Any) -> Iterator[Requirement]:
+        """setuptools' {file = ["requirements.txt"]}."""
+        names = value.get("file") if isinstance(value, dict) else None
+        for name in [names] if isinstance(names, str) else names if isinstance(names, list) else ():
+            if isinstance(name, str):
+                lines = Lines(self._path, self._include)
+                lines.follow(name, self.place(key, name))
+                self._not_understood += lines.not_understood
+                yield from lines.found()
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The values of a TOML text. Raises ValueError: it is none; RecursionError: it is nested too deeply."""
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[no-redef]
+    return tomllib.loads(text)
+
+
+def table(data: Any, *path: str) -> dict[str, Any]:
+    """The table below several keys; an empty one where there is none."""
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def texts(value: Any) -> list[str]:
+    """The texts of a list."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def load(path: str, text: str) -> dict[str, Any]:
+    """Read TOML. Raises ManifestError: it is not valid."""
+    try:
+        return loads(text)
+    except RecursionError as error:
+        raise ManifestError(f"{path}: nested too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, and a number that Python does not read
+        line = re.search(r"line (\d+)", str(error))
+        raise ManifestError(f"{path}:{line[1] if line else 1}: invalid TOML: {error}") from error
+
+
+def read_poetry(reader: Reader, data: dict[str, Any]) -> Project:
+    """[tool.poetry]: name = "^2.15", name = {version = "...", extras = [...], markers = "..."}, or a list of these."""
+    poetry, found = table(data, "tool", "poetry"), Project()
+    key = "tool.poetry.dependencies"
+    dependencies = table(poetry, "dependencies")
+    if isinstance(python := dependencies.get("python"), str):
+        place = reader.place(f"{key}.python", python)
+        found.python += reader.attempt(
+            place, python, lambda: Requirement("python", poetry_specifier(python), place, f'python = "{python}"')
+        )
+    optional = {name for name, value in dependencies.items() if isinstance(value, dict) and value.get("optional")}
+    wanted = {name: value for name, value in dependencies.items() if name != "python" and name not in optional}
+    found.base += _entries(reader, key, wanted)
+    for extra, names in table(poetry, "extras").items():
+        members = {name: dependencies[name] for name in texts(names) if name in optional}
+        found.parts[f"extra {extra}"] = list(_entries(reader, key, members))
+    for name, group in table(poetry, "group").items():
+        key = f"tool.poetry.group.{name}.dependencies"
+        found.parts[f"group {name}"] = list(_entries(reader, key, table(group, "dependencies")))
+    if old := table(poetry, "dev-dependencies"):
+        found.parts["group dev"] = list(_entries(reader, "tool.poetry.dev-dependencies", old))
+    return found
+
+
+def _entries(reader: Reader, key: str, entries: dict[str, Any]) -> Iterator[Requirement]:
+    for name, value in entries.items():
+        for details in value if isinstance(value, list) else [value]:
+            given = details if isinstance(details, dict) else {"version": details}
+            version = given.get("version", "*")
+            if isinstance(version, str):
+                place = reader.place(f"{key}.{name}", version if "version" in given else None)
+                yield from reader.attempt(place, f"{name} {version}", lambda: _entry(name, version, given, place))  # noqa: B023
+
+
+def _entry(name: str, version: str, given: dict[str, Any], place: Place) -> Requirement:
+    systems = given.get("platform")
+    markers = [given.get("markers"), f"sys_platform == '{systems}'" if isinstance(systems, str) else None]
+    joined = [one for one in markers if isinstance(one, str) and one.strip()]
+    return Requirement(
+        name=canonicalize_name(name),
+        specifier=poetry_specifier(version),
+        place=place,
+        text=f'{name} = "{version}"',
+        extras=tuple(texts(given.get("extras"))),
+        marker=" and ".join(f"({one})" for one in joined) if len(joined) > 1 else next(iter(joined), None),
+    )
 
 
 def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:

@@ -1,11 +1,12 @@
-"""Any of the files that `tfgpu check` knows → environments."""
+"""Any of the files that `tfgpu check` knows → environments; files that describe one environment are joined."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tfgpu_doctor.manifests import (
@@ -18,12 +19,14 @@ from tfgpu_doctor.manifests import (
     ManifestError,
     Requirement,
     quoted,
-    templates,
+    variables,
 )
+from tfgpu_doctor.manifests.dockerfile import merged
 from tfgpu_doctor.manifests.pip import Include
 
 if TYPE_CHECKING:
     from tfgpu_doctor.manifests.nodes import Node
+
 
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
@@ -158,17 +161,17 @@ class _Reader:
         kind = kind or kind_of(self.path)
         if kind in (None, "kubernetes") and _OF_HELM.search(text):
             raise ManifestError(f"{self.path}: a template of Helm, {INSTEAD}, or what `helm template` prints")
-        template = templates.is_template(text)
+        template = variables.is_template(text)
         if template:
-            original, text = text, templates.hide(text)
+            original, text = text, variables.hide(text)
         try:
             found = self._of_kind(text, kind)
         except ManifestError:
             if not template:
                 raise
-            return (templates.unreadable(self.path, original, kind or "kubernetes"),)
+            return (variables.unreadable(self.path, original, kind or "kubernetes"),)
         if template:
-            found = templates.restored(found)
+            found = variables.restored(found)
         read = tuple(dict.fromkeys(self._read))
         return tuple(replace(one, read=(*one.read, *read)) for one in found)
 
@@ -191,15 +194,15 @@ class _Reader:
     def _rarer(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
         path, include = self.path, self.include
         if kind == "python":
-            from tfgpu_doctor.manifests.python_files import read_python_file
+            from tfgpu_doctor.manifests.workflow import read_python_file
 
             return read_python_file(path, text)
         if kind == "singularity":
-            from tfgpu_doctor.manifests.singularity import read_definition
+            from tfgpu_doctor.manifests.dockerfile import read_definition
 
             return read_definition(path, text, include)
         if kind == "notebook":
-            from tfgpu_doctor.manifests.notebook import read_notebook
+            from tfgpu_doctor.manifests.workflow import read_notebook
 
             return read_notebook(path, text, include)
         return _yaml(path, text, kind, include, self.quote)
@@ -239,9 +242,8 @@ def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool
     """Which of the YAML files it is, its keys tell."""
     if kind is None and not is_yaml(path):
         raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
-    from tfgpu_doctor.manifests.compose import read_compose
     from tfgpu_doctor.manifests.conda import read_environment
-    from tfgpu_doctor.manifests.kubernetes import read_kubernetes
+    from tfgpu_doctor.manifests.deployment import read_compose, read_kubernetes
     from tfgpu_doctor.manifests.nodes import documents
     from tfgpu_doctor.manifests.workflow import read_workflow
 
@@ -264,9 +266,8 @@ def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool
 
 
 def _kind_by_keys(roots: list[Node]) -> Kind | None:
-    from tfgpu_doctor.manifests.compose import is_compose
     from tfgpu_doctor.manifests.conda import is_environment
-    from tfgpu_doctor.manifests.kubernetes import is_kubernetes
+    from tfgpu_doctor.manifests.deployment import is_compose, is_kubernetes
     from tfgpu_doctor.manifests.workflow import is_workflow
 
     if any(map(is_kubernetes, roots)):
@@ -274,3 +275,77 @@ def _kind_by_keys(roots: list[Node]) -> Kind | None:
     kinds: tuple[tuple[Kind, Callable[[Node], bool]], ...]
     kinds = (("compose", is_compose), ("conda", is_environment), ("workflow", is_workflow))
     return next((kind for kind, holds in kinds if holds(roots[0])), None)
+
+
+MOST = 1_000  # environments of all files together
+_IN_A_PROJECT = ("requirements", "pyproject")  # where .python-version holds
+_MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "pyproject")
+
+
+def joined(environments: Iterable[Environment]) -> Iterator[Environment]:
+    """The environments as they will exist; those that are judged as a part of another say so."""
+    found = list({(one.place, one.label): one for one in islice(environments, MOST)}.values())
+    if len(found) == MOST:
+        note = f"{found[-1].place}: more than {MOST} environments; what follows is not judged"
+        found[-1] = replace(found[-1], not_understood=(*found[-1].not_understood, note))
+    found = [*_built(found)]
+    found = [*_with_python(found)]
+    yield from _parts(found)
+
+
+def _path(one: Environment) -> str:
+    return posixpath.normpath(one.place.path)
+
+
+def _built(found: list[Environment]) -> Iterator[Environment]:
+    """A service that is built from a Dockerfile among the files gets what that Dockerfile installs."""
+    dockerfiles = {_path(one): one for one in reversed(found) if one.kind == "dockerfile"}
+    for one in found:
+        built = dockerfiles.get(posixpath.normpath(one.build_context)) if one.build_context else None
+        if built is not None:
+            yield replace(merged(one, built), read=(*one.read, _path(built), *built.read))
+        elif one.build_context:
+            note = f"{one.place}: {one.build_context} cannot be read; if it lies elsewhere, name it, too"
+            yield replace(one, not_understood=(*one.not_understood, note))
+        else:
+            yield one
+
+
+def _with_python(found: list[Environment]) -> Iterator[Environment]:
+    """.python-version and its like tell the Python of the projects beside them that name none, or several."""
+    pythons = {posixpath.dirname(_path(one)): one for one in reversed(found) if one.kind == "python" and one.python}
+    for one in found:
+        of_folder = pythons.get(posixpath.dirname(_path(one)))
+        if of_folder is not None and one.kind in _IN_A_PROJECT:
+            python = (*of_folder.python, *one.python)
+            yield replace(one, python=python, read=(*one.read, _path(of_folder)))
+        else:
+            yield one
+
+
+def _parts(found: list[Environment]) -> Iterator[Environment]:
+    """What another file of the same list includes, or is made from, is judged there."""
+    owners = {**_made_from(found), **_including(found)}
+    for one in found:
+        owner = owners.get(_path(one), one.label)
+        is_whole = one.label == one.place.path or one.kind == "dockerfile"
+        is_part = one.part_of is None and owner != one.label and is_whole
+        yield replace(one, part_of=f"part of {owner}") if is_part else one
+
+
+def _including(found: list[Environment]) -> dict[str, str]:
+    """The paths of files that others include, with the label of the first that does."""
+    included = {path for one in found for path in one.read if path != _path(one)}
+    owners: dict[str, str] = {}
+    for one in found:
+        # two that include each other are both judged, so that nothing is left out
+        outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
+        for path in set(one.read) - {_path(one)} if outermost else ():
+            owners.setdefault(path, one.label)
+    return owners
+
+
+def _made_from(found: list[Environment]) -> dict[str, str]:
+    """requirements.in, with the label of the requirements.txt that is compiled from it."""
+    texts = {_path(one): one.label for one in found if one.kind == "requirements" and one.place.path.endswith(".txt")}
+    return {f"{path.removesuffix('.txt')}.in": label for path, label in texts.items()}

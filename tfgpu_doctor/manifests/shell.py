@@ -1,19 +1,142 @@
-"""The shell commands of a RUN line: what they install with pip, uv, conda, Poetry and apt."""
+"""Shell commands that install: their words, packages, the folders that they install into, and the files they name."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from tfgpu_doctor.manifests import Place, Requirement, quoted
-from tfgpu_doctor.manifests.folders import MOST, folders
-from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
-from tfgpu_doctor.manifests.templates import filled_later, hole
-from tfgpu_doctor.manifests.versions import poetry_specifier
-from tfgpu_doctor.manifests.words import Word, commands
+from tfgpu_doctor.manifests import Environment, IncludeError, ManifestError, Place, Requirement, quoted
+from tfgpu_doctor.manifests.pip import Include, Lines
+from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
+from tfgpu_doctor.manifests.variables import filled_later, hole
+
+# in order: what joins lines, what ends a command, a comment, blanks, and the pieces that make up a word
+_TOKEN = re.compile(
+    r"(?P<join>\\[ \t]*\n)"
+    r"|(?P<end>&&|\|\||;|(?<![<>])&(?![>])|\||\n)"
+    r"|(?P<blank>[ \t\r\f\v]+)"
+    r"|(?P<single>'[^']*')"
+    r'|(?P<double>"(?:\\.|[^"\\])*")'
+    r"|(?P<escape>\\.)"
+    r"|(?P<plain>[^\s'\"\\;|&]+|.)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a command, without its quotes."""
+
+    text: str
+    line: int
+
+
+def commands(code: list[tuple[int, str]]) -> Iterator[list[Word]]:
+    """Split numbered lines into commands: at &&, ||, ;, |, & and the ends of lines, outside quotes."""
+    text = "\n".join(line for _, line in code)
+    numbers = [number for number, _ in code]
+    row, start = 0, 0
+    pieces: list[str] | None = None
+    words: list[Word] = []
+    skipping = False
+    for found in _TOKEN.finditer(text):
+        kind, token = found.lastgroup, found[0]
+        if skipping and token != "\n":
+            row += token.count("\n")
+            continue
+        skipping = False
+        if kind in ("join", "end", "blank"):
+            if pieces is not None:
+                words.append(Word("".join(pieces), numbers[start]))
+                pieces = None
+            if kind == "end":
+                yield words
+                words = []
+        elif kind == "plain" and pieces is None and token.startswith("#"):
+            skipping = True
+        else:
+            if pieces is None:
+                pieces, start = [], row
+            pieces.append(_bare(kind, token))
+        row += token.count("\n")
+    if pieces is not None:
+        words.append(Word("".join(pieces), numbers[start]))
+    yield words
+
+
+def _bare(kind: str | None, token: str) -> str:
+    if kind == "single":
+        return token[1:-1]
+    if kind == "double":
+        return re.sub(r"\\([\"\\$`])", r"\1", token[1:-1]).replace("\\\n", "")
+    return token[1:] if kind == "escape" else token
+
+
+_PROGRAM = re.compile(r"(\S*[^/\s])/bin/(?:python|pip|uv|poetry|conda|mamba|activate)[\d.]*")
+_CREATES = frozenset({"venv", "virtualenv"})
+_IN_PROJECT = ("uv", "poetry", "pdm", "pipenv")  # sync or install: into .venv of the project
+_OPTIONS = frozenset(
+    ("--prefix", "--target", "-t", "--root", "-w", "--wheel-dir", "-d", "--dest", "-p", "--python", "--root-prefix")
+)
+_NAMES = frozenset({"-n", "--name"})  # of an environment of conda
+# what holds packages by its name, wherever it comes from
+_KNOWN = re.compile(
+    r"venv|(?:site|dist)-packages|/\.local\b|conda|/envs/|^/opt/app-root|^/usr(?:/local(?:/lib[\w./]{0,200})?)?$|^/(?:opt)?$"
+)
+WITH_PYTHON = ("/", "/usr", "/usr/local", "/env", "/opt")  # copied as a whole, they hold the interpreter
+_LIBRARIES = re.compile(r"/lib(?:64)?(?:/|$)")
+LONGEST = 1_000  # characters of a path
+MOST = 100  # folders of a stage
+
+
+def folders(texts: list[str]) -> Iterator[str]:
+    """The folders that one command installs into, as far as its words name them."""
+    creates = False
+    for index, text in enumerate(texts[:1000]):
+        following = texts[index + 1] if index + 1 < len(texts) else ""
+        option, equals, value = text.partition("=")
+        if found := _PROGRAM.fullmatch(text[:LONGEST]):
+            yield found[1]
+        elif option in _OPTIONS:
+            yield value if equals else following
+        elif option in _NAMES:
+            yield f"/envs/{value if equals else following}"
+        elif text in _CREATES:
+            creates = True
+        elif creates and not text.startswith("-"):
+            yield text
+        if text in _IN_PROJECT and following in ("sync", "install"):
+            yield ".venv"
+
+
+def variable_folder(name: str, value: str) -> str | None:
+    """The folder of packages that a variable names: VIRTUAL_ENV, or what PATH begins with."""
+    if name in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "PYTHONUSERBASE", "CONDA_DIR", "CONDA_PREFIX", "PYTHONPATH"):
+        return value.split(":")[0]
+    first = value.split(":")[0]
+    return first.removesuffix("/bin") if name == "PATH" and first.endswith("/bin") else None
+
+
+def brings(source: str, installed: Iterable[str]) -> bool:
+    """Whether a copy of `source` has the packages of a stage that installs into these folders."""
+    source = source[:LONGEST]
+    if "*" in posixpath.basename(source):
+        source = posixpath.dirname(source)
+    source = posixpath.normpath(source)
+    if posixpath.basename(source) in ("bin", "include", "share") or re.search(r"/bin/[^/]+$", source):
+        return False
+    return _KNOWN.search(source) is not None or any(_related(source, one) for one in installed)
+
+
+def _related(source: str, folder: str) -> bool:
+    """Whether a copied folder holds one of packages, or is its libraries."""
+    below = source.startswith(f"{folder}/") and _LIBRARIES.search(source.removeprefix(folder)) is not None
+    return source == folder or folder.startswith(f"{source.rstrip('/')}/") or below
+
 
 Installer: TypeAlias = Literal["pip", "conda", "apt", "poetry"]
 FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project"]
@@ -241,3 +364,128 @@ def _poetry(text: str, place: Place) -> Requirement | None:
         one = pip_requirement(found[1], place)
         return replace(one, specifier=poetry_specifier(found[2])) if one else None
     return pip_requirement(text, place)
+
+
+MOST_SOURCES = 200  # of COPY; MOST_TRIED of them are looked for
+MOST_TRIED = 20
+MOST_FILES = 100  # that the commands of a Dockerfile install from
+
+
+@dataclass
+class Sources:
+    """What COPY and ADD bring from the build context."""
+
+    names: list[str] = field(default_factory=list)
+    contexts: tuple[str, ...] = ("",)  # folders that can be the build context, relative to that of the Dockerfile
+    hint: str = ""  # what to do about a file that is not found
+
+    def copied(self, value: str) -> None:
+        """Take the arguments of one; what comes from another stage or from an address is not in the context."""
+        words = [word.strip("[]\",'") for word in value.split()]
+        if any(word.startswith("--from") for word in words):
+            return
+        given = [word for word in words[:-1] if word and not word.startswith("--") and "://" not in word]
+        self.names = [*self.names, *given][:MOST_SOURCES]
+
+    def take(self, other: Sources) -> None:
+        """What another stage copied."""
+        self.names = [*self.names, *other.names][:MOST_SOURCES]
+
+    def candidates(self, names: Iterable[str]) -> Iterator[str]:
+        """Where files of the container may lie, in the order in which to look for them."""
+        several = tuple(names)
+        return (posixpath.join(one, file) for one in self.contexts for name in several for file in self._in(name))
+
+    def found_at(self, file: str) -> None:
+        """Take the context in which a file was found for that of the others."""
+        depth = file.count("../")
+        self.contexts = tuple(sorted(self.contexts, key=lambda one: one.count("..") != depth))
+
+    def _in(self, name: str) -> list[str]:
+        """Where a file may lie in the build context; never outside of it."""
+        file = posixpath.basename(name)
+        parts = [part for part in name.split("/") if part not in ("", ".")][-MOST_TRIED:]
+        tails = ["/".join(parts[index:]) for index in range(len(parts))]
+        tried = [one for one in self.names if posixpath.basename(one) == file]
+        tried += tails
+        tried += [posixpath.join(one, tail) for one in self.names for tail in (file, *tails)]
+        inside = (posixpath.normpath(one.lstrip("/")) for one in tried)
+        return list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
+
+
+def with_files(
+    path: str, installed: Installed, sources: Sources, include: Include
+) -> tuple[list[Requirement], list[str]]:
+    """The requirements, with those of the files that are installed, where these can be read; and what cannot."""
+    lines = Lines(path, include)
+    lines.not_understood += installed.not_understood
+    for one in installed.requirements:
+        lines.add(one)
+    if len(installed.files) > MOST_FILES:
+        place = installed.files[MOST_FILES].place
+        lines.not_understood.append(f"{place}: more than {MOST_FILES} files to install from; the others are not read")
+    for file in installed.files[:MOST_FILES]:
+        wanted = "pyproject.toml" if file.kind == "project" else file.name
+        try:
+            found = _look(sources.candidates((wanted,)), include)
+        except IncludeError as error:
+            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{sources.hint}")
+            continue
+        sources.found_at(found[0])
+        if file.kind in ("requirements", "constraints"):
+            lines.follow(found[0], file.place, constraint=file.kind == "constraints")
+        else:
+            for environment in _environments(path, found, file, include, lines.not_understood):
+                for one in environment.requirements + (environment.python if file.kind == "conda" else ()):
+                    lines.add(one)
+                lines.not_understood += environment.not_understood
+    return list(dict.fromkeys(lines.found())), list(dict.fromkeys(lines.not_understood))
+
+
+def _look(names: Iterable[str], include: Include) -> tuple[str, str]:
+    """The first file that is there. Raises IncludeError: there is none, or it may not be read."""
+    reasons = []
+    for name in names:
+        try:
+            return name, include(name)
+        except IncludeError as error:
+            reasons.append(str(error))
+    missing = str(IncludeError())
+    raise IncludeError(next((one for one in reasons if one != missing), missing))
+
+
+def _environments(
+    path: str, found: tuple[str, str], file: File, include: Include, not_understood: list[str]
+) -> Iterator[Environment]:
+    """The conda environment, or the project and those of its extras that are asked for."""
+    name, text = found
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+    from tfgpu_doctor.manifests.conda import read_environment
+    from tfgpu_doctor.manifests.nodes import documents
+    from tfgpu_doctor.manifests.pyproject import read_pyproject
+
+    try:
+        if file.kind == "conda":
+            for root in documents(beside, text)[:1]:
+                yield from read_environment(beside, root, include, quote=False)
+            return
+        first, *others = read_pyproject(beside, text, include, quote=False)
+    except ManifestError:  # its message may repeat parts of a file that is something else
+        not_understood.append(f"{file.place}: {quoted(name)} is not valid {'YAML' if file.kind == 'conda' else 'TOML'}")
+        return
+    yield first
+    labels = {f"{beside}, {kind} {extra}" for extra in file.extras for kind in ("extra", "group")}
+    yield from (one for one in others if one.label in labels)
+
+
+def pythons(installed: Installed, requirements: list[Requirement]) -> list[Requirement]:
+    """Python from conda, from uv, or from apt's python3.9."""
+    found = [one for one in requirements if one.name == "python" and one.installer == "conda"]
+    if found:
+        return found
+    if installed.pythons:
+        return installed.pythons[-1:]
+    for one in requirements:
+        if one.installer == "apt" and (version := re.fullmatch(r"python(3\.\d+)", one.name)):
+            return [replace(one, name="python", specifier=f"=={version[1]}.*")]
+    return []

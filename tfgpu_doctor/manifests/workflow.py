@@ -1,19 +1,113 @@
-"""Workflows of GitHub Actions: for each job and each combination of its matrix, what its steps install."""
+"""Workflows of GitHub, notebooks, and files that name a Python: installations outside of an image."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice, product
+from typing import Any
 
-from tfgpu_doctor.manifests import Environment, GpuRequest, Requirement
-from tfgpu_doctor.manifests.containers import read_image, unknown_part
-from tfgpu_doctor.manifests.installing import Sources, pythons, with_files
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, GpuRequest, ManifestError, Place, Requirement
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include
-from tfgpu_doctor.manifests.shell import Installed, read_commands
-from tfgpu_doctor.manifests.templates import shown
+from tfgpu_doctor.manifests.pyproject import table, texts
+from tfgpu_doctor.manifests.shell import Installed, Sources, pythons, read_commands, with_files
+from tfgpu_doctor.manifests.variables import read_image, shown, unknown_part
 from tfgpu_doctor.records.distributions import TENSORFLOW
+
+_VERSION = re.compile(
+    r"(?:(?:cpython|python)[-@ \t]{0,5})?(?P<version>[23]\.\d{1,2})(?P<patch>\.\d{1,3})?[a-z]?\d{0,2}"
+)
+
+
+def read_python_file(path: str, text: str) -> tuple[Environment, ...]:
+    """The first version that stands there; the others are not used unless asked for."""
+    tools = path.endswith(".tool-versions")
+    for number, line in enumerate(text.splitlines()[:1000], 1):
+        bare = line.partition("#")[0].strip()
+        if bare.startswith("python ") and tools:
+            bare = " ".join(bare.split()[:2])
+        elif tools:
+            continue
+        if found := _VERSION.fullmatch(bare[:100]):
+            place = Place(path, number)
+            python = Requirement("python", f"=={found['version']}.*", place, bare)
+            return (Environment(kind="python", label=path, place=place, python=(python,)),)
+    note = f"{path}: it names no version of Python"
+    return (Environment(kind="python", label=path, place=Place(path, 1), not_understood=(note,)),)
+
+
+_SHELL_CELL = re.compile(r"%%(?:bash|sh|shell|script)\b")
+_COMMAND = re.compile(r"\s*(?:!{1,2}|%(?=(?:pip|conda|mamba|uv)\b))")
+
+
+def read_notebook(path: str, text: str, include: Include) -> tuple[Environment, ...]:
+    """The environment of its kernel. Raises ManifestError: it is no notebook."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{path}:{getattr(error, 'lineno', 1)}: invalid JSON") from error
+    cells = data.get("cells") if isinstance(data, dict) else None
+    if not isinstance(cells, list):
+        raise ManifestError(f"{path}: no notebook of format 4: it has no cells")
+    installed, lines = Installed(), _Lines(text)
+    for cell in cells[:MOST_REQUIREMENTS]:
+        if isinstance(cell, dict):
+            source = lines.numbered(cell.get("source"))
+            if cell.get("cell_type") == "code":
+                read_commands([*_commands(source)], path, installed)
+    requirements, not_understood = with_files(path, installed, Sources(), include)
+    return (
+        Environment(
+            kind="notebook",
+            label=path,
+            place=Place(path, 1),
+            python=tuple(_python(path, lines, table(data, "metadata", "language_info").get("version"))),
+            requirements=tuple(one for one in requirements if one.name != "python"),
+            not_understood=tuple(not_understood),
+        ),
+    )
+
+
+class _Lines:
+    """Finds the lines of the file on which the strings of the notebook stand, in their order."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at, self._line = text, 0, 1
+
+    def line_of(self, string: str) -> int:
+        """The line of the next such string; of the last one where it is written in another way."""
+        for written in (json.dumps(string, ensure_ascii=False), json.dumps(string)):
+            found = self._text.find(written, self._at)
+            if found >= 0:
+                self._line += self._text.count("\n", self._at, found)
+                self._at = found + len(written)
+                break
+        return self._line
+
+    def numbered(self, source: Any) -> list[tuple[int, str]]:
+        """The lines of a cell, which is one string or a list of them."""
+        several = [source] if isinstance(source, str) else texts(source)
+        return [(self.line_of(one), line) for one in several for line in one.splitlines()[:MOST_REQUIREMENTS]]
+
+
+def _commands(source: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines of a cell that a shell gets, without their mark."""
+    whole = bool(source) and _SHELL_CELL.match(source[0][1]) is not None
+    goes_on = False
+    for number, line in source[1:] if whole else source:
+        mark = _COMMAND.match(line[:1000])
+        if whole or goes_on or mark:
+            goes_on = line.rstrip().endswith("\\")
+            yield number, line[mark.end() :] if mark and not whole else line
+
+
+def _python(path: str, lines: _Lines, version: Any) -> Iterator[Requirement]:
+    found = re.match(r"[23]\.\d{1,2}(?=\.|$)", version) if isinstance(version, str) else None
+    if found:
+        yield Requirement("python", f"=={found[0]}.*", Place(path, lines.line_of(version)), f"python {found[0]}")
+
 
 MOST = 50  # combinations of one matrix
 _EXPRESSION = re.compile(r"\$\{\{\s{0,9}(matrix|env)\.([\w-]+)\s{0,9}\}\}")
@@ -70,8 +164,8 @@ def _axes(matrix: Node | None) -> dict[str, list[str]]:
 
 
 def _combined(axes: Mapping[str, list[str]], left_out: list[dict[str, str]]) -> Iterator[dict[str, str]]:
-    for texts in islice(product(*axes.values()), 20 * MOST):
-        values = dict(zip(axes, texts, strict=True))
+    for chosen in islice(product(*axes.values()), 20 * MOST):
+        values = dict(zip(axes, chosen, strict=True))
         if not any(one and one.items() <= values.items() for one in left_out):
             yield values
 
@@ -85,7 +179,7 @@ def _environment(
 
     installed, python = Installed(), list[Requirement]()
     for step in job.items("steps"):
-        python = [*_python(step, filled)] or python
+        python = [*_python_of_workflow(step, filled)] or python
         if (run := step.get("run")) and run.text:
             first = run.line + ("\n" in run.text)  # the text of a block begins below its key
             read_commands([*enumerate(filled(run.text).splitlines(), first)], path, installed)
@@ -105,7 +199,7 @@ def _environment(
     )
 
 
-def _python(step: Node, filled: Callable[[str], str]) -> Iterator[Requirement]:
+def _python_of_workflow(step: Node, filled: Callable[[str], str]) -> Iterator[Requirement]:
     """What actions/setup-python is told."""
     version = step.get("with", "python-version")
     if version and version.text and "setup-python" in (step.string("uses") or ""):

@@ -1,25 +1,13 @@
-"""Find GPU models by the names that drivers, documents and people give them. Pure; rules, no list of spellings.
-
-A name becomes a set of words ("NVIDIA RTX4090 Laptop GPU" → rtx, 4090, laptop), and is compared with the words of every
-known name, strictest first; the first comparison that finds any name decides:
-
-1. the same words;
-2. the same words but for decoration: what changes the form, the memory or the clock, never the chip;
-3. the known name may also have words that people leave out (GeForce, Tesla, Ada Generation), and the wanted one words
-   that people put before another line's model (Tesla A100).
-
-A name that is cut short ("GeForce RTX 208...") means all that begin like it. Several names can be meant ("RTX 6000"
-is a Turing, an Ada and a Blackwell card): all are answered, the nearest first, and whoever asks has to hold their
-compute capabilities against each other. Laptops need care: from the 10 series on a laptop's GPU has its desktop
-namesake's compute capability, but the older GTX 670M is a Fermi and the GTX 670 a Kepler, so "GTX 670 Laptop" is
-answered with both.
-"""
+"""GPUs by the names that the driver, people and clouds give them. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
+from functools import cached_property
+
+from tfgpu_doctor.matrix.schema import Instance
 
 _Words = frozenset[str]
 
@@ -186,3 +174,64 @@ def _likeness(wanted: str, known: str) -> float:
         transposed = text != wanted and sorted(text) == sorted(wanted)
         best = max(best, matcher.ratio() + 0.1 * transposed)
     return min(best, 1.0)
+
+
+_PREFIX = r"(?:ml\.|standard_)?"  # of SageMaker and of Azure
+_BEFORE, _AFTER = r"(?<![A-Za-z0-9_.-])", r"(?![A-Za-z0-9_-])"  # beside Chinese stands no space
+# of all types alike, so that few places of a text are tried
+_START = re.compile(rf"{_BEFORE}(?={_PREFIX}[a-z]{{1,3}}\d|(?:aws|ec2) )", re.IGNORECASE)
+_SIZE = r"\.(?:\d{0,3}xlarge|metal(?:-\d{1,3}xl)?)"
+_MODEL = re.compile(r"\.\*$|-#g?$")  # "g4dn" of "g4dn.*", "a2-highgpu" of "a2-highgpu-#g"
+_BARE = re.compile(r"(?:standard_)?[a-z]{2,3}#[a-z]{0,3}", re.IGNORECASE)  # "NC6" may be anything
+
+
+class InstanceIndex:
+    """The patterns of the matrix, made ready to be searched when they are first needed."""
+
+    def __init__(self, rows: Iterable[Instance]) -> None:
+        self._patterns = [(row, pattern) for row in rows for pattern in row.names]
+        self._types = [(row, pattern) for row, pattern in self._patterns if "#" in pattern or "*" in pattern]
+
+    @cached_property
+    def _names(self) -> re.Pattern[str]:
+        return _any_of(_named(pattern) for _, pattern in self._patterns)
+
+    @cached_property
+    def _text(self) -> re.Pattern[str]:
+        return _any_of((_written(pattern) for _, pattern in self._types), _START.pattern)
+
+    def find(self, name: str) -> Instance | None:
+        """The row of a type ("p3.2xlarge"), or of a family ("p3"); None where it is none."""
+        match = self._names.fullmatch(name.strip())
+        return self._patterns[match.lastindex - 1][0] if match and match.lastindex else None
+
+    def named_in(self, text: str) -> Iterator[tuple[re.Match[str], Instance]]:
+        """Those that a text names: a type, or a family beside the word "instance" or its cloud's name."""
+        for match in self._text.finditer(text) if _START.search(text) else ():
+            if match.lastindex:
+                yield match, self._types[match.lastindex - 1][0]
+
+
+def _any_of(patterns: Iterable[str], before: str = "") -> re.Pattern[str]:
+    """One group for each."""
+    return re.compile(before + "(?:" + ("|".join(f"({one})" for one in patterns) or "(?!)") + ")", re.IGNORECASE)
+
+
+def _regex(pattern: str) -> str:
+    plain = re.escape(re.sub(r"^Standard_", "", pattern))
+    return plain.replace(r"\.\*", _SIZE).replace(r"\#", r"\d{1,3}")
+
+
+def _named(pattern: str) -> str:
+    family = re.escape(_MODEL.sub("", pattern))
+    return rf"{_PREFIX}{_regex(pattern)}|{family}(?: instance)?"
+
+
+def _written(pattern: str) -> str:
+    """In a text, where "p3" and "NC6" may be anything."""
+    prefix = "standard_" if _BARE.fullmatch(pattern) else _PREFIX
+    whole = rf"{prefix}{_regex(pattern)}{_AFTER}"
+    if not pattern.endswith(".*"):
+        return whole
+    family = re.escape(_MODEL.sub("", pattern))
+    return rf"{whole}|{family}[- ](?:instances?|vms?)\b|(?:aws|ec2) {family}{_AFTER}(?!\.)"

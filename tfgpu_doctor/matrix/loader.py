@@ -1,31 +1,28 @@
-"""The only reader of the matrix: loads it strictly typed and answers questions about it.
-
-Loading must stay under 60 ms. Measured on two cores with 1,100 rows (377 kB of YAML), the best of nine: the JSON in a
-wheel 7 ms, its copy in a source tree 9 ms (bundled.py), the YAML itself 57 ms and the import of PyYAML 17 ms.
-"""
+"""The compatibility matrix: read, layered, checked, asked."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from tfgpu_doctor.files.reading import read_whole, why
 from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
-from tfgpu_doctor.matrix.gpu_names import NameIndex
-from tfgpu_doctor.matrix.instances import InstanceIndex
-from tfgpu_doctor.matrix.parsing import MatrixError, parse
+from tfgpu_doctor.matrix.gpu_names import InstanceIndex, NameIndex
 from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import (
     Architecture,
     Build,
     CudaToolkit,
     CudnnRelease,
+    GpuNames,
     KnownIssue,
     MatrixFile,
     PackageReleases,
@@ -35,8 +32,162 @@ from tfgpu_doctor.matrix.schema import (
     SourceOnly,
 )
 from tfgpu_doctor.records.report import MatrixInfo
-from tfgpu_doctor.records.versions import at_least, minor
-from tfgpu_doctor.records.yaml_nodes import shortened
+from tfgpu_doctor.records.versions import at_least, minor, numbers
+from tfgpu_doctor.records.yaml_nodes import Mapping as YamlMapping
+from tfgpu_doctor.records.yaml_nodes import Node, Scalar, YamlError, documents, plain, shortened
+from tfgpu_doctor.records.yaml_nodes import Sequence as YamlSequence
+
+_PATH = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_NO_TEXT = re.compile(r"Expected `str(?: \| null)?`, got `(?:int|float|bool)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$[^`]*`)?", re.DOTALL)
+_QUOTED = re.compile(r"((?:unknown field|enum value) ([`']).{80}).+\2", re.DOTALL)  # what msgspec quotes of the file
+_LONGEST = 240  # of its message; the longest of our patterns fits
+
+
+class MatrixError(Exception):
+    """The matrix cannot be read, or contradicts itself; each message names the file and the row."""
+
+    def __str__(self) -> str:
+        """All messages, a line each."""
+        return "\n".join(self.args)
+
+
+def parse(text: str, path: str) -> MatrixFile:
+    """Read the text of a matrix; `path` is for messages.
+
+    Raises MatrixError: no valid YAML, or not of the schema; the message has the place.
+    """
+    try:
+        found = documents(text)
+        if len(found) != 1:
+            raise YamlError(1, "several YAML documents; a matrix is one" if found else "an empty file")
+        values = plain(found[0])
+    except YamlError as error:
+        raise MatrixError(f"{path}:{error.line}: {error.reason}") from error
+    try:
+        return msgspec.convert(values, MatrixFile)
+    except msgspec.ValidationError as error:
+        line, reason = _explained(found[0], str(error))
+        raise MatrixError(f"{path}:{line}: {reason}") from error
+
+
+def _explained(matrix: Node, message: str) -> tuple[int, str]:
+    """The line of what msgspec refuses, and its message, shortened, with what to do about a value without quotes."""
+    reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
+    found = _refused(matrix, message)
+    if _NO_TEXT.match(message):
+        found = [one for one in found if type(one) is Scalar and not isinstance(plain(one), str)] or found
+        if found and type(found[0]) is Scalar:
+            return found[0].line, f'{reason}; put it in quotes: "{shortened(found[0].value)}"'
+    if unknown := _UNKNOWN.fullmatch(message):
+        found = [key for key in _keys(found) if type(key) is Scalar and key.value == unknown["name"]]
+    return (found[0].line if found else matrix.line), reason
+
+
+def _refused(matrix: Node, message: str) -> list[Node]:
+    """The nodes that a message is about."""
+    here = _PATH.search(message)
+    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
+    return _keys(found) if here and here["key"] else found
+
+
+def _keys(nodes: list[Node]) -> list[Node]:
+    return [key for one in nodes if type(one) is YamlMapping for key, _ in one.pairs()]
+
+
+def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:
+    """The nodes at a path of msgspec's: `$.tensorflow[2].wheels[...].python`; [...] is any value of a mapping."""
+    if not steps:
+        yield node
+        return
+    (name, index), *rest = steps
+    if type(node) is YamlMapping:
+        for key, value in node.pairs():
+            if index or (type(key) is Scalar and key.value == name):
+                yield from _at(value, rest)
+    elif type(node) is YamlSequence and index:
+        for one in node.items[int(index) : int(index) + 1] if index.isdecimal() else node.items:
+            yield from _at(one, rest)
+
+
+# table → what tells one row from another
+KEYS: dict[str, Callable[[Any], object]] = {
+    "architectures": lambda row: row.compute_capability,
+    "peaks": lambda row: (row.compute_capability, row.products),
+    "pci_devices": lambda row: (row.compute_capability, row.source),
+    "cuda": lambda row: row.version,
+    "cudnn": lambda row: row.version,
+    "official": lambda row: row.version,
+    "libraries": lambda row: row.id,
+    "known_issues": lambda row: row.id,
+    "instances": lambda row: row.names,
+    "containers": lambda row: (row.image, row.tag),
+    "monthly_images": lambda row: row.first,
+    "jetpacks": lambda row: row.version,
+    "conda_forge": lambda row: (row.version, row.platform),
+    "nvidia": lambda row: row.package,
+    "packages": lambda row: row.package,
+    "builds": lambda row: (row.platform, tuple(row.releases.items())),
+    "ptx": lambda row: row.isa,
+}
+
+
+def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
+    """`above` over `below`, in the order that the linters want."""
+    tables: dict[str, Any] = {
+        name: _over(getattr(below, name), getattr(above, name), key) for name, key in KEYS.items()
+    }
+    for name in ("architectures", "peaks"):
+        tables[name] = sorted(tables[name], key=lambda row: numbers(row.compute_capability))
+    for name in ("cuda", "cudnn", "official", "jetpacks"):
+        tables[name] = sorted(tables[name], key=lambda row: numbers(row.version), reverse=True)
+    tables["ptx"] = sorted(tables["ptx"], key=lambda row: numbers(row.isa), reverse=True)
+    tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]
+    tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
+    merged = structs.replace(
+        below,  # and its `source_only`: no other file says what may be built
+        sources=below.sources | above.sources,
+        **{name: tuple(rows) for name, rows in tables.items()},
+    )
+    return structs.replace(merged, sources=_needed(merged, above))
+
+
+def _over(below: Iterable[Any], above: Iterable[Any], key: Callable[[Any], object]) -> list[Any]:
+    replaced = {key(row) for row in above}
+    return [*above, *(row for row in below if key(row) not in replaced)]
+
+
+def _without(rows: Iterable[GpuNames], names: set[str]) -> Iterable[GpuNames]:
+    for row in rows:
+        kept = tuple(name for name in row.names if name.lower() not in names)
+        if kept:
+            yield structs.replace(row, names=kept)
+
+
+def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> list[ReleaseRow]:
+    """A release keeps those platforms of ours that the upper row does not speak of."""
+    from packaging.version import Version
+
+    rows = {(row.package, row.version): row for row in below}
+    for row in above:
+        ours = rows.get((row.package, row.version))
+        wheels = {**ours.wheels, **row.wheels} if ours and ours.source == row.source else row.wheels
+        rows[row.package, row.version] = structs.replace(row, wheels=wheels)
+    packages = list(dict.fromkeys(package for package, _ in rows))
+    return sorted(
+        sorted(rows.values(), key=lambda row: Version(row.version), reverse=True),
+        key=lambda row: packages.index(row.package),
+    )
+
+
+def _needed(merged: MatrixFile, above: MatrixFile) -> dict[str, Any]:
+    """Drop those of our sources whose last row has been replaced."""
+    from tfgpu_doctor.matrix.lint import used_sources
+
+    used = used_sources(merged)
+    return {key: one for key, one in merged.sources.items() if key in used or key in above.sources or key == "wheel"}
+
 
 __all__ = ["CudaToolkit", "CudnnRelease", "Gpu", "KnownIssue", "Matrix", "MatrixError", "Release", "parse"]
 
@@ -73,7 +224,6 @@ class Matrix:
         files = [layer for layer in layers if layer is not None]
         if not files:
             return matrix
-        from tfgpu_doctor.matrix.overlay import layered
 
         for file in files:
             above = _parse(_bytes(Path(file)), Path(file))

@@ -1,17 +1,28 @@
-"""Lines of a manifest that exclude each other, by what the packages require, and what to write instead. Pure."""
+"""Lines of a manifest that exclude each other, and what to write instead: other versions, another Python. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tfgpu_doctor.manifests import Requirement
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.plan.resolving import TooHard, Unsolvable, Wanted, smallest_conflict, solve
-from tfgpu_doctor.plan.universe import Requires, Universe
+from tfgpu_doctor.plan.resolving import (
+    Requires,
+    TooHard,
+    Universe,
+    Unsolvable,
+    Wanted,
+    can_be_met,
+    smallest_conflict,
+    solve,
+    universe_of,
+)
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.report import Evidence
+from tfgpu_doctor.records.versions import numbers
 
 MOST = 20  # conflicts that are looked for in one environment
 
@@ -157,3 +168,63 @@ def _shared(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> 
 
 def _shown(name: str) -> str:
     return "TensorFlow" if name == "tensorflow" else name
+
+
+HAVE_WHEELS = "the packages that are named have wheels for it"  # why another Python is advised
+
+
+def pythons_for(view: PlannedEnvironment, rows: Sequence[Release]) -> tuple[str, ...]:
+    """The Pythons to allow for releases of TensorFlow, newest first, of which one is to be installed.
+
+    Those of the newest with wheels of everything, as it is written; else of any of them; else those for which the
+    other packages have a wheel of some version; else those of the newest.
+    """
+    newest = rows[0].python
+    return (
+        fitting(view, newest)
+        or fitting(view, _all_of(rows))
+        or fitting(view, newest, versions_may_change=True)
+        or tuple(newest)
+    )
+
+
+def fitting(
+    view: PlannedEnvironment,
+    pythons: Iterable[str],
+    release: Release | None = None,
+    *,
+    versions_may_change: bool = False,
+) -> tuple[str, ...]:
+    """Of some Pythons, ascending, the newest without a gap for which everything can be installed.
+
+    Args:
+        view: the environment.
+        pythons: to choose from.
+        release: stands in TensorFlow's line; None: what is written there.
+        versions_may_change: of the other packages.
+    """
+    found: list[str] = []
+    for python in pythons:
+        universe = universe_of(view.matrix, view.target.platform, python)
+        wanted = [_wanted(one, release, versions_may_change) for _, one in view.wanted_in(universe)]
+        if not can_be_met(universe, wanted):
+            continue
+        if found and numbers(python)[1] != numbers(found[-1])[1] + 1:
+            found = []
+        found.append(python)
+    return tuple(found)
+
+
+def all_fitting(view: PlannedEnvironment) -> tuple[str, ...]:
+    """Of all Pythons of the releases that are allowed, those for which everything can be installed as it is written."""
+    return fitting(view, _all_of(view.allowed))
+
+
+def _all_of(rows: Iterable[Release]) -> list[str]:
+    return sorted({python for row in rows for python in row.python}, key=numbers)
+
+
+def _wanted(one: Wanted, release: Release | None, versions_may_change: bool) -> Wanted:
+    if one.name in TENSORFLOW:
+        return one if release is None else Wanted(release.package, f"=={release.version}", one.extras)
+    return replace(one, specifier="") if versions_may_change else one

@@ -1,11 +1,14 @@
-"""How a release comes onto a machine: complete commands for pip, uv and conda, and what else must be done. Pure."""
+"""The commands that install a release, the Python and the library paths they need, and builds without CUDA. Pure."""
 
 from __future__ import annotations
 
+import posixpath
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import (
@@ -16,11 +19,10 @@ from tfgpu_doctor.matrix.compatibility import (
     protobuf_bound,
     requirement,
 )
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.plan.delivered import locked
-from tfgpu_doctor.plan.getting_python import OLDEST_OF_UV
-from tfgpu_doctor.plan.library_links import conda_library_path, link_commands
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.machine import Setting
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import at_least, capability, major, minor
 
@@ -228,3 +230,225 @@ def list_gpus(version: str) -> str:
 
 def _windows_quote(word: str) -> str:
     return f'"{word}"' if any(char in word for char in "<>&|^[] ") else word
+
+
+OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
+_OLDEST_OF_DEADSNAKES = (3, 7)
+
+
+def what_may_be_missing(
+    managers: Collection[str], python: str, interpreter: str, *, installers: Collection[str] = (), there: bool = False
+) -> Iterator[Fix]:
+    """How to get the programs that the commands start, the commonest first.
+
+    Args:
+        managers: the package managers whose commands are shown.
+        python: the version that is wanted.
+        interpreter: the program that pip's commands start.
+        installers: package managers that are known to be there.
+        there: the interpreter is known to be there.
+    """
+    if "uv" in managers and "uv" not in installers:
+        yield Fix("uv is missing", ("pipx install uv",))
+    if "pip" in managers and not there and (found := tuple(_interpreter(python, interpreter))):
+        yield Fix(f"{interpreter} is missing", found)
+    if "pip" in managers and capability(python) > (2, 7):
+        package = f"{interpreter}-venv" if interpreter.startswith("python") else f"python{python}-venv"
+        yield Fix("venv is missing (Debian, Ubuntu)", (f"sudo apt-get install -y {package}",))
+    if "conda" in managers and len(managers) == 1 and "conda" not in installers:
+        yield Fix("conda is missing", ("python3 -m webbrowser https://conda-forge.org/download/",))
+
+
+def missing_on_macos(python: str, interpreter: str, *, there: bool) -> Iterator[Fix]:
+    """The same on a Mac, whose own Python is not meant for packages (Homebrew's formulae have the version's name)."""
+    if not there:
+        yield Fix(f"{interpreter} is missing", (f"brew install python@{python}",))
+    yield Fix("uv is missing", ("brew install uv",))
+
+
+def _interpreter(python: str, interpreter: str) -> Iterator[str]:
+    if interpreter == "python3":
+        return
+    if capability(python) >= OLDEST_OF_UV:
+        yield f"uv python install {python}"
+    if capability(python) >= _OLDEST_OF_DEADSNAKES:
+        yield f"sudo add-apt-repository -y ppa:deadsnakes/ppa && sudo apt-get install -y python{python}-venv  # Ubuntu"
+    else:
+        yield f"pyenv install {python}"
+
+
+_EXPORT = re.compile(r"export (\w+)=(.*)$")
+_CONDA_STATE = "conda-meta/state"
+
+
+def comment_out(file: str, line: int, word: str, os: str) -> str:
+    """The command that makes a comment of one line, if it still holds the word."""
+    if os == "windows":
+        return f'notepad "{file}"'  # the text of the fix says what to change
+    sed = "sed -i ''" if os == "macos" else "sed -i --follow-symlinks"
+    sudo = "sudo " if file.startswith("/etc/") else ""
+    pattern = re.sub(r"([\\/.*^$\[\]&])", r"\\\1", word)
+    return f"{sudo}{sed} {shlex.quote(f'{line}s/^.*{pattern}/# &/')} {shlex.quote(file)}"
+
+
+def lasting(fix: Fix, settings: Sequence[Setting], os: str) -> Fix:
+    """The same fix, which also changes the lines that would set the variables again in the next shell."""
+    dropped = dict(_dropped(fix.commands))
+    lines = [one for one in settings if one.name in dropped and _is_gone(one.value, dropped[one.name])]
+    lines = [one for one in lines if not one.file.endswith(".json")]  # no line of a shell
+    if not lines or os == "windows":
+        return fix
+    where = ", ".join(dict.fromkeys(f"{one.file} line {one.line}" for one in lines))
+    change = tuple(_change(one, os) for one in lines)
+    first = next(number for number, one in enumerate(fix.commands) if dict(_dropped((one,))))
+    commands = (*fix.commands[:first], *change, *fix.commands[first:])
+    return structs.replace(fix, text=f"{fix.text}; {where} sets it in every new shell", commands=commands)
+
+
+def _dropped(commands: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The variables that commands unset or set anew, each with what is left in it."""
+    for command in commands:
+        *_, unset, names = command.rpartition("unset ")
+        if unset and all(map(str.isidentifier, names.split())):
+            yield from ((name, "") for name in names.split())
+        elif (export := _EXPORT.match(command)) and "$" not in export[2]:
+            yield export[1], " ".join(shlex.split(export[2]))
+
+
+def _is_gone(written: str, left: str) -> bool:
+    """Whether nothing that the line adds is in what is left."""
+    parts = [part for part in written.split(":") if part and "$" not in part]
+    return not any(part in left.split(":") for part in parts)
+
+
+def _change(setting: Setting, os: str) -> str:
+    if setting.file.endswith(_CONDA_STATE):
+        prefix = setting.file.removesuffix("/" + _CONDA_STATE)
+        return f"conda env config vars unset -p {shlex.quote(prefix)} {setting.name}"
+    return comment_out(setting.file, setting.line, setting.name, os)
+
+
+# XLA of 2.13 and older does not look into NVIDIA's packages for ptxas and libdevice: those wheels do not hold the
+# string "../nvidia/cuda_nvcc"
+XLA_READS_PACKAGES_SINCE = "2.14"
+COMPILER = "nvidia/cuda_nvcc"  # below site-packages
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links in one folder to the files of others, all below site-packages."""
+
+    folder: str
+    files: tuple[str, ...]  # patterns, for a shell and for Python's glob
+
+
+@dataclass(frozen=True)
+class StartLine:
+    """A line that Python executes when it starts in the environment."""
+
+    file: str  # below site-packages
+    text: str
+
+
+@dataclass(frozen=True)
+class LibraryPaths:
+    """What an environment needs besides its packages."""
+
+    links: tuple[Links, ...] = ()
+    lines: tuple[StartLine, ...] = ()
+
+
+_ALL = Links("tensorflow", ("nvidia/*/lib/*.so*",))
+# of all that it opens; what these need themselves they find by $ORIGIN/../../nvjitlink/lib
+_FORGOTTEN = Links(
+    "nvidia/cuda_runtime/lib",
+    tuple(f"nvidia/{one}/lib/*.so*" for one in ("cu[bfrs]*", "cudnn", "cuda_cupti", "nccl")),
+)
+XLA_LINE = StartLine(  # a value that is set already is kept
+    "_tfgpu_xla_flags.pth",
+    'import os, sysconfig; os.environ.setdefault("XLA_FLAGS", '
+    f'"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/{COMPILER}")',
+)
+_ACTIVATE = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
+_DEACTIVATE = 'LD_LIBRARY_PATH="${LD_LIBRARY_PATH#"$CONDA_PREFIX/lib"}"; export LD_LIBRARY_PATH="${LD_LIBRARY_PATH#:}"'
+
+
+def forgets_folders(issue: KnownIssue) -> bool:
+    """Whether the issue is a RUNPATH that lacks folders of the extra: links repair it."""
+    return issue.severity == "error" and issue.affects == "run" and issue.condition.extra
+
+
+def repaired_by_links(matrix: Matrix) -> frozenset[str]:
+    """The ids of these issues: a release with one of them can be installed if it is asked for."""
+    return frozenset(one.id for one in matrix.data.known_issues if forgets_folders(one))
+
+
+def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
+    """What an environment with this release needs; nothing where its RUNPATH leads to every library.
+
+    Args:
+        cuda_from_pip: the libraries are in pip's packages, of which the release knows nothing.
+    """
+    if cuda_from_pip:
+        old = at_least(row.version, XLA_READS_PACKAGES_SINCE) is False
+        return LibraryPaths((_ALL,), (XLA_LINE,) if old else ())
+    return LibraryPaths((_FORGOTTEN,) if any(forgets_folders(issue) for issue in row.known_issues) else ())
+
+
+def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:
+    """The commands after pip's that give an environment its library paths.
+
+    Args:
+        site: the site-packages folder, as the shell can read it.
+        cuda_from_pip: the libraries are in pip's packages, of which the release knows nothing.
+        inside: what runs a command within the environment ("conda run -n tf"), where `site` is known there alone.
+    """
+    return tuple(
+        f"{inside} sh -c {shlex.quote(command)}" if inside else command
+        for command in _commands(library_paths(row, cuda_from_pip=cuda_from_pip), site, subshell=not inside)
+    )
+
+
+def _commands(paths: LibraryPaths, site: str, *, subshell: bool) -> Iterator[str]:
+    for links in paths.links:
+        files = " ".join(posixpath.relpath(pattern, links.folder) for pattern in links.files)
+        command = f"cd {site}/{links.folder} && ln -sf {files} ."
+        yield f"({command})" if subshell else command
+    yield from (start_line_command(line, site) for line in paths.lines)
+
+
+def link_found(folders: Iterable[str], target: str) -> str:
+    """The command that links all libraries of folders wherever they are: those of cuDNN search their own folder.
+
+    Args:
+        folders: paths as the loader has them; a part "*" is a pattern.
+        target: the folder to link them into, which TensorFlow searches.
+    """
+    files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
+    return f"ln -sf {files} {shlex.quote(target + '/')}"
+
+
+def xla_line(folder: str) -> StartLine:
+    """The same for a toolkit in another folder."""
+    option = f"--xla_gpu_cuda_data_dir={folder}"
+    return StartLine(XLA_LINE.file, f'import os; os.environ.setdefault("XLA_FLAGS", "{option}")')
+
+
+def start_line_command(line: StartLine, site: str) -> str:
+    """The command that adds a line; `site` is the site-packages folder, as the shell can read it."""
+    return f"echo {shlex.quote(line.text)} > {site}/{line.file}"
+
+
+def conda_library_path(conda: str) -> tuple[str, ...]:
+    """Let activation put the environment's lib folder before what LD_LIBRARY_PATH holds, and deactivation remove it.
+
+    `conda env config vars set` would replace the variable: on some clusters it leads to the driver.
+
+    Args:
+        conda: the folder etc/conda of the environment, as a shell word.
+    """
+    return (
+        f'E={conda}; mkdir -p "$E/activate.d" "$E/deactivate.d"',
+        f'echo {shlex.quote(_ACTIVATE)} > "$E/activate.d/cuda.sh"',
+        f'echo {shlex.quote(_DEACTIVATE)} > "$E/deactivate.d/cuda.sh"',
+    )

@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.matrix.compatibility import beyond_the_known, is_tegra
+from tfgpu_doctor.matrix.compatibility import beyond_the_known
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import (
@@ -20,16 +20,19 @@ from tfgpu_doctor.plan.constraints import (
     candidates,
     driver_needed,
     last_branch,
+    problems,
     violations,
 )
-from tfgpu_doctor.plan.dead_ends import lifts
 from tfgpu_doctor.plan.delivered import delivered, older_than_five_years
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.getting_python import what_may_be_missing
-from tfgpu_doctor.plan.install_commands import Installation, list_gpus
-from tfgpu_doctor.plan.library_links import forgets_folders, repaired_by_links
-from tfgpu_doctor.plan.problems import problems
+from tfgpu_doctor.plan.install_commands import (
+    Installation,
+    forgets_folders,
+    list_gpus,
+    repaired_by_links,
+    what_may_be_missing,
+)
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target, TargetError, as_typed, has_no_gpu, to_facts
 from tfgpu_doctor.plan.without_cuda import on_cpu, on_macos
@@ -125,7 +128,6 @@ def make_plan(
         problems=tuple(problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)),
         options=options,
         ruled_out=() if known.no_gpu or target.os == "macos" else tuple(planner.ruled_out(options)),
-        lifts=tuple(lifts(planner.request, planner.best_way)) if planner.is_dead_end(options) else (),
         last_driver_branch=last_branch(planner.request),
     )
 
@@ -175,17 +177,6 @@ class Planner:
             ways = tuple(self._with_links()._ways())
         ways = tuple(sorted(ways, key=self._rank))
         return tuple(sorted(ways, key=lambda one: _is_spared(one, ways), reverse=True))
-
-    def is_dead_end(self, options: tuple[Option, ...]) -> bool:
-        """Whether there is no way to use a GPU, although there may be one."""
-        without_gpu = all(option.kind == "cpu" for option in options)
-        elsewhere = self.target.os == "macos" or any(map(is_tegra, self.target.capabilities))
-        return without_gpu and not self.state.no_gpu and not elsewhere
-
-    def best_way(self, request: PlanRequest) -> Option | None:
-        """The best way to use the GPU for another request."""
-        found = replace(self, request=request).options()
-        return found[0] if found and found[0].kind != "cpu" else None
 
     def _rank(self, option: Option) -> int:
         """As things are; WSL2 before another Python on Windows; what is older than five years behind all others."""

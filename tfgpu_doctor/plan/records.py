@@ -57,14 +57,6 @@ class RuledOut(Record, frozen=True, kw_only=True):
     violations: tuple[Violation, ...]
 
 
-class Lift(Record, frozen=True, kw_only=True):
-    """The fewest constraints that, given up, let a release fit."""
-
-    constraints: tuple[str, ...]  # "tensorflow", "driver", "python", "glibc", "os", "gpu"
-    text: str
-    option: Option  # what is then possible
-
-
 class Plan(Document, frozen=True, kw_only=True):
     """The answer."""
 
@@ -77,7 +69,6 @@ class Plan(Document, frozen=True, kw_only=True):
     problems: tuple[str, ...]  # what is wrong whatever the release
     options: tuple[Option, ...]  # best first
     ruled_out: tuple[RuledOut, ...]  # every release newer than that of the best option, newest first
-    lifts: tuple[Lift, ...]  # only where there is no option: what to give up, the cheapest first
     last_driver_branch: str | None = None  # of the target's GPUs; None: they are still supported, or none is given
 
     def in_brief(self) -> str:

@@ -10,8 +10,14 @@ from packaging.version import Version
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.delivered import older_than_five_years
-from tfgpu_doctor.plan.getting_python import OLDEST_OF_UV, missing_on_macos, what_may_be_missing
-from tfgpu_doctor.plan.install_commands import OLD_PIP, list_gpus, newer_pip
+from tfgpu_doctor.plan.install_commands import (
+    OLD_PIP,
+    OLDEST_OF_UV,
+    list_gpus,
+    missing_on_macos,
+    newer_pip,
+    what_may_be_missing,
+)
 from tfgpu_doctor.plan.records import Kind, Option
 from tfgpu_doctor.plan.target import NO_GLIBC
 from tfgpu_doctor.records.report import Fix

@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from tfgpu_doctor.probes import process
+from tfgpu_doctor.probes import descendants
 from tfgpu_doctor.probes.files import read_text, whole
 
 MAJFLT, UTIME, STIME = 9, 11, 12  # fields of /proc/PID/stat behind the name of the program
@@ -23,17 +23,17 @@ Counters = dict[int, tuple[int, ...]]
 
 def counters(pid: int) -> Counters | None:
     """What a process and all below it have used until now; None where that cannot be read."""
-    if sys.platform != "linux" or not process.has_own_proc():
+    if sys.platform != "linux" or not descendants.has_own_proc():
         return None
     found: Counters = {}
-    fresh = {pid, *process.orphans()}
+    fresh = {pid, *descendants.orphans()}
     while fresh:
         for one in fresh:
             if (values := _of(one)) is not None:
                 found[one] = values
             elif os.path.exists(f"/proc/{one}"):
                 return None
-        fresh = {child for one in fresh for child in process.children(one)} - found.keys()
+        fresh = {child for one in fresh for child in descendants.children(one)} - found.keys()
     # a Python has used both of these to start, where the kernel counts them
     return found if all(sum(row[place] for row in found.values()) for place in (0, 1)) else None
 

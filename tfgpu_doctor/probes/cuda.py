@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.plan.library_links import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
+from tfgpu_doctor.plan.install_commands import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.probes import process, programs
 from tfgpu_doctor.probes.files import below, read_text, why
 from tfgpu_doctor.probes.loader import Listing, below_once, conda_prefixes, places, site_of
@@ -102,17 +102,22 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None) -> Iterat
         yield from system.toolkit_places(environ)
     if nvcc := _which(root, environ):
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        for entry in environ.get(name, "").split(here.paths().pathsep):
-            for tail in ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64", "\\bin"):
-                if entry.rstrip("/\\").endswith(tail) and "cuda" in entry.lower():
-                    yield entry.rstrip("/\\").removesuffix(tail), name
+    yield from _named_in_paths(environ)
     for pattern, via in FOLDERS if system is None else ():
         for path in sorted(glob.glob(_glob_below(root, pattern))):
             yield _without(root, path), via
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
             yield folder, "conda"
+
+
+def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    tails = ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64", "\\bin")
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        for entry in environ.get(name, "").split(here.paths().pathsep):
+            folder = entry.rstrip("/\\")
+            if "cuda" in entry.lower():
+                yield from ((folder.removesuffix(tail), name) for tail in tails if folder.endswith(tail))
 
 
 def _glob_below(root: str, pattern: str) -> str:

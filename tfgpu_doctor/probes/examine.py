@@ -174,7 +174,9 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
     """What TensorFlow and the kernel printed, as the catalogue of messages knows it; not read without TensorFlow."""
     if isinstance(tensorflow.log, Unknown):
         return tensorflow.log
-    from tfgpu_doctor.parsers.messages import catalogue  # compiling the catalogue takes longer than all other imports
+    from tfgpu_doctor.parsers import (
+        messages as catalogue,  # compiling the catalogue takes longer than all other imports
+    )
     from tfgpu_doctor.parsers.text.lines import Line
 
     texts = [*tensorflow.log.value, *value_or(driver.xid_events, ())]

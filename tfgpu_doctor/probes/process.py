@@ -2,7 +2,7 @@
 
 Every child has a deadline, is never started through a shell, and has both of its streams drained all the time, of
 which a bounded part is kept. When it ends, or is killed because it hangs, what descends from it is killed, too; how
-far that reaches, the comment above `VARIABLE` says. A process that cannot even be killed (it sleeps in the
+far that reaches, :mod:`tfgpu_doctor.probes.descendants` says. A process that cannot even be killed (it sleeps in the
 kernel, as behind a dead driver) is left behind after a second instead of being waited for.
 """
 
@@ -21,14 +21,13 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from types import TracebackType
 from typing import IO
 
-from tfgpu_doctor.probes import launch
+from tfgpu_doctor.probes import descendants, launch
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.systems.job import Job
 from tfgpu_doctor.records.printable import utf8
@@ -162,7 +161,7 @@ class Child:
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-                env={**environ, **mark(self._number), **launch.tether(self._tether)},
+                env={**environ, **descendants.mark(self._number), **launch.tether(self._tether)},
                 cwd=cwd,
                 pass_fds=self._tether[:1],
                 start_new_session=True,  # a process group of its own, so that the whole group can be killed
@@ -231,7 +230,7 @@ class Child:
                 if self.stdout.size + self.stderr.size > FLOOD:
                     raise FloodError(f"{self.argv[0]} wrote more than {FLOOD / 1e6:.0f} MB")
             elif not self._ended:
-                kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
+                descendants.kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
                 self._ended = time.monotonic()
             elif late >= DRAIN_GRACE:
                 return None
@@ -264,7 +263,7 @@ class Child:
 
     def kill(self) -> None:
         """Kill the child and what descends from it; give up on what the kernel does not let go."""
-        kill(self._family, KILL_GRACE, spared={self.process.pid})
+        descendants.kill(self._family, KILL_GRACE, spared={self.process.pid})
         self._job.kill()
         if sys.platform != "win32":
             # the group may be empty, or hold a setuid program
@@ -274,7 +273,7 @@ class Child:
 
     def _family(self) -> set[int]:
         """The child while it runs, and those of its descendants that lost their parent."""
-        found = orphans(self._number)
+        found = descendants.orphans(self._number)
         return found if self.process.poll() is not None else found | {self.process.pid}
 
     def completed(self, *, timed_out: bool = False, flooded: bool = False) -> Completed:
@@ -325,7 +324,7 @@ def end_all() -> None:
     For a process that is a command from its begin to its end: children that others have started count, too.
     """
     deadline = time.monotonic() + END_GRACE
-    _end(lambda: kill_all(max(deadline - time.monotonic(), 0.0)), deadline)
+    _end(lambda: descendants.kill_all(max(deadline - time.monotonic(), 0.0)), deadline)
 
 
 def end_running() -> None:
@@ -343,7 +342,7 @@ def _end(kill: Callable[[], None], deadline: float) -> None:
         kill()
         if not is_starting or time.monotonic() >= deadline:
             return
-        time.sleep(PAUSE)
+        time.sleep(descendants.PAUSE)
 
 
 def begin_again() -> None:
@@ -383,172 +382,6 @@ def run(
         if not ended:
             child.kill()
         return child.completed(timed_out=not ended, flooded=flooded)
-
-
-# -------------------------------------------------------------------------------------------------------- descendants
-#
-# The processes that descend from a child: found, stopped, killed and reaped, also when they have left its session.
-#
-# On Linux this process becomes the parent of descendants whose own parent has ended (PR_SET_CHILD_SUBREAPER), and each
-# child gets a variable in its environment which its descendants inherit (as the cookie of Jenkins): so an orphan is
-# assigned to its child. An orphan that has cleared its environment is known only as a process below this one:
-# `kill_all` ends it together with the command.
-#
-# Elsewhere, the descendants are those that psutil finds while their parents run, and on Windows those in the child's
-# job (:mod:`tfgpu_doctor.probes.systems.job`); on Linux without /proc, or with that of another PID namespace, none is
-# found, and only the process group of a child is killed.
-
-VARIABLE = "TFGPU_CHILD"
-TOKEN = os.urandom(8).hex()  # of this process, so that nobody's variable is taken for one of ours
-PR_SET_CHILD_SUBREAPER = 36
-STOP = getattr(signal, "SIGSTOP", None)
-KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows: TerminateProcess
-PAUSE = 0.002  # seconds between two looks at processes that are ending
-
-_once = threading.Lock()
-_abandoned: set[int] = set()  # killed, but the kernel does not let them go, as behind a dead driver
-
-
-def has_own_proc() -> bool:
-    """Whether /proc is there, and not that of another PID namespace."""
-    try:
-        return os.readlink("/proc/self") == str(os.getpid())
-    except OSError:  # not mounted
-        return False
-
-
-@cache
-def _lister() -> str | None:
-    """What tells the children of a process here: the kernel, psutil, or nothing."""
-    if sys.platform != "linux":
-        return "psutil"
-    if not has_own_proc():
-        return None
-    # built into the kernel only with CONFIG_PROC_CHILDREN
-    return "kernel" if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else "psutil"
-
-
-@cache
-def _adopt_orphans() -> frozenset[int]:
-    """Become the parent of orphaned descendants; the children that this process already had.
-
-    They are the background jobs of a shell that was replaced by this process (`job & exec tfgpu ...`).
-    """
-    if sys.platform != "linux" or not _lister():
-        return frozenset()
-    import ctypes  # deferred: 2 ms
-
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    return frozenset(children(os.getpid()))
-
-
-def mark(number: int) -> dict[str, str]:
-    """The variable for the environment of child `number`. To be called before it starts."""
-    with _once:  # the first two children may start in two threads
-        _adopt_orphans()
-    return {VARIABLE: f"{TOKEN}.{number}."}
-
-
-def children(pid: int) -> set[int]:
-    """The direct children of a process, those that have ended and are not reaped included."""
-    found: set[int] = set()
-    if _lister() == "kernel":
-        with suppress(OSError):  # it has ended
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                found.update(map(int, _read(f"/proc/{pid}/task/{thread}/children").split()))
-    elif _lister() == "psutil":
-        import psutil  # deferred: 20 ms
-
-        with suppress(psutil.Error):
-            found.update(child.pid for child in psutil.Process(pid).children())
-    return found
-
-
-def orphans(number: int | None = None) -> set[int]:
-    """The adopted processes with the mark of a child, or of any child of this process."""
-    if sys.platform != "linux":
-        return set()
-    marked = f"{VARIABLE}={TOKEN}." + ("" if number is None else f"{number}.")
-    return {pid for pid in children(os.getpid()) if marked.encode() in _read(f"/proc/{pid}/environ")}
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs 5 ms
-            return file.read()
-    except OSError:  # it has ended, or belongs to another user
-        return b""
-
-
-def kill(find: Callable[[], Iterable[int]], seconds: float, spared: Iterable[int] = ()) -> None:
-    """Kill what `find` finds and all below it, again and again until it finds nothing; for `seconds` at most.
-
-    `spared` are not reaped: somebody else waits for their exit code.
-    """
-    deadline = time.monotonic() + seconds
-    dying: set[int] = set()
-    while True:
-        found = _stopped(find(), deadline)
-        for pid in found:
-            _signal(pid, KILL)
-        dying = {pid for pid in (dying | found).difference(spared) if not _reaped(pid)}
-        if not (found or dying):
-            return
-        if time.monotonic() >= deadline:
-            _abandoned.update(found, dying)
-            return
-        time.sleep(PAUSE)
-
-
-def kill_all(seconds: float) -> None:
-    """Kill all that descends from this process; to be called when it ends.
-
-    Children that it had before it started any are spared. What such a child leaves behind cannot be distinguished
-    from our own orphans without mark: then only those with a mark are killed.
-    """
-    if sys.platform != "linux":
-        return
-    before = _adopt_orphans()
-    me = os.getpid()
-    kill(lambda: (orphans() if children(me) & before else children(me)) - _abandoned, seconds)
-
-
-def _stopped(roots: Iterable[int], deadline: float) -> set[int]:
-    """Stop `roots` and all below them, so that none forks or leaves while the others are looked for."""
-    found: set[int] = set()
-    last: set[int] = set()
-    fresh = set(roots)
-    while fresh:
-        if STOP is not None:
-            for pid in fresh:
-                _signal(pid, STOP)
-        found |= fresh
-        if time.monotonic() >= deadline:
-            break
-        # each is looked at twice: it may have been within a fork when it was stopped
-        last, fresh = fresh, {child for pid in last | fresh for child in children(pid)} - found
-    return found
-
-
-def _signal(pid: int, number: int) -> None:
-    with suppress(OSError):  # it has ended, or is a setuid program
-        os.kill(pid, number)
-
-
-def _reaped(pid: int) -> bool:
-    """Whether a killed process is gone; one whose parent has ended is reaped here."""
-    if sys.platform == "win32":
-        return True
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:  # its parent has not ended yet, or has reaped it
-        with suppress(PermissionError):
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return True
-        return False
 
 
 # --------------------------------------------------------------------------------------------------------- exit codes

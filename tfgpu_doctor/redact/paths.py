@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from tfgpu_doctor.redact.placeholders import PLACEHOLDER
-from tfgpu_doctor.redact.vocabulary import is_public_word
+from tfgpu_doctor.redact.vocabulary import PLACEHOLDER, is_public_word
 
 _SEPARATORS = re.compile(r"([\\/]+)")
 _ANCHOR = re.compile(r"[A-Za-z]:|~")

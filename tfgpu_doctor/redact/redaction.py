@@ -3,27 +3,34 @@
 The same value becomes the same placeholder everywhere (``<user>``, ``<host-1>``, ``GPU-<uuid-1>``), so that a reader
 can still follow it, and so that its diagnosis stays the same. Redacting twice changes nothing. The time is linear in
 the size of the record: each text is read once for what it teaches and once for what is replaced in it, by expressions
-that read it once, and all that was learned is looked up together (known_names.py). Pure.
+that read it once, and all that was learned is looked up together (KnownNames). Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import partial
-from typing import Any, TypeVar
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.records.about import HOST, OWN_NAME
+from tfgpu_doctor.records.about import (
+    HOST,
+    OWN_NAME,
+    closed_fields,
+    described,
+    fields_of_names,
+    public_fields,
+    records_in,
+)
+from tfgpu_doctor.records.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.redact import addresses, paths, places, remotes, secrets
-from tfgpu_doctor.redact.known_names import KnownNames
-from tfgpu_doctor.redact.placeholders import PLACEHOLDER, Placeholders
-from tfgpu_doctor.redact.shapes import Match
-from tfgpu_doctor.redact.vocabulary import NOBODY, WORDS, is_public_text, is_public_word, is_term
-from tfgpu_doctor.redact.walking import fields_of, fields_of_paths, private_texts
+from tfgpu_doctor.redact import paths, patterns
+from tfgpu_doctor.redact.patterns import Match
+from tfgpu_doctor.redact.vocabulary import NOBODY, PLACEHOLDER, WORDS, is_public_text, is_public_word, is_term
 
 _A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
@@ -53,7 +60,7 @@ class Redactor:
             if "<" in text:
                 taken.update(match[0] for match in PLACEHOLDER.finditer(text))
             if "-" in text:
-                uuids.update(match[0] for match in addresses.UUID.found_in(text))
+                uuids.update(match[0] for match in patterns.UUID.found_in(text))
             self._learn(name, text)
         self._placeholders = Placeholders(taken, uuids)
         self._name = self._placeholders.of
@@ -77,7 +84,7 @@ class Redactor:
         if name in _OWN_NAMES and _is_own(text):
             replaced = self._words.replaced(text, self._name)  # a folder's, where it is one
             return replaced if PLACEHOLDER.fullmatch(replaced) else self._name("name", text)
-        if name and secrets.SECRET_NAME.search(name):
+        if name and patterns.SECRET_NAME.pattern.search(name):
             return self._name("secret", text)
         key = (text, name, self._own)
         if key not in self._done:
@@ -104,10 +111,10 @@ class Redactor:
         inside = False
         for value in values:
             line = value if isinstance(value, str) else ""
-            if inside and secrets.KEY_LINE.match(line):
+            if inside and patterns.KEY_LINE.match(line):
                 yield self._name("secret", line)
                 continue
-            begins = secrets.KEY_BEGINS.search(line)
+            begins = patterns.KEY_BEGINS.search(line)
             inside = begins is not None and "-----END" not in line[begins.end() :]
             yield value
 
@@ -123,11 +130,11 @@ class Redactor:
         self._learn_paths(field, text)
         line = f"{field}={text}" if field.isupper() else text
         found = False
-        for place in places.PLACES.in_text(line):
+        for place in patterns.PLACES.in_text(line):
             for match in place.found_in(line):
                 for kind, start, end in place.values(match):
                     found |= self._add(kind, line[start:end].rstrip(".,:"))
-        for remote in remotes.REMOTES:
+        for remote in patterns.REMOTES:
             for match in remote.pattern.finditer(line) if remote.needle in line else ():
                 if remote.accepts(match):
                     self._add("host", match["host"])
@@ -144,7 +151,7 @@ class Redactor:
                 paths.rewrite(path, lambda user: user, self._add_part)
 
     def _add(self, kind: str, value: str) -> bool:
-        if not value or value.lower() in NOBODY or value.isdecimal() or addresses.IPV4.fullmatch(value):
+        if not value or value.lower() in NOBODY or value.isdecimal() or patterns.IPV4.fullmatch(value):
             return False
         if PLACEHOLDER.fullmatch(value):
             return False
@@ -162,10 +169,10 @@ class Redactor:
 
     def _redacted(self, text: str) -> str:
         if "-----BEGIN" in text:
-            text = secrets.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
+            text = patterns.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
         named = self._read.get(text, True)
         pieces, end = [], 0
-        for match in addresses.URL.finditer(text) if "://" in text else ():
+        for match in patterns.URL.finditer(text) if "://" in text else ():
             pieces += [self._outside(text[end : match.start()], named), self._url(match)]
             end = match.end()
         return "".join([*pieces, self._outside(text[end:], named)])
@@ -174,24 +181,24 @@ class Redactor:
         """Redact a text that holds no URL; `named`: a name may stand in its place."""
         if not text:
             return text
-        text = secrets.SECRETS.replaced(text, self._name)
-        for remote in remotes.REMOTES:
+        text = patterns.SECRETS.replaced(text, self._name)
+        for remote in patterns.REMOTES:
             if remote.needle in text:
                 text = remote.pattern.sub(partial(self._remote, remote), text)
         if "@" in text:
-            text = addresses.EMAIL.replaced(text, self._name)
+            text = patterns.EMAIL.replaced(text, self._name)
         text = self._identifiers(text)
         text = self._spaced.replaced(text, self._name)
         text = paths.each(text, self._path)
         if named:
-            text = places.PLACES.replaced(text, self._in_place)
+            text = patterns.PLACES.replaced(text, self._in_place)
         return self._words.replaced(text, self._name)
 
     def _identifiers(self, text: str) -> str:
         if "-" in text:
-            text = addresses.UUID.replaced(text, self._name)
-            text = addresses.UUID_START.replaced(text, lambda _, start: self._placeholders.of_uuid(start))
-        return addresses.IDENTIFIERS.replaced(text, self._name)
+            text = patterns.UUID.replaced(text, self._name)
+            text = patterns.UUID_START.replaced(text, lambda _, start: self._placeholders.of_uuid(start))
+        return patterns.IDENTIFIERS.replaced(text, self._name)
 
     def _path(self, path: str, least: int = 2) -> str:
         return paths.rewrite(path, lambda user: self._name("user", user), self._part, least)
@@ -203,7 +210,7 @@ class Redactor:
             return replaced
         return replaced if replaced != value and paths.is_public(replaced) else self._name("path", value)
 
-    def _remote(self, remote: remotes.Remote, match: Match) -> str:
+    def _remote(self, remote: patterns.Remote, match: Match) -> str:
         """A host with a path behind it."""
         if not remote.accepts(match):
             return match[0]
@@ -229,15 +236,15 @@ class Redactor:
         if name.startswith("["):  # IPv6
             name, colon, port = host, "", ""
         path = self._in_url(slash + path)
-        if name and not addresses.PUBLIC_HOSTS.search(name) and name.lower() not in NOBODY:
-            kind = "address" if addresses.IPV4.fullmatch(name) or name.startswith("[") else "host"
+        if name and not patterns.is_public_host(name) and name.lower() not in NOBODY:
+            kind = "address" if patterns.IPV4.fullmatch(name) or name.startswith("[") else "host"
             name, path = self._name(kind, name), self._path(path, least=1)
-        elif addresses.BUCKETS.search(name):
+        elif patterns.BUCKETS.search(name):
             path = self._path(path, least=1)
         return f"{scheme}://{credentials}{at}{name}{colon}{port}{path}"
 
     def _in_url(self, path: str) -> str:
-        return self._words.replaced(self._identifiers(secrets.SECRETS.replaced(path, self._name)), self._name)
+        return self._words.replaced(self._identifiers(patterns.SECRETS.replaced(path, self._name)), self._name)
 
     def _in_place(self, kind: str, value: str) -> str:
         """Names that are common words are replaced only where a program prints a name."""
@@ -262,3 +269,166 @@ def _is_telling(kind: str, value: str) -> bool:
 def _is_telling_label(label: str) -> bool:
     """Whether the first part of a host's full name means the host by itself: "gpu07ab", and not "mail" or "node1"."""
     return len(label) > _NEVER_WORDS and any(map(str.isdecimal, label)) and not is_public_word(label)
+
+
+# --------------------------------------------------------------------------------------------------------- placeholders
+
+
+class Placeholders:
+    """Gives them out, in the order in which values are met; those of an earlier redaction are never given again."""
+
+    def __init__(self, taken: Iterable[str], uuids: Iterable[str]) -> None:
+        """Begin with the placeholders that the texts hold already, and all their UUIDs."""
+        self._taken = set(taken)
+        self._uuids = sorted(uuid.lower() for uuid in uuids)
+        self._given: dict[tuple[str, str], str] = {}
+        self._last: dict[str, int] = {}
+
+    def of(self, kind: str, value: str) -> str:
+        """The placeholder of a value."""
+        if PLACEHOLDER.fullmatch(value):
+            return value
+        key = (kind, value.lower())
+        if key not in self._given:
+            self._given[key] = self._next(kind)
+        return self._given[key]
+
+    def has(self, kind: str, value: str) -> bool:
+        """Whether the value was met before."""
+        return (kind, value.lower()) in self._given
+
+    def of_uuid(self, start: str) -> str:
+        """That of the UUID that begins so: CUDA_VISIBLE_DEVICES may name a GPU by its first characters."""
+        start = start.lower()
+        place = bisect_left(self._uuids, start)
+        whole = self._uuids[place] if place < len(self._uuids) else ""
+        return self.of("uuid", whole if whole.startswith(start) else start)
+
+    def _next(self, kind: str) -> str:
+        while True:
+            number = self._last[kind] = self._last.get(kind, 0) + 1
+            one = f"<{kind}>" if kind == "user" and number == 1 else f"<{kind}-{number}>"
+            if one not in self._taken:
+                return one
+
+
+# ---------------------------------------------------------------------------------------------- names that were learned
+
+
+LONGEST = 24  # tokens of a name; a longer one is cut into such pieces, which bounds the work for a place
+_TOKEN = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9]")
+_END = ""  # the key under which a node holds the kind of the name that ends there
+_SEPARATORS = ("\\", "/")
+
+
+class KnownNames:
+    """A set of names with their kinds, found wherever they stand in one pass over a text however many there are.
+
+    A text is read token by token: a run of ASCII letters and digits, or one other character. The names are a tree of
+    their tokens, so that a place in the text is compared with all of them at once; the longest wins.
+    """
+
+    def __init__(self, names: Iterable[tuple[str, str]], *, parts_of_paths: bool = False) -> None:
+        """`names`: (name, kind), of which the first kind counts. `parts_of_paths`: found between separators only."""
+        self._parts = parts_of_paths
+        self._root: dict[str, Any] = {}
+        for name, kind in names:
+            for tokens in _pieces(name):
+                node = self._root
+                for token in tokens:
+                    node = node.setdefault(token, {})
+                node.setdefault(_END, kind)
+        others = "".join(re.escape(first) for first in self._root if not first.isascii() or not first.isalnum())
+        either = rf"[A-Za-z0-9]+|[{others}]" if others else "[A-Za-z0-9]+"
+        self._start = re.compile(rf"{PLACEHOLDER.pattern}|{either}")
+
+    def replaced(self, text: str, name: Callable[[str, str], str]) -> str:
+        """The text with `name(kind, value)` for every value."""
+        if not self._root:
+            return text
+        pieces, done = [], 0
+        for match in self._start.finditer(text):
+            if match.start() < done:
+                continue
+            node = self._root.get(match[0].lower())
+            if node is None or (self._parts and not text.endswith(_SEPARATORS, 0, match.start())):
+                continue
+            kind, end = self._longest(text, match.end(), node)
+            if kind:
+                pieces += [text[done : match.start()], name(kind, text[match.start() : end])]
+                done = end
+        return "".join([*pieces, text[done:]])
+
+    def _longest(self, text: str, end: int, node: dict[str, Any]) -> tuple[str, int]:
+        """(kind, end) of the longest name that goes on at `end`; an empty kind for none."""
+        found = ("", end)
+        while True:
+            if _END in node and (not self._parts or text[end : end + 1] in (*_SEPARATORS, ".", "")):
+                found = (node[_END], end)
+            token = _TOKEN.match(text, end)
+            node = node.get(token[0].lower()) if token else None  # type: ignore[assignment]
+            if node is None or token is None:
+                return found
+            end = token.end()
+
+
+def _pieces(name: str) -> Iterator[list[str]]:
+    tokens = [token.lower() for token in _TOKEN.findall(name)]
+    for start in range(0, len(tokens), LONGEST):
+        if piece := tokens[start : start + LONGEST]:
+            yield piece
+
+
+# ------------------------------------------------------------------------------------------------- walking over records
+
+
+# These are what their fact is; where it was read, and why it is unknown, is never public.
+_VALUES = frozenset({(Known, "value"), (Unknown, "one_of")})
+_GRADE = (Known, "grade")
+
+
+class Field(NamedTuple):
+    """A field of a record that may hold texts."""
+
+    field: str
+    value: Any
+    name: str  # that of the fact, for its value; HOST or OWN_NAME of a name; that of a variable, for its value
+    public: bool
+
+
+def fields_of(record: Struct, name: str = "", public: bool = False) -> Iterator[Field]:
+    """The fields of a record that goes by `name`; those whose type is a closed list of words are left out."""
+    kind = type(record)
+    declared, closed, names = public_fields(kind), closed_fields(kind), fields_of_names(kind)
+    if isinstance(record, Setting):
+        names = {"value": record.name}
+    for field in kind.__struct_fields__:
+        value = getattr(record, field)
+        if (kind, field) in _VALUES:
+            yield Field(field, value, name, public)
+        elif field not in closed:
+            yield Field(field, value, names.get(field, field), field in declared or (kind, field) == _GRADE)
+
+
+def private_texts(value: Any, name: str = "", public: bool = False) -> Iterator[tuple[str, str]]:
+    """(name, text) of every text that is not public nor our own advice. A name is that of a field or of a key."""
+    if isinstance(value, str):
+        if not (public and is_public_text(value)):
+            yield name, value
+    elif isinstance(value, Struct) and not isinstance(value, Fix):
+        for field in fields_of(value, name, public):
+            yield from private_texts(field.value, field.name, field.public)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield "", str(key)
+            yield from private_texts(item, str(key), public)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from private_texts(item, name, public)
+
+
+@cache
+def fields_of_paths() -> frozenset[str]:
+    """Names of the fields that hold a whole path, so that its parts may have spaces."""
+    fields = (field for record in records_in(Facts) for field in described(record).items())
+    return frozenset(name for name, about in fields if about.unit == "path")

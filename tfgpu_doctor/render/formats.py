@@ -38,7 +38,7 @@ PUBLIC = frozenset({"matrix"})  # kinds that hold nothing of a machine, so that 
 
 
 class Format(NamedTuple):
-    """A format; `shows` is the shape that the module `renderer` of this package takes, `own` modules by kind."""
+    """A format; `shows` is the shape that `renderer` takes: a module of this package, or a function of one."""
 
     name: str
     shows: Shape | None = None
@@ -55,9 +55,9 @@ _ROWS = (
     Format("text", "page", "text", changes=True),
     Format("json", ending=".json"),  # of every result: its own to_json
     Format("markdown", "page", "markdown", shared=True, ending=".md", changes=True),
-    Format("junit", "checks", "ci.junit", shared=True, ending=".xml"),
-    Format("github", "checks", "ci.github", shared=True, is_commands=True, summary="markdown"),
-    Format("sarif", own={"check": "ci.check_sarif"}, shared=True, ending=".sarif"),
+    Format("junit", "checks", "ci:junit", shared=True, ending=".xml"),
+    Format("github", "checks", "ci:github", shared=True, is_commands=True, summary="markdown"),
+    Format("sarif", own={"check": "ci:sarif"}, shared=True, ending=".sarif"),
     Format("html", "page", "html.page", {"bench": "html.bench"}, shared=True, ending=".html", changes=True),
     Format("prometheus", "metrics", "prometheus", shared=True, ending=".prom"),
 )
@@ -82,10 +82,10 @@ def renderer(name: str, kind: str, options: Mapping[str, Any]) -> Callable[..., 
     """
     row = FORMATS[name]
     if kind in row.own:
-        return _given(_module(row.own[kind]).render, options)
+        return _given(_function(row.own[kind]), options)
     options = {"detail": "normal", **options} if name == "text" else {**options, "detail": "shared"}
     outline = _given(_outline(kind, row.shows or ""), options)
-    render = _module(row.renderer).render
+    render = _function(row.renderer)
     return lambda result, *console: render(outline(result), *console)
 
 
@@ -97,6 +97,11 @@ def page_of(kind: str) -> Callable[[Any], Page]:
 
 def _outline(kind: str, shape: str) -> Any:
     return getattr(_module(f"outlines.{kind.replace(' ', '_')}"), shape)
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(_module(module), function or "render")
 
 
 def _module(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from tfgpu_doctor.findings.commonness import WITHOUT_CAUSE
+from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
 from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
 from tfgpu_doctor.records.wording import is_answered

@@ -10,10 +10,8 @@ import codecs
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from typing import IO, Any, TextIO, cast
+from contextlib import suppress
+from typing import IO, TextIO, cast
 
 from tfgpu_doctor.records.printable import clean_lines, one_line, utf8, without_commands
 
@@ -138,39 +136,8 @@ def guard() -> None:
     sys.stderr = cast(TextIO, guarded(sys.stderr, may_fail=True))
 
 
-class Capture:
-    """What a command that was called from Python would have printed."""
-
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self.results: list[Any] = []
-        self.messages: list[str] = []
-
-
-_CAPTURE: ContextVar[Capture | None] = ContextVar("tfgpu_capture", default=None)
-
-
-@contextmanager
-def capture() -> Iterator[Capture]:
-    """Print nothing within the block: results and messages go to what it gets."""
-    found = Capture()
-    before = _CAPTURE.set(found)
-    try:
-        yield found
-    finally:
-        _CAPTURE.reset(before)
-
-
-def capturing() -> Capture | None:
-    """What takes results and messages; None where they are printed."""
-    return _CAPTURE.get()
-
-
 def say(message: str) -> None:
     """Print one line on standard error."""
-    if caller := capturing():
-        caller.messages.append(one_line(message))
-        return
     print(one_line(message), file=guarded(sys.stderr, may_fail=True))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfgpu_doctor.cli.lazy import LazyCommand, LazyGroup
-from tfgpu_doctor.cli.options import option
+from tfgpu_doctor import commands
+from tfgpu_doctor.cli.options import LazyCommand, LazyGroup, Listed, option
 from tfgpu_doctor.cli.output import (
     Output,
     check_writable,
@@ -21,22 +21,17 @@ from tfgpu_doctor.cli.output import (
     redact_option,
     write,
 )
-from tfgpu_doctor.cli.values import Listed
 from tfgpu_doctor.records.similar import did_you_mean
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.fleet.baseline import Baseline
-    from tfgpu_doctor.fleet.expectations import Expectation
     from tfgpu_doctor.fleet.reading import Gathered
     from tfgpu_doctor.records.report import FailOn
-    from tfgpu_doctor.render.formats import Detail
 
 COMMANDS = {
     "collect": LazyCommand(
         "tfgpu_doctor.cli.fleet.collect", "Run doctor, smoke or bench once on each node of a Ray or Slurm cluster."
     ),
 }
-_LARGEST_BASELINE = 64 * 2**20  # bytes; that of 100 kinds of hardware is a hundredth of it
 
 
 class _Fleet(LazyGroup):
@@ -86,7 +81,6 @@ class _Files(click.Argument):
 @click.argument("files", cls=_Files, metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
 @option(
     "--expect",
-    "wishes",
     metavar="NAME=VALUE,...",
     type=Listed(),
     help="What must hold on every node, as in gpus=8,driver=580,ecc=on; >, >=, <, <= and != compare, too.",
@@ -116,16 +110,15 @@ class _Files(click.Argument):
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     files: tuple[str, ...],
-    wishes: tuple[str, ...],
-    baseline: str | None,
     saved: str | None,
-    mads: float | None,
     fail_on: FailOn,
     redact: bool | None,
-    detail: Detail | None,
+    detail: str | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
+    **asked: Any,
 ) -> None:
     """Show what the nodes of a cluster have in common, which nodes differ, in what, and how to repair them.
 
@@ -142,71 +135,21 @@ def command(
     targets = pair_outputs(formats, outputs, "fleet")
     if not files:
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
-    if list(files).count("-") + (baseline == "-") > 1:
+    if list(files).count("-") + (asked["baseline"] == "-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
-    expectations = _expectations(wishes)
-    wanted = _baseline(baseline) if baseline is not None else None
     if saved is not None:
         check_writable("--save-baseline", saved)
-    context.exit(_run(files, expectations, wanted, saved, mads, fail_on, redact, detail or "normal", targets))
+    from tfgpu_doctor.fleet.fleet import exit_code
 
-
-def _run(
-    files: tuple[str, ...],
-    expectations: tuple[Expectation, ...],
-    baseline: Baseline | None,
-    saved: str | None,
-    mads: float | None,
-    fail_on: FailOn,
-    redact: bool | None,
-    detail: Detail,
-    targets: list[Output],
-) -> int:
-    from tfgpu_doctor.cli.layers import load_matrix
-    from tfgpu_doctor.diagnosis.reports import now
-    from tfgpu_doctor.fleet.fleet import MADS, exit_code, judge_fleet
-    from tfgpu_doctor.fleet.reading import read_fleet
-
-    gathered = read_fleet(files)
-    found = judge_fleet(
-        gathered,
-        load_matrix(None),
-        now(),
-        baseline=baseline,
-        expectations=expectations,
-        mads=MADS if mads is None else mads,
-    )
+    found, gathered = commands.fleet(*files, **asked)
     if saved is not None:
         _save(gathered, saved)
-    write(found, "fleet", targets, redact=redact, fail_on=fail_on, detail=detail)
-    return exit_code(found, fail_on)
-
-
-def _expectations(wishes: tuple[str, ...]) -> tuple[Expectation, ...]:
-    if not wishes:
-        return ()
-    from tfgpu_doctor.fleet.expectations import parse
-
-    try:
-        return parse(",".join(wishes))
-    except ValueError as error:
-        raise click.UsageError(f"--expect: {error}") from error
-
-
-def _baseline(path: str) -> Baseline:
-    from tfgpu_doctor.cli.reading import read
-    from tfgpu_doctor.files.reading import shown
-    from tfgpu_doctor.fleet.baseline import load
-    from tfgpu_doctor.records.report import ReportError
-
-    try:
-        return load(read(path, _LARGEST_BASELINE), shown(path))
-    except ReportError as error:
-        raise click.UsageError(f"--baseline: {error}") from error
+    write(found, "fleet", targets, redact=redact, fail_on=fail_on, detail=detail or "normal")
+    context.exit(exit_code(found, fail_on))
 
 
 def _save(gathered: Gathered, path: str) -> None:
-    from tfgpu_doctor.diagnosis.reports import now
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.baseline import make_baseline
 
     try:

@@ -8,10 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from tfgpu_doctor.cli.layers import load_matrix, matrix_option
-from tfgpu_doctor.cli.options import define_command, option
-from tfgpu_doctor.cli.output import check_executable
-from tfgpu_doctor.cli.values import EXECUTABLE
+from tfgpu_doctor import commands
+from tfgpu_doctor.cli.options import define_command, matrix_option, option, python_option
 from tfgpu_doctor.integrations.mcp.wire import is_closed
 from tfgpu_doctor.render.streams import say
 
@@ -23,14 +21,7 @@ NEEDS = "mcp>=2"  # what pyproject.toml asks for
     short_help="Let an assistant diagnose, plan and check, over the Model Context Protocol.",
     epilog="Examples: tfgpu mcp; tfgpu mcp --python ~/env/bin/python",
 )
-@option(
-    "--python",
-    "executable",
-    metavar="EXE",
-    type=EXECUTABLE,
-    help="Python interpreter, its environment, or its version, whose TensorFlow the assistant may diagnose.  "
-    "[default: this one]",
-)
+@python_option("Python interpreter, its environment, or its version, whose TensorFlow the assistant may diagnose.")
 @matrix_option
 @option(
     "--redact/--no-redact",
@@ -39,7 +30,7 @@ NEEDS = "mcp>=2"  # what pyproject.toml asks for
     help="Replace names of users and hosts, private paths, addresses, UUIDs, serial numbers and credentials in what "
     "the assistant gets.  [default: --redact]",
 )
-def command(executable: str | None, matrix_file: str | None, redact: bool) -> None:
+def command(python: str | None, matrix: str | None, redact: bool) -> None:
     """Let an assistant diagnose, plan and check, over the Model Context Protocol.
 
     An assistant (a client of the protocol) starts this command and speaks to it over standard input and output. It gets
@@ -49,8 +40,8 @@ def command(executable: str | None, matrix_file: str | None, redact: bool) -> No
     Exit codes: 0 the assistant has ended, 2 wrong usage, or the SDK is missing.
     """
     _require_sdk()
-    check_executable(executable)
-    load_matrix(matrix_file)  # a wrong one is refused here, not at the first question
+    executable = None if python is None else commands.find_python(python)
+    commands.load_matrix(matrix)  # a wrong one is refused here, not at the first question
     from tfgpu_doctor.integrations.mcp.server import serve
     from tfgpu_doctor.integrations.mcp.tools import Settings
 
@@ -58,7 +49,7 @@ def command(executable: str | None, matrix_file: str | None, redact: bool) -> No
         raise click.UsageError("standard input and output connect an assistant with this command, and one is closed")
     if sys.stdin and sys.stdin.isatty():
         say("tfgpu: an assistant is expected on standard input, not a terminal; Ctrl-D ends this")
-    serve(Settings(executable, matrix_file, redact))
+    serve(Settings(executable, matrix, redact))
 
 
 def _require_sdk() -> None:

@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.api.errors import TfgpuError
+from tfgpu_doctor.commands import TfgpuError
 from tfgpu_doctor.integrations.mcp.tools import NAMED, TOOLS, Settings, Tool, examines, run
 from tfgpu_doctor.integrations.mcp.turns import Turns
 from tfgpu_doctor.integrations.mcp.wire import Lines, kept_free, unguarded

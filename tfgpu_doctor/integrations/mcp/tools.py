@@ -7,11 +7,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from tfgpu_doctor.api.calling import call
-from tfgpu_doctor.api.errors import UsageError
-from tfgpu_doctor.api.functions import check, diagnose, explain, plan
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.commands import UsageError, check, diagnose, explain, look_up, plan
 from tfgpu_doctor.integrations.mcp import arguments as given
 from tfgpu_doctor.integrations.mcp import bounds, schemas
 from tfgpu_doctor.plan.records import Plan
@@ -22,7 +20,6 @@ from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import Report, ReportError
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.formats import renderer
-from tfgpu_doctor.render.outlines.matrix import Answered
 from tfgpu_doctor.render.streams import harmless
 
 _Result = TypeVar("_Result")
@@ -176,8 +173,7 @@ def _matrix(one: given.Matrix, settings: Settings) -> Shown:
     options = one.given(*_FILTERS, "os", "machine")
     if wrong := options.keys() - _TAKES.get(one.table, ()):
         raise UsageError(f"{', '.join(sorted(wrong))}: not an argument for the table {one.table}")
-    names = (one.name,) if one.name else ()
-    found = call(Answered, f"matrix {one.table}", *names, matrix=settings.matrix, **options)
+    found = look_up(one.table, one.name, matrix=settings.matrix, **options)
     answer = msgspec.to_builtins(found.answer)
     rows, left_out = _brief(answer) if isinstance(answer, (list, tuple)) else ([answer], ())
     page = renderer("markdown", "matrix", {})(found)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from tfgpu_doctor.parsers.messages.template import SHOWN
+from tfgpu_doctor.parsers.messages import SHOWN
 from tfgpu_doctor.parsers.text import prose
 from tfgpu_doctor.parsers.text.lines import Line
 from tfgpu_doctor.records.facts import Message

@@ -16,7 +16,7 @@ from tfgpu_doctor.records.printable import clean, escape_xml
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 # contrast with the page's background at least 4.5:1 for text and 3:1 for lines (WCAG 2.2, 1.4.3 and 1.4.11), which
-# tests/render/test_html_parts.py computes
+# tests/render/test_html.py computes
 LIGHT = {
     "page": "#ffffff",
     "card": "#f4f6f8",

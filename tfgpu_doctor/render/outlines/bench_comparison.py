@@ -7,10 +7,22 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tfgpu_doctor.bench.comparing.comparison import exit_code, is_failing, is_open
-from tfgpu_doctor.bench.comparing.records import WORDS, BenchComparison, FailOnSpeed, RunChange, Side
+from tfgpu_doctor.bench.comparing.records import (
+    WORDS,
+    Alone,
+    Basis,
+    BenchComparison,
+    FailOnSpeed,
+    Measured,
+    RunChange,
+    Side,
+    Verdict,
+)
+from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.records.report import EXIT_UNKNOWN
-from tfgpu_doctor.render import bench_compare_words as words
+from tfgpu_doctor.records.units import digits, quantity
 from tfgpu_doctor.render import formats
+from tfgpu_doctor.render.bench_words import value_of
 from tfgpu_doctor.render.outline import Block, Detail, Line
 from tfgpu_doctor.render.prometheus import created, gauge, info
 from tfgpu_doctor.render.shapes import (
@@ -27,6 +39,18 @@ from tfgpu_doctor.render.shapes import (
     Table,
 )
 
+MARKS: dict[Verdict, str] = {
+    "slower": "error",
+    "faster": "ok",
+    "same": "ok",
+    "cannot tell": "unknown",
+    "not comparable": "absent",
+}
+_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "numpy": "NumPy", "python": "Python"}
+_ROUGHLY = 0.01  # of a figure without an interval: three digits
+_LARGE = 10.0  # a change beyond this factor is no matter of per cent
+
+
 _COMMAND = "tfgpu compare"
 _MOST_NOTES = 50
 _MANY = 8  # runs; of more, those that are the same have one line
@@ -35,8 +59,8 @@ _MANY = 8  # runs; of more, those that are the same have one line
 def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page:
     """A table of the runs, then what does not fit into it; in a terminal, a block for each; or the verdict alone."""
     base, new = comparison.base, comparison.new
-    about = f"{_COMMAND} {comparison.tool.version}, {words.about(comparison)}"
-    whole = Page(_COMMAND, (about,), words.worst(comparison), _COMMAND, words.summary(comparison), ())
+    about = f"{_COMMAND} {comparison.tool.version}, {_about(comparison)}"
+    whole = Page(_COMMAND, (about,), _worst(comparison), _COMMAND, _summary(comparison), ())
     if detail == "least":
         return whole._replace(is_brief=True)
     if detail != "shared":
@@ -45,61 +69,61 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
             Table("What was compared", ("Side", "Result"), sides),
             Items(comparison.notes, mark="note"),
             *(_block(run, comparison.factor, len(comparison.runs) > _MANY) for run in comparison.runs),
-            Items(tuple(_alone(comparison)), mark="absent"),
+            Items(tuple(_alone_of_sides(comparison)), mark="absent"),
         )
         return whole._replace(parts=parts)
     rows = tuple(
         (
-            " ".join(words.title(run)),
-            ": ".join(filter(None, (words.verdict(run), "; ".join(run.reasons)))),
-            words.speeds(run),
+            " ".join(_title(run)),
+            ": ".join(filter(None, (_verdict(run), "; ".join(run.reasons)))),
+            _speeds(run),
         )
         for run in comparison.runs
     )
-    table = Table("Runs", ("Run", "Verdict", "Base → new"), rows, tuple(map(words.mark, comparison.runs)))
+    table = Table("Runs", ("Run", "Verdict", "Base → new"), rows, tuple(map(_mark, comparison.runs)))
     notes = tuple(dict.fromkeys(islice(_notes(comparison), _MOST_NOTES)))
-    results = tuple((side.name, side.created, words.software(side)) for side in (base, new))
+    results = tuple((side.name, side.created, _software(side)) for side in (base, new))
     parts = (table, Items(notes), Detail("What was compared", ("Result", "Measured", "With"), results))
     return whole._replace(about=(about, f"{base.name} → {new.name}"), created=comparison.created, parts=parts)
 
 
 def _side(side: Side) -> str:
-    return f"{side.name}  {side.created}  {words.software(side)}"
+    return f"{side.name}  {side.created}  {_software(side)}"
 
 
 def _block(run: RunChange, factor: float, short: bool) -> Block:
     texts: tuple[str, ...] = run.reasons
     if not (short and run.verdict == "same"):
-        texts += (words.speeds(run), *words.figures(run, factor), words.evidence(run), *run.notes)
-    title = "  ".join((*words.title(run), words.verdict(run)))
-    return Block(words.mark(run), title, tuple(Line("", text) for text in texts if text))
+        texts += (_speeds(run), *_figures(run, factor), _evidence(run), *run.notes)
+    title = "  ".join((*_title(run), _verdict(run)))
+    return Block(_mark(run), title, tuple(Line("", text) for text in texts if text))
 
 
 def _notes(comparison: BenchComparison) -> Iterator[str]:
     """What does not fit into the table."""
     yield from comparison.notes
     for run in comparison.runs:
-        for text in (*run.notes, *words.figures(run, comparison.factor)):
-            yield f"{' '.join(words.title(run))}: {text}"
-    yield from _alone(comparison)
+        for text in (*run.notes, *_figures(run, comparison.factor)):
+            yield f"{' '.join(_title(run))}: {text}"
+    yield from _alone_of_sides(comparison)
 
 
-def _alone(comparison: BenchComparison) -> Iterator[str]:
+def _alone_of_sides(comparison: BenchComparison) -> Iterator[str]:
     for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
-        if alone := words.alone(ones, side.name):
+        if alone := _alone(ones, side.name):
             yield alone
 
 
 def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Checks:
     """A case for each run, and one for whether all that the base has was judged."""
     code = exit_code(comparison, fail_on)
-    runs = (f"{_COMMAND}: {' '.join(words.title(run))}: {words.verdict(run)}" for run in comparison.runs)
-    log = (*runs, f"{_COMMAND}: {words.summary(comparison)}")
+    runs = (f"{_COMMAND}: {' '.join(_title(run))}: {_verdict(run)}" for run in comparison.runs)
+    log = (*runs, f"{_COMMAND}: {_summary(comparison)}")
     cases = tuple(_case(run, comparison, fail_on, code) for run in comparison.runs)
-    whole = Case("all runs of the base were judged", "tfgpu.compare", details=(words.summary(comparison),))
+    whole = Case("all runs of the base were judged", "tfgpu.compare", details=(_summary(comparison),))
     if code == EXIT_UNKNOWN and not any(case.outcome == "error" for case in cases):
-        lost = tuple(_alone(comparison))
-        whole = whole._replace(outcome="error", kind="inconclusive", message=words.summary(comparison), details=lost)
+        lost = tuple(_alone_of_sides(comparison))
+        whole = whole._replace(outcome="error", kind="inconclusive", message=_summary(comparison), details=lost)
     problems = tuple(
         Annotation(
             "error" if case.outcome != "skipped" else "warning",
@@ -113,9 +137,9 @@ def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Chec
 
 
 def _case(run: RunChange, comparison: BenchComparison, fail_on: FailOnSpeed, code: int) -> Case:
-    case = Case(" ".join(words.title(run)), "tfgpu.compare")
-    message = ": ".join(filter(None, (words.verdict(run), "; ".join(run.reasons))))
-    shown = (words.speeds(run), words.evidence(run), *words.figures(run, comparison.factor), *run.notes)
+    case = Case(" ".join(_title(run)), "tfgpu.compare")
+    message = ": ".join(filter(None, (_verdict(run), "; ".join(run.reasons))))
+    shown = (_speeds(run), _evidence(run), *_figures(run, comparison.factor), *run.notes)
     details, kind = tuple(filter(None, shown)), WORDS[run.verdict]
     if is_failing(run, fail_on):
         kind = "failed" if run.lost else kind
@@ -134,7 +158,7 @@ def metrics(comparison: BenchComparison) -> Iterator[Metric]:
     counts = Counter(run.verdict for run in comparison.runs)
     every = (Sample(counts[verdict], {"verdict": word}) for verdict, word in WORDS.items())
     yield gauge("tfgpu_compare_runs", "Runs of both results by verdict.", *every)
-    ratios = [(run.ratio, {"run": " ".join(words.title(run))}) for run in comparison.runs if run.ratio]
+    ratios = [(run.ratio, {"run": " ".join(_title(run))}) for run in comparison.runs if run.ratio]
     yield gauge(
         "tfgpu_compare_time_ratio",
         "Time of a step in the new result over that in the base; above 1 is slower.",
@@ -146,3 +170,117 @@ def metrics(comparison: BenchComparison) -> Iterator[Metric]:
             f"{edge.capitalize()} end of the interval of tfgpu_compare_time_ratio.",
             *(Sample(getattr(ratio, edge), labels) for ratio, labels in ratios),
         )
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def _mark(run: RunChange) -> str:
+    """The symbol of a run: one that has failed since is as bad as one that became slower."""
+    return "error" if run.lost else MARKS[run.verdict]
+
+
+def _title(run: RunChange | Alone) -> tuple[str, ...]:
+    """Label, type and point."""
+    point = ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in run.parameters.items())
+    return tuple(part for part in (run.label, run.dtype, point) if part)
+
+
+def change(ratio: Ratio, basis: Basis = "time") -> str:
+    """How the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"; bounds are no confidence interval."""
+    what, how = ("CPU time" if basis == "CPU time" else "time"), ("limits: " if basis == "bounds" else "95 %: ")
+    if not 1 / _LARGE < ratio.value < _LARGE:
+        value, low, high = (digits(one, ratio.low, ratio.high) for one in (ratio.value, ratio.low, ratio.high))
+        return f"{what} × {value} ({how}{low} to {high})"
+    value, low, high = (_signed(one, ratio) for one in (ratio.value, ratio.low, ratio.high))
+    return f"{what} {value} % ({how}{low} to {high} %)"
+
+
+def _signed(value: float, ratio: Ratio) -> str:
+    """Per cent beyond 1, to a tenth where the interval is that narrow."""
+    decimals = 1 if 100 * (ratio.high - ratio.low) < 10 else 0
+    text = f"{100 * (value - 1):+.{decimals}f}"
+    return text.replace("-", "−") if float(text) else text.lstrip("+-")
+
+
+def _verdict(run: RunChange) -> str:
+    """The verdict with the change; reasons stand apart. The same samples have no change to show."""
+    shown = run.ratio if run.ratio and run.ratio.low < run.ratio.high and run.verdict != "not comparable" else None
+    return WORDS[run.verdict] + (f": {change(shown, run.basis)}" if shown else "")
+
+
+def _speeds(run: RunChange) -> str:
+    """Throughput and time, before and after: "190 → 172 GFLOP/s, 25.1 → 27.6 ms per sample"; empty without both."""
+    if not run.base or not run.new or run.verdict == "not comparable":
+        return ""
+    parts = []
+    if run.base.throughput and run.new.throughput and run.base.unit and run.base.unit == run.new.unit:
+        parts.append(_arrow(run.base.throughput, run.new.throughput, run.base.unit))
+    parts.append(f"{_arrow(run.base.step_s, run.new.step_s, 's')} per {run.step_name}")
+    return ", ".join(parts)
+
+
+def _arrow(base: float, new: float, unit: str) -> str:
+    """Two quantities with three digits; their unit once, where it is the same."""
+    before, after = (quantity(one, unit, (one * (1 - _ROUGHLY), one * (1 + _ROUGHLY))) for one in (base, new))
+    number, _, shown = before.partition(" ")
+    return f"{number if shown == after.partition(' ')[2] else before} → {after}"
+
+
+def _evidence(run: RunChange) -> str:
+    """What the verdict rests on: "5 and 5 processes, 370 and 350 samples"; empty where nothing was judged."""
+    if not run.base or not run.new or not run.ratio:
+        return ""
+    counts = _both(run.base, run.new, "processes", "process") + ", " + _both(run.base, run.new, "samples", "sample")
+    if not run.base.left_out and not run.new.left_out:
+        return counts
+    return f"{counts}; {run.base.left_out} and {run.new.left_out} left out, because other programs used the CPUs"
+
+
+def _both(base: Measured, new: Measured, name: str, single: str) -> str:
+    before, after = getattr(base, name), getattr(new, name)
+    return f"{before} {single if before == 1 else name} each" if before == after else f"{before} and {after} {name}"
+
+
+def _figures(run: RunChange, factor: float) -> Iterator[str]:
+    """Figures that moved by more than the factor."""
+    for figure in run.figures:
+        if figure.ratio is None or not 1 / factor <= figure.ratio.value <= factor:
+            yield f"{figure.name} {_arrow(figure.base, figure.new, figure.unit)}"
+
+
+def _alone(ones: tuple[Alone, ...], name: str) -> str:
+    """The cases that one result has alone: "only in base.json: 1 GPU float32"; empty without any."""
+    titles = [" ".join(_title(one)) + ("" if one.measured else " (without a speed)") for one in ones]
+    return f"only in {name}: {'; '.join(titles)}" if titles else ""
+
+
+def _summary(comparison: BenchComparison) -> str:
+    """How many of each: "1 slower, 2 the same; a change counts above 5 %"."""
+    counts = {word: sum(run.verdict == word for run in comparison.runs) for word in WORDS}
+    lost = sum(run.lost for run in comparison.runs)
+    counts["not comparable"] -= lost
+    parts = [f"{lost} failed in NEW"] if lost else []
+    parts += [f"{count} {WORDS[word]}" for word, count in counts.items() if count]
+    limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
+    return f"{', '.join(parts) or 'no run in both'}; a change counts above {limit} %"
+
+
+def _worst(comparison: BenchComparison) -> str:
+    """The symbol of the whole."""
+    marks = {_mark(run) for run in comparison.runs}
+    inconclusive = any(run.base and run.verdict == "not comparable" for run in comparison.runs)
+    if inconclusive or any(alone.measured for alone in comparison.only_base):
+        marks.add("unknown")
+    return next((mark for mark in ("error", "unknown", "ok") if mark in marks), "unknown")
+
+
+def _about(comparison: BenchComparison) -> str:
+    """What was compared: "matpow: A^10 and B^10, 512 × 512"; of different workloads, both names."""
+    base, new = comparison.base, comparison.new
+    return f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
+
+
+def _software(side: Side) -> str:
+    """ "TensorFlow 2.21.0, Python 3.12.3"."""
+    return ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in side.software.items())

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from tfgpu_doctor.diagnosis.repairing import Repair
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.answers import NOT_RESOLVED
+from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.checked import Change, Checked, ReadFile
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.report import Edit, FailOn, Finding, Fix, Report, Severity, Verdict
 from tfgpu_doctor.records.resolution import Answer
-from tfgpu_doctor.render.ci.plain import place_of
+from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, least
 from tfgpu_doctor.render.outlines.report import (

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfgpu_doctor.lookup.cuda_cudnn import CudaAnswer, CudnnAnswer
-from tfgpu_doctor.lookup.gpus import GpuAnswer, GpuRow
-from tfgpu_doctor.lookup.release import cpu_twin, with_gpu
-from tfgpu_doctor.lookup.releases import Filters, min_driver
 from tfgpu_doctor.matrix.compatibility import is_tegra, oldest_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.queries import Filters, cpu_twin, min_driver, with_gpu
 from tfgpu_doctor.matrix.rows import PtxOnly
+from tfgpu_doctor.matrix.tables import CudaAnswer, CudnnAnswer
+from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
 from tfgpu_doctor.records.versions import minor, numbers
 from tfgpu_doctor.render.outline import Block, Line
-from tfgpu_doctor.render.outlines.matrix import Card, Columns, Legend, Note, Sheet, SheetPart, Sources
+from tfgpu_doctor.render.outlines import matrix as shown
+from tfgpu_doctor.render.outlines.matrix import Sheet
 from tfgpu_doctor.render.outlines.matrix_notes import footnotes, minor_ranges, newest_of, nothing, what_was_asked
+from tfgpu_doctor.render.shapes import Part
 
 _UNKNOWN = "unknown"
 _BUGS = "Known bugs, some of them only on certain machines; -v shows when, what is seen, and the fix:"
@@ -22,19 +23,23 @@ _MANY = 20  # rows of a list that fit a screen
 _EXAMPLES = 3  # names of GPUs in the short list
 
 
+def _sheet(lines: Iterable[tuple[str, str]], read: Mapping[str, str]) -> tuple[Part, ...]:
+    return shown.card(tuple(lines)), shown.sources(read)
+
+
 # ----------------------------------------------------------------------------------------------------- TensorFlow
 
 
 def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Sheet:
     """The releases that satisfy the filters, newest first, and what is worth knowing beside them."""
-    table = (Columns(_release_columns(matrix, rows, filters)),) if rows else ()
+    table = (shown.table(_release_columns(matrix, rows, filters)),) if rows else ()
     few = _newest_of_each_minor(rows)
     notes = (*(() if rows else nothing(matrix, filters)), *footnotes(matrix, filters, rows))
     asked = what_was_asked(matrix, filters)
     if len(rows) <= _MANY or len(few) == len(rows):
         return Sheet("TensorFlow releases", asked, (*table, *notes))
-    short = Columns(_release_columns(matrix, few, filters))
-    left_out = Legend(f"the newest of each minor version; -v lists all {len(rows)}")
+    short = shown.table(_release_columns(matrix, few, filters))
+    left_out = shown.note(f"the newest of each minor version; -v lists all {len(rows)}")
     return Sheet("TensorFlow releases", asked, (*table, *notes), (short, left_out, *notes))
 
 
@@ -80,12 +85,12 @@ def release(matrix: Matrix, row: Release, not_offered: Sequence[str] | None = No
     if not_offered is not None:
         verdict = "; ".join(not_offered) or "none of what was asked: it matches"
         lines = (("against it", verdict), *lines)
-    card, blocks = Card(lines), tuple(_block(issue) for issue in row.known_issues)
-    few = Card(tuple((label, _first(text)) if label.startswith("[") else (label, text) for label, text in lines))
-    titles: tuple[SheetPart, ...] = tuple(Block(block.mark, block.title, (), block.ids) for block in blocks)
-    bugs: tuple[SheetPart, ...] = (Note(_BUGS), *titles) if titles else ()
-    brief: tuple[SheetPart, ...] = (few, *bugs, Sources(row.sources, documents_only=True))
-    whole: tuple[SheetPart, ...] = (card, *blocks, Sources(row.sources))
+    card, blocks = shown.card(lines), tuple(_block(issue) for issue in row.known_issues)
+    few = shown.card(tuple((label, _first(text)) if label.startswith("[") else (label, text) for label, text in lines))
+    titles: tuple[Part, ...] = tuple(Block(block.mark, block.title, (), block.ids) for block in blocks)
+    bugs: tuple[Part, ...] = (shown.note(_BUGS), *titles) if titles else ()
+    brief: tuple[Part, ...] = (few, *bugs, shown.sources(row.sources, documents_only=True))
+    whole: tuple[Part, ...] = (card, *blocks, shown.sources(row.sources))
     return Sheet(f"{row.package} {row.version}", f"for {row.platform}", whole, brief)
 
 
@@ -190,7 +195,7 @@ def _capabilities(low: str | None, high: str | None) -> str:
 def cuda(answer: CudaAnswer) -> Sheet:
     """One toolkit."""
     asked = f"for {answer.asked}, of which the matrix has no row" if answer.asked else ""
-    return Sheet(f"CUDA {answer.version}", asked, (Card(tuple(_cuda_lines(answer))), Sources(answer.sources)))
+    return Sheet(f"CUDA {answer.version}", asked, _sheet(_cuda_lines(answer), answer.sources))
 
 
 def _cuda_lines(answer: CudaAnswer) -> Iterator[tuple[str, str]]:
@@ -222,12 +227,12 @@ def cudas(answers: Sequence[CudaAnswer]) -> Sheet:
         ],
     }
     legend = "at least: the oldest Linux driver that runs its programs (minor-version compatibility); ?: unknown"
-    return Sheet("CUDA toolkits", "", (Columns(columns), Legend(legend)))
+    return Sheet("CUDA toolkits", "", (shown.table(columns), shown.note(legend)))
 
 
 def cudnn(answer: CudnnAnswer) -> Sheet:
     """One cuDNN line."""
-    return Sheet(f"cuDNN {answer.version}", "", (Card(tuple(_cudnn_lines(answer))), Sources(answer.sources)))
+    return Sheet(f"cuDNN {answer.version}", "", _sheet(_cudnn_lines(answer), answer.sources))
 
 
 def _cudnn_lines(answer: CudnnAnswer) -> Iterator[tuple[str, str]]:
@@ -251,7 +256,7 @@ def cudnns(answers: Sequence[CudnnAnswer]) -> Sheet:
         "GPUs from": [_floors(answer) for answer in answers],
         "last for": [", ".join(answer.last_for) for answer in answers],
     }
-    return Sheet("cuDNN versions", "", (Columns(columns),))
+    return Sheet("cuDNN versions", "", (shown.table(columns),))
 
 
 def _floors(answer: CudnnAnswer) -> str:
@@ -268,7 +273,7 @@ def gpu(answer: GpuAnswer) -> Sheet:
     """One GPU, or one compute capability."""
     capability = f"compute capability {answer.compute_capability}"
     detail = ", ".join(filter(None, [capability if answer.name else "", answer.architecture]))
-    return Sheet(answer.name or capability, detail, (Card(tuple(_gpu_lines(answer))), Sources(answer.sources)))
+    return Sheet(answer.name or capability, detail, _sheet(_gpu_lines(answer), answer.sources))
 
 
 def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
@@ -312,11 +317,11 @@ def gpus(rows: Sequence[GpuRow]) -> Sheet:
         "architecture": [row.architecture or "?" for row in rows],
         "driver branches": [_branches(row) for row in rows],
     }
-    whole = (Columns(columns), Legend("cc: compute capability"))
+    whole = (shown.table(columns), shown.note("cc: compute capability"))
     return Sheet("GPUs", f"{len(rows)} names", whole, _by_capability(rows))
 
 
-def _by_capability(rows: Sequence[GpuRow]) -> tuple[SheetPart, ...]:
+def _by_capability(rows: Sequence[GpuRow]) -> tuple[Part, ...]:
     """A line for each compute capability, with its first names."""
     groups: dict[str, list[GpuRow]] = {}
     for row in rows:
@@ -328,7 +333,7 @@ def _by_capability(rows: Sequence[GpuRow]) -> tuple[SheetPart, ...]:
         "such as": [", ".join(row.name for row in group[:_EXAMPLES]) for group in groups.values()],
     }
     legend = "cc: compute capability; -v lists every name with its drivers, --compute-capability 8.9 those of one"
-    return Columns(columns), Legend(legend)
+    return shown.table(columns), shown.note(legend)
 
 
 def _branches(row: GpuRow | GpuAnswer) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from packaging.version import Version
 
-from tfgpu_doctor.lookup.releases import (
+from tfgpu_doctor.matrix.compatibility import driver_branches, drives
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.queries import (
     Filters,
     Lifted,
     also_load,
@@ -17,11 +19,10 @@ from tfgpu_doctor.lookup.releases import (
     only_with,
     releases,
 )
-from tfgpu_doctor.lookup.why_not import branches, elsewhere, left_out
-from tfgpu_doctor.matrix.compatibility import driver_branches, drives
-from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.plan.gpu_answers import branches, elsewhere, left_out
 from tfgpu_doctor.records.versions import numbers
-from tfgpu_doctor.render.outlines.matrix import Note
+from tfgpu_doctor.render.outlines.matrix import note
+from tfgpu_doctor.render.shapes import Items
 
 _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in Filters.__struct_fields__}
 
@@ -41,29 +42,25 @@ def what_was_asked(matrix: Matrix, filters: Filters) -> str:
     return ", ".join(filter(None, parts))
 
 
-def nothing(matrix: Matrix, filters: Filters) -> Iterator[Note]:
+def nothing(matrix: Matrix, filters: Filters) -> Iterator[Items]:
     """Why there is no row: the single filters whose lifting would give some."""
     everything = Filters(platform=filters.platform, gpu_only=True, pre=True)
     if filters.needs_gpu and not releases(matrix, everything):
-        yield Note(f"No published wheel for {filters.platform} holds CUDA code.")
+        yield note(f"No published wheel for {filters.platform} holds CUDA code.")
     for card in cards(matrix, filters) if filters.driver else ():
         first, last = driver_branches(matrix, card, filters.gpu)
         if not drives(filters.driver or "", first, last):
             known = branches(first, last)
-            yield Note(f"Driver {filters.driver} does not know {filters.gpu or card}; the branches that do: {known}.")
+            yield note(f"Driver {filters.driver} does not know {filters.gpu or card}; the branches that do: {known}.")
     if others := elsewhere(matrix, filters):
         commands = f"tfgpu plan --gpu '{filters.gpu}'" if filters.gpu else "tfgpu plan"
-        yield Note(f"Instead: {'; '.join(others)}. {commands} has the commands.")
+        yield note(f"Instead: {'; '.join(others)}. {commands} has the commands.")
     lifted = explain_empty(matrix, filters)
     if not lifted:
-        yield Note("No release satisfies this, nor would any with a single filter lifted.")
+        yield note("No release satisfies this, nor would any with a single filter lifted.")
         return
-    yield Note("No release satisfies all of this. Lifting a single filter would give:")
-    for lifted_filter in lifted:
-        yield Note(
-            _without(matrix, lifted_filter, filters),
-            f"  without {_OPTIONS[lifted_filter.filter]} {lifted_filter.value}  ",
-        )
+    lines = (f"without {_OPTIONS[one.filter]} {one.value}: {_without(matrix, one, filters)}" for one in lifted)
+    yield Items(tuple(lines), "No release satisfies all of this. Lifting a single filter would give")
 
 
 def _without(matrix: Matrix, lifted_filter: Lifted, filters: Filters) -> str:
@@ -89,42 +86,41 @@ def _because(matrix: Matrix, lifted_filter: Lifted, filters: Filters) -> str:
     return ""
 
 
-def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Note]:
+def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
     """What is worth knowing beside the rows."""
     others = also_load(matrix, filters)
     if others:
         built = _listed(row.cuda for row in others if row.cuda)
         versions = minor_ranges(row.version for row in others)
-        yield Note(f"Also load CUDA {filters.cuda}'s libraries, by the same names: {versions}, built for CUDA {built}.")
+        yield note(f"Also load CUDA {filters.cuda}'s libraries, by the same names: {versions}, built for CUDA {built}.")
     asked = ", ".join(cards(matrix, filters))
     if asked and not filters.ptx and (slow := only_with(matrix, filters, ptx=True)):
-        yield Note(
+        yield note(
             f"By PTX only, listed with --ptx: {minor_ranges(row.version for row in slow)}. These have no machine code "
             f"(SASS) for {asked}: the driver would compile every kernel at first use, which takes long, and CUDA's own "
             "libraries may have nothing for such a GPU at all."
         )
     for issue, versions in _by_issue(known_broken(matrix, filters)):
-        yield Note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")
+        yield note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")
     yield from _left_out(matrix, filters)
     yield from _errors(matrix, filters, rows)
     if filters.wsl2:
-        yield Note(
+        yield note(
             "The driver is that of Windows, with the numbers of Windows; Linux under WSL2 gets none of its own. CUDA "
             "comes from the extra: tfgpu plan --os wsl2 has the commands."
         )
     if not rows and not filters.pre and (early := only_with(matrix, filters, pre=True)):
-        yield Note(f"--pre would list {early[0].package} {early[0].version}.")
+        yield note(f"--pre would list {early[0].package} {early[0].version}.")
 
 
-def _left_out(matrix: Matrix, filters: Filters) -> Iterator[Note]:
+def _left_out(matrix: Matrix, filters: Filters) -> Iterator[Items]:
     """Why newer releases are not listed."""
-    for number, (reason, versions) in enumerate(left_out(matrix, filters).items()):
-        if number == 0:
-            yield Note("Not listed:")
-        yield Note(reason, f"  {minor_ranges(versions)}  ")
+    lines = tuple(f"{minor_ranges(versions)}: {reason}" for reason, versions in left_out(matrix, filters).items())
+    if lines:
+        yield Items(lines, "Not listed")
 
 
-def _errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Note]:
+def _errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
     """The errors that whoever installs one of the rows, with its extra, would meet."""
     asked = cards(matrix, filters)
     found = [
@@ -133,10 +129,9 @@ def _errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterat
         for issue in matrix.issues_for(row, python=filters.python, compute_capabilities=asked, extra=True)
         if issue.severity == "error"
     ]
-    if found:
-        yield Note("Known errors; --version shows the way out:")
-    for issue, versions in _by_issue(found):
-        yield Note(f"{issue.title} ({issue.id})", f"  {versions}  ")
+    lines = tuple(f"{versions}: {issue.title} ({issue.id})" for issue, versions in _by_issue(found))
+    if lines:
+        yield Items(lines, "Known errors; --version shows the way out")
 
 
 def _by_issue(broken: Iterable[tuple[Release, KnownIssue]]) -> Iterator[tuple[KnownIssue, str]]:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tfgpu_doctor.lookup.about import About, Table
-from tfgpu_doctor.lookup.find import Found
+from tfgpu_doctor.matrix.tables import About, Found, Table
 from tfgpu_doctor.render.outline import Block, Line
-from tfgpu_doctor.render.outlines.matrix import Card, Columns, Legend, Sheet, SheetPart, Sources
+from tfgpu_doctor.render.outlines import matrix as shown
+from tfgpu_doctor.render.outlines.matrix import Sheet
+from tfgpu_doctor.render.shapes import Part
 
 _FEW = 5  # rows that a first screen shows whole
 
 
 def rows(key: str, found: Sequence[Found]) -> Sheet:
     """The rows of that name, each with its sources; of many, first their tables and names."""
-    parts: list[SheetPart] = []
+    parts: list[Part] = []
     for one in found:
-        parts += (Card(tuple(_lines(one))), Sources(one.sources, documents_only=True))
+        parts += (shown.card(tuple(_lines(one))), shown.sources(one.sources, documents_only=True))
     columns = {"table": [one.table for one in found], "row": [one.name for one in found]}
-    brief = (Columns(columns), Legend("-v shows the rows")) if len(found) > _FEW else ()
+    brief = (shown.table(columns), shown.note("-v shows the rows")) if len(found) > _FEW else ()
     return Sheet(key, f"{len(found)} row{'s' if len(found) > 1 else ''}", tuple(parts), brief)
 
 
@@ -45,13 +46,13 @@ def about(answer: About) -> Sheet:
         "source": [_sources(table) for table in answer.tables],
     }
     layers = f", with {', '.join(answer.layers)} over it" if answer.layers else ""
-    hint = Legend("updated: when it was last held to its sources; -v lists them all")
+    hint = shown.note("updated: when it was last held to its sources; -v lists them all")
     blocks = tuple(
         Block("note", table.name, tuple(Line("source", f"{one.title} ({one.rows})") for one in table.sources))
         for table in answer.tables
         if table.sources
     )
-    table = Columns(columns)
+    table = shown.table(columns)
     about = f"revision {answer.revision}, {answer.rows} rows{layers}"
     return Sheet("Compatibility matrix", about, (table, *blocks), (table, hint))
 

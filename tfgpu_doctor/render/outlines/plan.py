@@ -52,24 +52,23 @@ def page(plan: Plan, detail: Detail = "shared") -> Page:
         f"for {target_line(plan.target)}{asked}",
     )
     whole = Page(_COMMAND, about, *_answer(plan), (), "bat" if plan.target.os == "windows" else "sh")
-    helps = Items(tuple(lift.text for lift in plan.lifts), "What would help, one of")
     if detail == "least":
         commands = _Shown(plan).commands(plan.options[0], 1) if plan.options else ()
         first = (Block("", "How to install it", tuple(commands)),) if plan.options else ()
-        return whole._replace(parts=(helps, *first), is_brief=True)
+        return whole._replace(parts=first, is_brief=True)
     problems = Items(plan.problems, mark="error")
     if detail == "normal" and plan.options:
-        forms = [whole._replace(parts=(problems, *_one_screen(plan, room), helps)) for room in _ROOMS]
+        forms = [whole._replace(parts=(problems, *_one_screen(plan, room))) for room in _ROOMS]
         forms = [form._replace(sentence=f"{form.sentence.partition(',')[0]}. Details: add -v") for form in forms]
         return forms[0]._replace(shorter=tuple(forms[1:])) if plan.is_found else forms[0]
     shown = _Shown(plan, once=detail == "full")
     blocks = (shown.block(number, option) for number, option in enumerate(plan.options, 1))
     ruled_out = _ruled_out(plan, 5 if detail == "normal" else None, detail)
-    return whole._replace(parts=(problems, *blocks, helps, ruled_out))
+    return whole._replace(parts=(problems, *blocks, ruled_out))
 
 
 def _answer(plan: Plan) -> tuple[str, str, str]:
-    if plan.options and plan.options[0].kind != "cpu":
+    if plan.is_found:
         return "ok", "recommended", f"option 1, {plan.options[0].title}"
     if not plan.options:
         return "error", "no match", "no release is suitable"

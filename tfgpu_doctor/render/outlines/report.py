@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from tfgpu_doctor.diagnosis.selection import chosen
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
-from tfgpu_doctor.findings.derived import OPTIONAL_COMPONENTS
+from tfgpu_doctor.findings.engine import chosen
+from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, value_or
 from tfgpu_doctor.records.report import (
@@ -27,7 +27,7 @@ from tfgpu_doctor.records.report import (
 )
 from tfgpu_doctor.records.units import count, memory_size
 from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
-from tfgpu_doctor.render.ci.plain import lines_of
+from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, blocks, brief, details, least, open_checks, skipped
 from tfgpu_doctor.render.prometheus import created, gauge, info, states

@@ -10,7 +10,7 @@ from tfgpu_doctor.plan.windows_shell import quoted
 from tfgpu_doctor.records.facts import Known, value_or
 from tfgpu_doctor.records.report import Finding, Severity
 from tfgpu_doctor.records.units import count
-from tfgpu_doctor.render.ci.plain import lines_of
+from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.outlines import report as doctor

@@ -1,0 +1,371 @@
+"""Which releases satisfy a set of filters, on a small matrix whose answers can be read off it, and on ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.tables import each, read_rows
+from tfgpu_doctor.matrix.loader import Matrix, parse
+from tfgpu_doctor.matrix.queries import (
+    Filters,
+    QueryError,
+    also_load,
+    broken_on,
+    explain_empty,
+    find_release,
+    kernels_for,
+    known_broken,
+    nearest_versions,
+    only_with,
+    releases,
+    same_as_far_as_given,
+    with_gpu,
+)
+from tfgpu_doctor.matrix.tables import cuda_answer, cudnn_answer, find_cuda, find_cudnn, last_cudnn
+from tfgpu_doctor.plan.gpu_answers import all_gpus, default_platform, gpu_answer
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
+
+FILE = Path(__file__).parents[1] / "small_matrix.yaml"
+SMALL = Matrix(parse(FILE.read_text(encoding="utf-8"), FILE.name), FILE.name)
+OURS = Matrix.load()
+
+
+def names(**filters: Any) -> list[str]:
+    """The releases as "version", or "package version" where that is not tensorflow."""
+    return [_name(row.package, row.version) for row in releases(SMALL, Filters(**filters))]
+
+
+def _name(package: str, version: str) -> str:
+    return version if package == "tensorflow" else f"{package} {version}"
+
+
+ALL_STABLE = ["2.18.0", "2.15.1", "2.15.0", "2.14.0", "2.13.0", "2.10.1", "1.14.0"]
+CUDA_11 = ["2.14.0", "2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]
+
+
+@each(
+    ("filters", "expected"),
+    [
+        ({}, ALL_STABLE),  # of package tensorflow
+        ({"pre": True}, ["2.19.0rc0", *ALL_STABLE]),
+        ({"package": "tensorflow-gpu"}, ["tensorflow-gpu 2.10.1", "tensorflow-gpu 1.14.0"]),
+        ({"platform": "windows_amd64"}, ["2.18.0", "2.10.1"]),
+        ({"platform": "linux_aarch64"}, []),
+        ({"python": "3.12"}, ["2.18.0"]),
+        ({"python": "3.1"}, []),  # 3.10 begins with it
+        ({"cuda": "11"}, CUDA_11),
+        ({"cuda": "11.8"}, ["2.14.0", "2.13.0"]),
+        ({"cuda": "11.8.0"}, ["2.14.0", "2.13.0"]),
+        ({"cuda": "12.5"}, ["2.18.0"]),
+        ({"cuda": "12.5.1"}, ["2.18.0"]),
+        ({"cuda": "12.5.2"}, []),
+        ({"cuda": "1"}, []),  # 10.0, 11.8 and 12.5 begin with it
+        ({"cudnn": "8.6"}, ["2.13.0"]),
+        ({"cudnn": "8.6.0.163"}, ["2.13.0"]),
+        ({"cudnn": "8"}, ["2.15.1", "2.15.0", *CUDA_11]),
+        ({"cuda": "11.8", "cudnn": "8.6"}, ["2.13.0"]),
+        ({"driver": "470"}, [*CUDA_11, "tensorflow-gpu 1.14.0"]),
+        ({"driver": "450"}, [*CUDA_11, "tensorflow-gpu 1.14.0"]),  # the newest of the branch
+        ({"driver": "450.51.05"}, ["tensorflow-gpu 1.14.0"]),
+        ({"driver": "525.60.13", "cuda": "12"}, ["2.18.0", "2.15.1", "2.15.0"]),
+        ({"driver": "525.60.12", "cuda": "12"}, []),
+        ({"driver": "452.38", "platform": "windows_amd64"}, []),  # Windows has its own minimum
+        ({"driver": "452.39", "platform": "windows_amd64"}, ["2.10.1"]),
+        ({"compute_capability": "8.9"}, ["2.18.0", "2.15.1"]),  # 2.15.0 is broken on it
+        ({"compute_capability": "8.9", "ptx": True}, ["2.18.0", "2.15.1", *CUDA_11, "tensorflow-gpu 1.14.0"]),
+        ({"compute_capability": "6.1"}, ["2.18.0", "tensorflow-gpu 1.14.0"]),
+        ({"gpu": "RTX 4090"}, ["2.18.0", "2.15.1"]),
+        ({"gpu": "Tesla K80"}, ["2.13.0", "2.10.1", "tensorflow-gpu 2.10.1", "tensorflow-gpu 1.14.0"]),  # cuDNN 8.7: no
+        ({"gpu": "Tesla K80", "driver": "470.256.02", "python": "3.8"}, ["2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]),
+        ({"gpu": "Tesla K80", "driver": "535"}, []),  # which does not drive it
+        ({"gpu": "GeForce RTX 4090", "driver": "515"}, []),  # nor does this
+        ({"gpu": "L2", "driver": "525"}, []),  # this model's first branch is 535
+        ({"gpu": "L4", "driver": "525"}, ["2.18.0", "2.15.1"]),
+        ({"gpu": "RTX 4090", "compute_capability": "6.1"}, ["2.18.0"]),  # two cards
+        ({"gpu": "RTX 5090"}, []),
+        ({"package": "tensorflow", "cuda": "11.2"}, ["2.10.1"]),
+        ({"gpu_only": True, "python": "2.7"}, ["tensorflow-gpu 1.14.0"]),
+    ],
+)
+def test_releases(filters: dict[str, Any], expected: list[str]) -> None:
+    assert names(**filters) == expected
+
+
+def test_all_platforms_stand_side_by_side() -> None:
+    rows = releases(SMALL, Filters(platform=None, cuda="11.2"))
+    assert [(row.package, row.platform) for row in rows] == [
+        ("tensorflow", "linux_x86_64"),
+        ("tensorflow", "windows_amd64"),
+        ("tensorflow-gpu", "linux_x86_64"),
+    ]
+
+
+@each(("version", "wanted", "same"), ROWS["test_versions_are_compared_as_far_as_given"])
+def test_versions_are_compared_as_far_as_given(version: str, wanted: str, same: bool) -> None:
+    assert same_as_far_as_given(version, wanted) is same
+
+
+def test_a_card_below_the_floor_of_its_cudnn_has_no_kernels() -> None:
+    row = find_release(SMALL, "2.14.0", "linux_x86_64")
+    assert kernels_for(SMALL, row, "3.7") == "no"
+    assert kernels_for(SMALL, row, "6.1") == "no"
+    assert kernels_for(SMALL, row, "8.9") == "ptx"
+    assert kernels_for(SMALL, find_release(SMALL, "2.13.0", "linux_x86_64"), "3.7") == "sass"
+
+
+def test_an_error_that_depends_on_the_extra_rules_nothing_out() -> None:
+    row = find_release(SMALL, "2.18.0", "linux_x86_64")
+    assert row.known_issues
+    assert broken_on(SMALL, row, "8.9") is None
+
+
+# ------------------------------------------------------------------------------------------- what else there is
+
+
+def lifted(**filters: Any) -> dict[str, list[str]]:
+    return {one.filter: [row.version for row in one.rows] for one in explain_empty(SMALL, Filters(**filters))}
+
+
+def test_each_single_filter_whose_lifting_helps_is_named() -> None:
+    assert lifted(cuda="12.5", python="3.8") == {"python": ["2.18.0"], "cuda": ["2.13.0", "2.10.1", "2.10.1"]}
+    assert lifted(cuda="12", platform="windows_amd64") == {
+        "cuda": ["2.10.1"],
+        "platform": ["2.18.0", "2.15.1", "2.15.0"],
+    }
+    assert lifted(gpu="Tesla K80", driver="535") == {
+        "driver": ["2.13.0", "2.10.1", "2.10.1", "1.14.0"],
+        "gpu": ["2.18.0", "2.15.1", "2.15.0", "2.14.0", "2.13.0", "2.10.1", "2.10.1", "1.14.0"],
+    }
+
+
+def test_lifting_the_only_gpu_filter_still_asks_for_a_gpu() -> None:
+    rows = [row for one in explain_empty(SMALL, Filters(gpu="RTX 5090")) for row in one.rows]
+    assert rows
+    assert all(row.gpu for row in rows)
+
+
+def test_nothing_helps_where_two_filters_exclude_everything() -> None:
+    assert lifted(python="3.12", cuda="10.0", compute_capability="12.0") == {}
+
+
+def test_ptx_and_early_releases_are_what_the_flags_would_add() -> None:
+    ada = Filters(compute_capability="8.9")
+    assert [row.version for row in only_with(SMALL, ada, ptx=True)] == [
+        "2.14.0",
+        "2.13.0",
+        "2.10.1",
+        "2.10.1",
+        "1.14.0",
+    ]
+    assert [row.version for row in only_with(SMALL, ada, pre=True)] == ["2.19.0rc0"]
+
+
+def test_what_is_known_to_be_broken_is_named_with_its_issue() -> None:
+    found = known_broken(SMALL, Filters(compute_capability="8.9"))
+    assert [(row.version, issue.id) for row, issue in found] == [("2.15.0", "ada-broken")]
+    assert known_broken(SMALL, Filters(compute_capability="8.9", python="3.12")) == ()
+    assert known_broken(SMALL, Filters(python="3.12")) == ()
+
+
+@each(("filters", "expected"), ROWS["test_builds_for_an_earlier_minor_that_open_the_same_files"])
+def test_builds_for_an_earlier_minor_that_open_the_same_files(filters: dict[str, Any], expected: list[str]) -> None:
+    assert [_name(row.package, row.version) for row in also_load(SMALL, Filters(**filters))] == expected
+
+
+# ------------------------------------------------------------------------------------------------- one release
+
+
+@each(("text", "package", "expected"), ROWS["test_a_release_by_what_people_write"])
+def test_a_release_by_what_people_write(text: str, package: str | None, expected: str) -> None:
+    row = find_release(SMALL, text, "linux_x86_64", package)
+    assert _name(row.package, row.version) == expected
+
+
+LINUX = "linux_x86_64"
+
+
+@each(
+    ("text", "platform", "package", "message"),
+    [
+        ("2.15.7", LINUX, None, "unknown tensorflow 2.15.7; the nearest known on linux_x86_64: 2.15.1, 2.15.0"),
+        ("9.9", LINUX, None, "the nearest known on linux_x86_64: 2.18.0, 2.15.1, 2.14.0, 2.13.0"),
+        ("2.12", LINUX, None, "2.14.0, 2.13.0, 2.10.1"),
+        ("2.19", LINUX, None, "tensorflow 2.19 has no stable release yet; the matrix knows 2.19.0rc0"),
+        ("2", LINUX, None, "tensorflow 2 is a major version; name one of 2.19, 2.18, 2.15, 2.14, 2.13, 2.10"),
+        ("1.14.0", "linux_aarch64", None, "1.14.0 has no wheel for linux_aarch64; it has wheels for linux_x86_64;"),
+        ("2.18.0", "macos_x86_64", None, "linux_x86_64 and windows_amd64; the nearest known on macos_x86_64: 2.10.1"),
+        ("2.15.1", LINUX, "tensorflow-gpu", "unknown tensorflow-gpu 2.15.1; tensorflow has that version; the nearest"),
+        ("2.15.1", LINUX, "tf", "unknown package 'tf'; the matrix has tensorflow, tensorflow-gpu"),
+        ("tensorflow==2.10.1", LINUX, "tensorflow-gpu", "names another package than --package tensorflow-gpu"),
+        ("newest", LINUX, None, "'newest' is not a TensorFlow version such as 2.15.1 or 2.15"),
+        (">=2.15", LINUX, None, "is not a TensorFlow version"),
+        ("2.15.1; rm", LINUX, None, "is not a TensorFlow version"),
+        ("", LINUX, None, "'' is not a TensorFlow version"),
+        ("9" * 5000, LINUX, None, "is not a TensorFlow version"),
+        ("2.15.1+local", LINUX, None, "unknown tensorflow 2.15.1+local"),
+    ],
+)
+def test_what_is_no_known_release_is_answered_with_what_is_near(
+    text: str, platform: str, package: str | None, message: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        find_release(SMALL, text, platform, package)
+    assert message in str(caught.value)
+
+
+def test_nearest_versions_are_newest_first() -> None:
+    assert nearest_versions(SMALL, "2.15.7", "linux_x86_64", "tensorflow") == ("2.15.1", "2.15.0")
+    assert nearest_versions(SMALL, "1.0", "linux_x86_64", "tensorflow", count=1) == ("1.14.0",)
+    assert nearest_versions(SMALL, "2.0", "linux_aarch64", "tensorflow") == ()
+
+
+def test_the_twin_with_the_gpu() -> None:
+    twin = with_gpu(SMALL, find_release(SMALL, "1.14.0", "linux_x86_64"))
+    assert twin is not None
+    assert twin.package == "tensorflow-gpu"
+    assert with_gpu(SMALL, find_release(SMALL, "2.10.1", "macos_x86_64")) is None
+    assert with_gpu(SMALL, find_release(SMALL, "2.15.1", "linux_x86_64")) is None
+
+
+# --------------------------------------------------------------------------------------------- the other tables
+
+
+@each(("text", "version"), ROWS["test_a_toolkit_by_what_people_write"])
+def test_a_toolkit_by_what_people_write(text: str, version: str) -> None:
+    assert find_cuda(SMALL, text).version == version
+
+
+@each(
+    ("text", "message"),
+    [
+        ("12.7.9", "unknown CUDA 12.7.9; the nearest known are 12.5.1, 12.5, 12.2"),
+        ("12", "CUDA 12 is a series; name one of 12.5, 12.2"),
+        ("99", "the nearest known are 12.5.1, 12.5"),
+        ("new", "'new' is not a CUDA version such as 12.5"),
+        ("9" * 5000, "is not a CUDA version"),
+    ],
+)
+def test_an_unknown_toolkit(text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        find_cuda(SMALL, text)
+    assert message in str(caught.value)
+
+
+def test_a_toolkit_that_stands_in_the_file_by_its_updates_only() -> None:
+    rows = [row for row in SMALL.data.cuda if row.version != "12.5"]
+    matrix = Matrix(msgspec.structs.replace(SMALL.data, cuda=tuple(rows)), "test")
+    assert find_cuda(matrix, "12.5").version == "12.5.1"
+
+
+def test_cuda_answer() -> None:
+    answer = cuda_answer(SMALL, find_cuda(SMALL, "12.5"))
+    assert answer.driver_branch == "555"
+    assert (answer.min_driver_linux, answer.minor_compat_min_windows) == ("555.42.02", "528.33")
+    assert (answer.first_compute_capability, answer.last_compute_capability) == ("5.0", "9.0")
+    assert answer.tensorflow == ("2.18.0",)
+    assert answer.cudnn == ("9.11", "9.3", "8.9")
+    assert answer.sources["compute_capabilities"] == "https://example.org/table"
+    old = cuda_answer(SMALL, find_cuda(SMALL, "10.0"))
+    assert (old.minor_compat_min_linux, old.min_driver_windows) == (None, None)
+    assert set(old.sources) == {"min_driver_linux", "compute_capabilities"}
+
+
+@each(("text", "line"), [("9.3", "9.3"), ("9.3.0.75", "9.3"), ("8.9.7", "8.9"), ("v8.9", "8.9")])
+def test_a_cudnn_line_by_any_of_its_versions(text: str, line: str) -> None:
+    assert find_cudnn(SMALL, text).version == line
+
+
+@each(("text", "message"), ROWS["test_an_unknown_cudnn"])
+def test_an_unknown_cudnn(text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        find_cudnn(SMALL, text)
+    assert message in str(caught.value)
+
+
+def test_cudnn_answer() -> None:
+    answer = cudnn_answer(SMALL, find_cudnn(SMALL, "9.3"))
+    assert (answer.cuda_majors, answer.min_compute_capability) == (("11", "12"), "5.0")
+    assert answer.last_for == ("Pascal",)
+    assert answer.tensorflow == ("2.18.0",)
+    assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.7")).last_for == ("Kepler",)  # with CUDA 10
+    assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.6")).last_for == ()
+    assert cudnn_answer(SMALL, find_cudnn(SMALL, "9.11")).last_for == ()  # the newest is nobody's last
+
+
+def test_last_cudnn_by_cuda_major() -> None:
+    assert last_cudnn(SMALL, "3.7", "11") == "8.6"
+    assert last_cudnn(SMALL, "3.7") == "8.7"
+    assert last_cudnn(SMALL, "3.7", "12") is None
+
+
+def test_gpu_answer() -> None:
+    answer = gpu_answer(SMALL, "8.9", "GeForce RTX 4090")
+    assert (answer.architecture, answer.first_driver_branch, answer.last_driver_branch) == ("Ada Lovelace", "520", None)
+    assert (answer.first_cuda, answer.last_cuda) == ("11.8", None)
+    assert (answer.newest_tensorflow, answer.tensorflow) == ("2.15.1", ("2.18.0", "2.15.1"))
+    assert answer.passed_over == {"2.18.0": "the extra's libraries are not found"}
+    assert answer.tensorflow_ptx == ("2.14.0", "2.13.0", "2.10.1", "1.14.0")
+    assert [(one.id, one.tensorflow) for one in answer.broken] == [("ada-broken", ("2.15.0",))]
+    assert answer.peak is not None
+    assert answer.peak["float16"] == 512
+    assert answer.last_cudnn == {"11": "9.3", "12": "9.11"}
+
+
+def test_gpu_answer_by_compute_capability() -> None:
+    answer = gpu_answer(SMALL, "8.9")
+    assert (answer.name, answer.names) == (None, ("GeForce RTX 4090", "L4", "L2"))
+    with pytest.raises(QueryError, match=r"unknown compute capability 4\.2; the matrix has 3\.7, 6\.1"):
+        gpu_answer(SMALL, "4.2")
+
+
+def test_gpu_answer_of_a_card_without_kernels() -> None:
+    answer = gpu_answer(SMALL, "12.0", "GeForce RTX 5090")
+    assert (answer.newest_tensorflow, answer.tensorflow) == (None, ())
+    assert answer.peak is None
+
+
+def test_gpu_answer_on_another_platform() -> None:
+    answer = gpu_answer(SMALL, "6.1", "GeForce GTX 1080", "windows_amd64")
+    assert (answer.platform, answer.newest_tensorflow) == ("windows_amd64", None)
+    assert gpu_answer(SMALL, "3.7", None, "windows_amd64").tensorflow == ("2.10.1",)
+
+
+def test_a_branch_is_the_gpus_own_and_that_of_its_architecture_a_lower_bound() -> None:
+    rows = {row.name: row for row in all_gpus(SMALL)}
+    assert rows["L2"].first_driver_branch == "535"
+    assert (rows["L4"].first_driver_branch, rows["L4"].driver_at_least) == (None, "520")
+    assert rows["L2"].driver_at_least is None
+    assert rows["Tesla K80"].last_driver_branch == "470"
+
+
+@each(("name", "capability", "platform"), ROWS["test_the_platform_that_a_gpu_is_sold_with"])
+def test_the_platform_that_a_gpu_is_sold_with(name: str | None, capability: str, platform: str) -> None:
+    assert default_platform(name, capability) == platform
+
+
+# ---------------------------------------------------------------------------------------------------- our matrix
+
+
+@each(("filters", "release", "satisfied"), ROWS["test_known_facts"])
+def test_known_facts(filters: dict[str, Any], release: str, satisfied: bool) -> None:
+    found = {row.version for row in releases(OURS, Filters(**filters)) if row.package == "tensorflow"}
+    assert (release in found) is satisfied
+
+
+def test_the_newest_release_for_a_card_is_the_one_that_a_plan_takes() -> None:
+    from tests.healthy import MATRIX as bundled
+    from tfgpu_doctor.plan.ranking import make_plan
+    from tfgpu_doctor.plan.target import describe
+
+    for name in ("GeForce RTX 4090", "Tesla V100-SXM2-16GB", "Tesla K80", "GeForce GTX 980"):
+        card = bundled.gpu(name)
+        assert card is not None
+        answer = gpu_answer(bundled, card.compute_capability, name)
+        plan = make_plan(bundled, describe(bundled, gpu=(name,)))
+        assert answer.newest_tensorflow == next(one.tensorflow for one in plan.options if one.kind == "as-is")
+        assert not answer.passed_over or plan.ruled_out[0].versions[0] in answer.passed_over

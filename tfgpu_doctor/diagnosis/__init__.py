@@ -1,1 +1,0 @@
-"""Which findings hold: the engine that runs the signs and puts root causes first. Pure."""

@@ -1,0 +1,813 @@
+"""The machine around the driver: limits, kinds of GPUs, containers, WSL2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfgpu_doctor.findings import inputs, symptoms
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    in_manifests,
+    message_evidence,
+)
+from tfgpu_doctor.plan.file_edits import add_to_container
+from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.records.facts import (
+    CallResult,
+    Gpu,
+    LibraryFile,
+    Limit,
+    Message,
+    PciGpu,
+    SmiResult,
+    TemporaryFolder,
+    TfDevice,
+    lists_gpu,
+    value_or,
+)
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.units import memory_size
+from tfgpu_doctor.records.versions import at_least
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
+
+
+_READ_ONLY = "Read-only file system"
+
+# srun(1) and sbatch(1), --propagate; slurm.conf(5), PropagateResourceLimits: by default, jobs get all limits of the
+# shell that submits them, and VSizeFactor sets one of its own
+_IN_SLURM = Fix(
+    text="In a job of Slurm: submit it with --propagate=NONE, and ask for memory with --mem, which limits what is used "
+    "instead of what is reserved"
+)
+_FIND_LIMIT = Fix(
+    text="Find what sets the limit, remove it there, and log in anew",
+    commands=(
+        "grep -n 'ulimit .*v' ~/.bashrc ~/.profile ~/.bash_profile /etc/profile /etc/profile.d/*.sh",
+        "grep -nw as /etc/security/limits.conf /etc/security/limits.d/*.conf",
+    ),
+)
+
+
+def _without_limit(context: Context) -> tuple[Fix, ...]:
+    """A process may raise its limit up to the hard one; the hard one, only root may raise."""
+    limit: Limit | None = value_or(context.facts.host.address_space_limit, None)
+    bounded = limit is not None and limit.hard is not None
+    command = 'sudo prlimit --pid "$$" --as=unlimited' if bounded else "ulimit -v unlimited"
+    who = ", which only root may do" if bounded else ""
+    raised = Fix(text=f"Remove the limit of this shell{who}, and start the program again in it", commands=(command,))
+    return (raised, _IN_SLURM, _FIND_LIMIT)
+
+
+ADDRESS_SPACE = finding(
+    "env.address-space-limit",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="The address space of this process is limited, and CUDA does not start",
+    cause="when CUDA starts, it reserves addresses for the memory of all GPUs and of the machine, far more than it "
+    "uses, and RLIMIT_AS (ulimit -v) counts what is reserved",
+    fixes=_without_limit,
+    docs="https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+)
+
+
+@ADDRESS_SPACE.sign
+def reservation_refused(
+    context: Context,
+    address_space_limit: Limit,
+    cuda_init: CallResult | None = None,
+    messages: MessageLog | None = None,
+) -> Problem | None:
+    """There is a limit, and the driver or the loader gets no addresses."""
+    started = not inputs.has_code(cuda_init, inputs.OUT_OF_MEMORY)
+    unloaded = [*filter(_not_mapped, messages.all("loader-error", "exception"))] if messages else []
+    if address_space_limit.soft is None or (started and not unloaded):
+        return None
+    shown = messages.all("address-space-limit")[-1:] if messages else ()
+    size = memory_size(address_space_limit.soft)
+    read = evidence(f"address space limited to {size}", context.source("host.address_space_limit"), "unlimited")
+    found = [*(message_evidence(*shown, need="unlimited") or (read,))]
+    if cuda_init is not None and not started:
+        found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
+    return Problem(
+        title="The address space of this process is too small to load TensorFlow" if started else None,
+        cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it "
+        "starts"
+        if started
+        else None,
+        evidence=(*found, *message_evidence(*unloaded)),
+    )
+
+
+def _not_mapped(message: Message) -> bool:
+    """True for the loader's words for a refused mmap; on a file system without execution it adds a reason."""
+    return "failed to map segment" in message.text and "not permitted" not in message.text
+
+
+# ------------------------------------------------------------------------------------------------- temporary files
+
+
+def _another_folder(context: Context) -> tuple[Fix, ...]:
+    folder: TemporaryFolder | None = value_or(context.facts.host.temporary_folder, None)
+    commands = () if context.remedies.os == "windows" else ("mkdir -p ~/tmp", "export TMPDIR=~/tmp")
+    own = Fix(text="Use a folder of your own for temporary files", commands=commands)
+    if folder is None or folder.path != "/tmp" or folder.problem is None:
+        return (own,)
+    if folder.problem == _READ_ONLY:
+        return (own, Fix(text="In a container with a read-only root: mount one (Docker: --tmpfs /tmp)"))
+    return (own, Fix(text="Give /tmp its usual permissions", commands=("sudo chmod 1777 /tmp",)))
+
+
+TMPDIR = finding(
+    "env.tmpdir-unwritable",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="The folder for temporary files cannot be written",
+    cause="XLA writes PTX code there, from which ptxas makes the code for the GPU: what XLA compiles (jit_compile, "
+    "Keras 3 on a GPU) fails",
+    fixes=_another_folder,
+    docs="https://docs.python.org/3/library/tempfile.html#tempfile.tempdir",
+)
+
+
+@TMPDIR.sign
+def folder_refuses(context: Context, temporary_folder: TemporaryFolder, has_gpu: bool | None = None) -> Problem | None:
+    """No file can be made in the folder that TensorFlow and XLA take; without a GPU, few notice."""
+    if temporary_folder.problem is None:
+        return None
+    where = context.source("host.temporary_folder")
+    named = "" if temporary_folder.via == "default" else f"{temporary_folder.via}="
+    found = evidence(
+        f"{named}{temporary_folder.path}: {temporary_folder.problem}", where, "a folder that can be written"
+    )
+    return Problem(
+        title=f"Temporary files cannot be written to {temporary_folder.path}",
+        cause=None if has_gpu else "TensorFlow and XLA take this folder for their temporary files",
+        evidence=(found,),
+        severity=None if has_gpu else Severity.WARNING,
+        despite_verified=True,  # the child of the doctor gets a folder of its own, below one that can be written
+    )
+
+
+@TMPDIR.sign
+def file_refused(messages: MessageLog) -> Problem | None:
+    """XLA or Python cannot make a temporary file."""
+    seen = messages.all("temporary-file-refused")
+    return Problem(evidence=message_evidence(*seen)) if seen else None
+
+
+# ------------------------------------------------------------------------------------------------------- full disk
+
+
+def _more_room(context: Context) -> tuple[Fix, ...]:
+    windows = context.remedies.os == "windows"
+    shown = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
+    return (
+        Fix(text="Show which disk is full" + ("" if windows else ", of bytes or of inodes"), commands=shown),
+        Fix(text="Empty pip's cache, which is often gigabytes", commands=("python -m pip cache purge",)),
+        Fix(text="Remove what nobody needs: caches of conda, uv and Docker, old environments and checkpoints"),
+    )
+
+
+DISK_FULL = finding(
+    "env.disk-full",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="The disk is full",
+    cause="a file cannot be written: no space, no inodes or no quota is left on the file system that holds it; the "
+    "memory of the GPU has nothing to do with it",
+    fixes=_more_room,
+    docs="https://man7.org/linux/man-pages/man2/write.2.html",
+)
+
+
+@DISK_FULL.sign
+def write_refused(messages: MessageLog) -> Problem | None:
+    """A program could not write a file, and not one of shared memory."""
+    seen = messages.all("no-space-left")
+    if not seen or messages.has("shared-memory-full", "shm-listed", "bus-error"):
+        return None
+    return Problem(evidence=message_evidence(*seen))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The finding about a machine that has no NVIDIA GPU.
+
+
+_NVIDIA_GPU = Fix(text="Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one")
+_CPU_ONLY = Fix(
+    text="If this machine is to run on the CPU only, require no GPU", commands=("tfgpu doctor --require-gpus 0",)
+)
+_OTHER_HARDWARE = (
+    Fix(text="In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
+    Fix(
+        text="For an AMD GPU, use ROCm and tensorflow-rocm on Linux; for Apple's, tensorflow-metal; for Intel's, "
+        "intel-extension-for-tensorflow"
+    ),
+)
+
+
+def _fixes(context: Context) -> tuple[Fix, ...]:
+    """The second is shown on the first screen; a text is judged elsewhere, where no option applies."""
+    live = (_CPU_ONLY,) if context.probed and context.require_gpus is None else ()
+    return (_NVIDIA_GPU, *live, *_OTHER_HARDWARE)
+
+
+GPU_NONE = finding(
+    "gpu.none",
+    layer="GPU",
+    severity=Severity.ERROR,
+    title="This machine has no NVIDIA GPU",
+    cause="TensorFlow's GPU builds use NVIDIA GPUs only; without one, TensorFlow runs on the CPU",
+    fixes=_fixes,
+    pointless_after=("wsl.setup", "driver.unresponsive"),
+    symptoms=(symptoms.NO_DEVICE,),
+    docs="https://developer.nvidia.com/cuda-gpus",
+)
+
+
+@GPU_NONE.sign
+def no_device_on_bus(context: Context, has_gpu: bool, cuda_init: CallResult | None = None) -> Problem | None:
+    """No display or 3D controller of NVIDIA on the PCI bus, and none that the driver knows."""
+    if has_gpu or not context.probed or inputs.has_code(cuda_init, 0):  # a text need not show the whole bus
+        return None
+    return Problem(evidence=(evidence("no NVIDIA device", context.source("host.pci_gpus"), "an NVIDIA GPU"),))
+
+
+@GPU_NONE.sign
+def other_graphics_message(
+    context: Context,
+    messages: MessageLog,
+    pci_gpus: tuple[PciGpu, ...] | None = None,
+    gpus: tuple[Gpu, ...] | None = None,
+    driver_version: str | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+) -> Problem | None:
+    """A text names GPUs of other vendors only, or lspci shows none of NVIDIA's."""
+    reported = messages.all("no-gpu-present")
+    driver = driver_version and not context.is_stated("driver.version")  # one that a person names may be a left-over
+    if gpus or driver or pci_gpus or not (pci_gpus == () or reported) or messages.has("gpu-created"):
+        return None
+    found = message_evidence(*reported)
+    if pci_gpus == ():
+        found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
+    missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
+    if context.is_stated("host.pci_gpus") and not missed:  # the field of a form, and nobody misses a GPU
+        return Problem(evidence=found, severity=Severity.WARNING)
+    return Problem(evidence=found, severity=_severity(messages, said=bool(reported)))
+
+
+def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
+    """A warning where something else stops TensorFlow; a note for somebody who says that there is no GPU."""
+    # what TensorFlow misses on such a machine
+    misses = ("library-not-opened", "loader-error")
+    if said and messages.has(*misses) and messages.speaks_only_of(*misses):
+        return Severity.NOTE
+    # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
+    missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
+    dies = messages.stops_import or messages.has("illegal-instruction")
+    return Severity.WARNING if dies and not missing_dll else None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How a container gets access to a GPU, and keeps it.
+# Sources: NVIDIA Container Toolkit, "Installing" and "Troubleshooting"; NVIDIA/nvidia-container-toolkit issues 48 and
+# 1397, notices about containers that lose access; ArchWiki, "Docker", for pacman.
+
+
+_REPOSITORY = "https://nvidia.github.io/libnvidia-container"
+_APT = (
+    f"curl -fsSL {_REPOSITORY}/gpgkey | sudo gpg --dearmor -o /usr/share/keyrings/nvidia-container-toolkit-keyring.gpg",
+    f"curl -sL {_REPOSITORY}/stable/deb/nvidia-container-toolkit.list | sed 's#deb https://#deb "
+    "[signed-by=/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg] https://#g' | "
+    "sudo tee /etc/apt/sources.list.d/nvidia-container-toolkit.list",
+    "sudo apt-get update && sudo apt-get install -y nvidia-container-toolkit",
+)
+_DNF = (
+    f"curl -sL {_REPOSITORY}/stable/rpm/nvidia-container-toolkit.repo | "
+    "sudo tee /etc/yum.repos.d/nvidia-container-toolkit.repo",
+    "sudo dnf install -y nvidia-container-toolkit",
+)
+_ZYPPER = (
+    f"sudo zypper ar {_REPOSITORY}/stable/rpm/nvidia-container-toolkit.repo",
+    "sudo zypper --gpg-auto-import-keys install -y nvidia-container-toolkit",
+)
+_PACMAN = ("sudo pacman -S nvidia-container-toolkit",)
+_BY_DISTRIBUTION = {
+    **dict.fromkeys(("ubuntu", "debian", "pop", "linuxmint"), _APT),
+    **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
+    **dict.fromkeys(("suse", "opensuse-leap", "opensuse-tumbleweed", "sles"), _ZYPPER),
+    **dict.fromkeys(("arch", "manjaro", "endeavouros"), _PACMAN),
+}
+_CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
+_ON_A_MAC = Fix(text="Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU")
+_TRY = "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi"
+_REQUEST = {
+    "docker": Fix(text="Start the container with --gpus all", commands=(_TRY,)),
+    "podman": Fix(
+        text="Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
+        commands=(
+            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+            "podman run --rm --device nvidia.com/gpu=all docker.io/tensorflow/tensorflow:latest-gpu nvidia-smi",
+        ),
+    ),
+    "kubernetes": Fix(
+        text="Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
+        commands=(
+            "kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",
+        ),
+    ),
+    "apptainer": Fix(
+        text="Start the container with --nv",
+        commands=("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",),
+    ),
+    "lxc": Fix(text="Add the GPU to the container on the host", commands=("lxc config device add CONTAINER gpu gpu",)),
+}
+
+UPDATE_WSL = Fix(
+    text="Update WSL and the NVIDIA driver in Windows, and restart WSL",
+    commands=("wsl.exe --update", "wsl.exe --shutdown"),
+)
+REMOVE_LINUX_DRIVER = Fix(
+    text="Remove any Linux display driver from WSL",
+    commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
+)
+WSL_LIBRARIES_FIRST = Fix(
+    text="Put WSL's own libraries first on the loader path",
+    commands=(
+        "export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+        "/usr/lib/wsl/lib/nvidia-smi",
+    ),
+)
+
+
+def access(
+    context: Context, container: str | None, *, requested: bool = False, refused: bool = False
+) -> tuple[Fix, ...]:
+    """How a container of that kind gets access to a GPU.
+
+    Args:
+        requested: the command that started it asks for GPUs already.
+        refused: Docker answered that it cannot provide them, so that the toolkit is what is missing.
+    """
+    kind = container if container in _REQUEST else "docker"
+    if kind != "docker":
+        return (_REQUEST[kind],)
+    if context.remedies.host == "macos":
+        return (_ON_A_MAC,)
+    if refused:
+        return _toolkit(context, "Install the NVIDIA Container Toolkit", _TRY)
+    first = () if requested else (_REQUEST["docker"],)
+    return (*first, *_toolkit(context, "If Docker cannot provide GPUs, install the NVIDIA Container Toolkit"))
+
+
+def _toolkit(context: Context, text: str, *then: str) -> tuple[Fix, ...]:
+    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop.
+
+    Source: Docker, "GPU support in Docker Desktop for Windows": with the WSL2 back end alone.
+    """
+    host = context.remedies.host
+    if host == "windows":
+        use = "Use Docker Desktop with the WSL2 back end, which contains the toolkit; update WSL"
+        return (Fix(text=use, commands=("wsl --update", *then)),)
+    distribution = value_or(context.facts.host.distribution_id, "") if host != "wsl2" else "ubuntu"
+    known = _BY_DISTRIBUTION.get(distribution)
+    desktop = " inside WSL; Docker Desktop contains it, so update that instead" if host == "wsl2" else ""
+    where = desktop or (" on the host" if known else " on the host (these commands are for Ubuntu and Debian)")
+    restart = (
+        "sudo service docker restart" if host == "wsl2" else "sudo systemctl restart docker"
+    )  # WSL may lack systemd
+    configure = Fix(
+        text="Configure Docker to use it; the restart of Docker stops all running containers",
+        commands=(_CONFIGURE, restart, *then),
+    )
+    return (Fix(text=f"{text}{where}", commands=known or _APT), configure)
+
+
+def with_docker_desktop(context: Context) -> bool:
+    """True if containers run in the virtual machine of Docker Desktop: no systemd of the host manages them."""
+    return context.remedies.host in ("windows", "macos")
+
+
+def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
+    """What brings a container its GPUs back, and keeps systemd from taking them away again."""
+    again = Fix(text="Restart the container, which gives it access again", commands=("docker restart CONTAINER",))
+    if with_docker_desktop(context) and container != "kubernetes":
+        return (again, Fix(text="If that does not help, restart Docker Desktop, and update it"))
+    by_name = " ".join(f"--device /dev/nvidia{node}" for node in ("ctl", "-uvm", "-uvm-tools", "-modeset", "0"))
+    if container == "kubernetes":
+        restart = Fix(text="Delete the pod; a new one has access again", commands=("kubectl delete pod POD",))
+        return (restart, _DEVICE_LINKS)
+    if container == "podman":
+        return (Fix(text="Start the container anew", commands=("podman restart CONTAINER",)), _DEVICE_LINKS)
+    return (
+        again,
+        _DEVICE_LINKS,
+        Alternative(
+            text="Name the device nodes when you start it (one /dev/nvidiaN for each GPU)",
+            commands=(f"docker run --gpus all {by_name} IMAGE",),
+        ),
+        Alternative(
+            text="Request the GPUs by CDI (Docker 25 or later)",
+            commands=(
+                "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+                "docker run --device nvidia.com/gpu=all IMAGE",
+            ),
+        ),
+        Alternative(
+            text='Let Docker manage cgroups itself: add "exec-opts": ["native.cgroupdriver=cgroupfs"] to '
+            "/etc/docker/daemon.json, and restart Docker when no container is in use",
+            commands=("sudo systemctl restart docker",),
+        ),
+    )
+
+
+_DEVICE_LINKS = Fix(
+    text="So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
+    "create them at every start",
+    commands=(
+        "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
+        'echo \'ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-ctk system '
+        "create-dev-char-symlinks --create-all\"' | sudo tee /lib/udev/rules.d/71-nvidia-dev-char.rules",
+    ),
+)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The finding about containers: whether the GPU and its driver are passed in.
+
+
+NO_GPU = finding(
+    "container.no-gpu",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="This container was started without access to the GPU",
+    cause="the container runtime provides GPUs and the driver's libraries only on request",
+    fixes=lambda context: access(context, value_or(context.facts.host.container, None)),
+    docs="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html",
+    about_gpus=True,
+)
+
+
+@NO_GPU.sign
+def no_device_nodes(
+    context: Context,
+    host_container: str,
+    pci_gpus: tuple[PciGpu, ...],
+    device_nodes: tuple[str, ...],
+    driver_speaks: bool,
+    kernel_module_loaded: bool | None = None,
+    variables: dict[str, str] | None = None,
+    os: str | None = None,
+) -> Problem | None:
+    """The host has a GPU (sysfs is not namespaced), but the container has no /dev/nvidia*."""
+    if host_container == "none" or not pci_gpus or device_nodes or driver_speaks or os == "wsl2":
+        return None
+    nodes = "/dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm"
+    found = [
+        evidence(f"a {host_container} container", context.source("host.container")),
+        evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
+        evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
+    ]
+    if kernel_module_loaded:
+        found.append(evidence("the host's driver is loaded", context.source("driver.kernel_module_loaded")))
+    if requested := (variables or {}).get("NVIDIA_VISIBLE_DEVICES"):
+        found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={requested}", "environment"))
+    return Problem(evidence=tuple(found))
+
+
+_NO_GPU_REPORTED = (
+    "docker-no-gpu-driver",
+    "docker-no-runtime",
+    "container-no-cdi",
+    "kubernetes-no-gpu",
+    "ngc-no-driver",
+)
+_DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
+_OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
+# messages → the cause that they show; the first that fits
+_CAUSES = (
+    (
+        (*_DOCKER_REFUSES, "container-no-cdi"),
+        "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it",
+    ),
+    (
+        ("container-hook-failed",),
+        "the NVIDIA container runtime finds no working driver on the host: it is missing, not loaded, or broken",
+    ),
+    (
+        ("image-build",),
+        "no GPU and no driver is available while an image is built; run the program when the container runs",
+    ),
+    (
+        ("nvml-blocked",),
+        "systemd manages the cgroups of the container and rewrites its device rules when it reloads its units (an "
+        "update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
+    ),
+    (
+        ("kubernetes-no-gpu",),
+        "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
+    ),
+)
+# the same message on a host whose Docker runs in a virtual machine
+_ON_DOCKER_DESKTOP = {
+    "windows": "Docker Desktop gives containers a GPU with its WSL2 back end alone",
+    "macos": "Docker on a Mac runs containers in a virtual machine that has no GPU",
+}
+_NVML_ALONE = "NVML cannot reach the GPUs from inside this container"
+_RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
+
+
+@NO_GPU.sign(unless=("gpu.none",))
+def container_message(
+    context: Context,
+    messages: MessageLog,
+    host_container: str | None = None,
+    cuda_init: CallResult | None = None,
+    os: str | None = None,
+    nvidia_smi: SmiResult | None = None,
+    variables: dict[str, str] | None = None,
+) -> Problem | None:
+    """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
+    if _explained_by_libraries(messages, cuda_init, variables or {}):
+        return None
+    hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
+    reported = messages.all(*_NO_GPU_REPORTED)
+    inside = _inside(messages, host_container, cuda_init, works=inputs.smi_works(nvidia_smi), wsl=os == "wsl2")
+    shown = hooks or reported or inside is not None
+    if not shown or (os == "wsl2" and not reported):
+        return None
+    start = messages.all("image-build", "container-start")
+    seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
+    if messages.has("nvml-blocked") and not (hooks or reported):
+        return Problem(
+            title="The container has probably lost access to its GPUs while it was running",
+            cause=_NVML_ALONE if with_docker_desktop(context) else _reported_cause(messages, of_hook=False),
+            evidence=seen,
+            fixes=kept_access(context, host_container),
+        )
+    return _no_access(context, messages, seen, host_container, of_hook=bool(hooks))
+
+
+def _no_access(
+    context: Context, messages: MessageLog, seen: tuple[Evidence, ...], container: str | None, *, of_hook: bool
+) -> Problem:
+    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
+    refused = messages.has(*_DOCKER_REFUSES)
+    return Problem(
+        title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
+        cause=(_ON_DOCKER_DESKTOP.get(context.remedies.host) if refused else None)
+        or _reported_cause(messages, of_hook=of_hook),
+        evidence=seen,
+        fixes=(
+            *((_RUN_LATER,) if messages.has("image-build") else ()),
+            *access(context, kind, requested=_requests_gpus(messages), refused=refused),
+            *((inputs.RUN_ON_HOST,) if of_hook else ()),
+        ),
+    )
+
+
+def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, variables: dict[str, str]) -> bool:
+    """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
+    stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
+    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
+    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch", "module-not-built")
+
+
+def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
+    known = _CAUSES if of_hook else [row for row in _CAUSES if "container-hook-failed" not in row[0]]
+    return next((cause for kinds, cause in known if messages.has(*kinds)), None)
+
+
+def _inside(
+    log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool, wsl: bool
+) -> tuple[Message, ...] | None:
+    """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
+    starts = [message.line for message in log.all("container-start")]  # nvidia-smi may have run elsewhere before
+    # whoever provides a GPU provides nvidia-smi with it
+    no_program = [m for m in log.all("smi-not-found") if _ran_inside(m, starts)] if container else []
+    half = log.all("smi-no-libcuda") if starts and not wsl else ()
+    shown = (*log.all("nvml-blocked"), *no_program, *half)
+    # the stub of CUDA's images answers, and the kernel has no driver either
+    stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
+    if shown or stub:
+        return shown
+    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
+
+
+def _ran_inside(message: Message, starts: list[int]) -> bool:
+    return "executable file not found" in message.text or any(message.line > line for line in starts)
+
+
+def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
+    """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
+    if log.has("image-build") or not _requests_gpus(log):
+        return bool(inputs.driver_unusable(log, cuda_init))
+    refused = cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED)
+    return bool(inputs.no_libcuda(log)) and refused
+
+
+def _requests_gpus(log: MessageLog) -> bool:
+    """Whether the last command that starts a container before the failure requests GPUs."""
+    failures = log.all(
+        "cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked"
+    )
+    first = min((message.line for message in failures), default=None)
+    starts = sorted(log.all("container-start"), key=lambda message: message.line)
+    made = [start for start in starts if start.values["gpus"]]  # others enter a container that runs
+    before = [start for start in made if first is None or start.line <= first] or made
+    return bool(before) and before[-1].values["gpus"] == "yes"
+
+
+@NO_GPU.sign(unless=("gpu.none", "gpu.hidden", "gpu.arch-*", "driver.*", "wsl.setup", "tf.cpu-build"))
+def works_when_requested(
+    context: Context, messages: MessageLog, host_container: str, devices: tuple[TfDevice, ...] | None = None
+) -> Problem | None:
+    """One start requests GPUs and one does not, and nothing but the missing GPU is complained of."""
+    starts = messages.all("container-start")
+    without = [start for start in starts if start.values["gpus"] == "no"]
+    if not without or len(without) == len(starts) or messages.complains or lists_gpu(devices):
+        return None
+    fixes = access(context, host_container)
+    return Problem(evidence=message_evidence(*without, *starts), fixes=fixes, possible=True, severity=Severity.WARNING)
+
+
+_LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
+_RESERVATION = (
+    "deploy:",
+    "  resources:",
+    "    reservations:",
+    "      devices:",
+    "        - driver: nvidia",
+    "          count: all",
+    "          capabilities: [gpu]",
+)
+
+
+# what each kind of file needs: what is expected, its lines, where that is documented, why
+_REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+    "kubernetes": (
+        "resources.limits nvidia.com/gpu: 1",
+        _LIMITS,
+        "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
+        "Kubernetes gives a container only the devices under its limits",
+    ),
+    "compose": (
+        "a device reservation with capabilities: [gpu]",
+        _RESERVATION,
+        "https://docs.docker.com/compose/how-tos/gpu-support/",
+        "Docker gives a container no GPU unless it requests one",
+    ),
+}
+
+
+@in_manifests(NO_GPU)
+def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A service or a pod whose image is made for GPUs requests none, or in a way that has no effect."""
+    environment = view.environment
+    if environment.kind not in _REQUESTS:
+        return
+    expected, fix, docs, why = _REQUESTS[environment.kind]
+    request = environment.gpu
+    if request and request.problem:
+        yield Problem(
+            title=f"{environment.label} gets no GPU: {request.problem}",
+            cause="the request is in the file, but has no effect",
+            evidence=(evidence(request.text, str(request.place), expected, docs),),
+            fixes=(Fix("Write it as", fix),),
+        )
+    elif view.needs_request:
+        found = view.base.image.reference if view.base else environment.label
+        yield Problem(
+            title=f"{environment.label} requests no GPU",
+            cause=why,
+            evidence=(evidence(found, str(environment.place), expected, docs),),
+            fixes=(add_to_container(view, fix),),
+        )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The finding about WSL2: whether Windows' GPU and driver are passed in.
+
+
+SETUP = finding(
+    "wsl.setup",
+    layer="Machine",
+    severity=Severity.ERROR,
+    title="WSL2 is not set up for the GPU",
+    cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
+    "shadowed",
+    fixes=lambda _: (UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
+    docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
+    about_gpus=True,
+)
+
+
+_TO_WSL_2 = Fix(
+    text="Convert the distribution to WSL 2, from Windows", commands=("wsl -l -v", "wsl --set-version NAME 2")
+)
+
+
+def _hand_in_gpu(context: Context) -> tuple[Fix, ...]:
+    """Update what makes /dev/dxg; the kernel of WSL 2 names itself, so that it is no WSL 1."""
+    kernel = value_or(context.facts.host.kernel, "")
+    return (UPDATE_WSL,) if "microsoft-standard" in kernel or context.probed else (UPDATE_WSL, _TO_WSL_2)
+
+
+_NO_GPU_FROM_WINDOWS = "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old"
+
+
+@SETUP.sign
+def no_wsl_driver(
+    context: Context, os: str, libcuda: tuple[LibraryFile, ...], dxg_device: bool | None = None
+) -> Problem | None:
+    """Windows passes no GPU through, or the loader does not find Windows' libcuda first."""
+    if os != "wsl2":
+        return None
+    if dxg_device is False:
+        return Problem(
+            cause=_NO_GPU_FROM_WINDOWS,
+            evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
+            fixes=_hand_in_gpu(context),
+        )
+    first = libcuda[0].path if libcuda else "no libcuda.so.1"
+    if "/wsl/" in first:
+        return None
+    return Problem(
+        cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its folder is not searched",
+        evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
+        fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
+    )
+
+
+def _is_not_mounted(cuda_init: CallResult | None, driver: str | None) -> bool:
+    return inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) and at_least(driver, "555") is not False
+
+
+_FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
+# Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
+_FIRST_WITH_GPU = 19044
+
+
+def _windows_without_gpus(messages: MessageLog) -> Problem | None:
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    if not old:
+        return None
+    return Problem(
+        title="This version of Windows does not support GPUs in WSL2",
+        cause="Windows 10 supports them from 21H2 (build 19044) on; before that, only its preview builds did",
+        evidence=message_evidence(*old, need=f"build {_FIRST_WITH_GPU} or newer"),
+        fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
+    )
+
+
+def _without_device(context: Context, messages: MessageLog) -> Problem | None:
+    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
+    first, missing = messages.all("wsl-1"), messages.all("no-dxg")
+    if not first and not missing:
+        return _windows_without_gpus(messages)
+    return Problem(
+        title="This is WSL 1, which has no GPU" if first else None,
+        cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
+        if first
+        else _NO_GPU_FROM_WINDOWS,
+        evidence=message_evidence(*first, *missing),
+        fixes=(_TO_WSL_2, UPDATE_WSL) if first else _hand_in_gpu(context),
+    )
+
+
+@SETUP.sign
+def wsl_message(
+    context: Context,
+    messages: MessageLog,
+    os: str,
+    cuda_init: CallResult | None = None,
+    host_container: str | None = None,
+    driver_version: str | None = None,
+) -> Problem | None:
+    """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
+    if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
+        return None
+    if old := _without_device(context, messages):
+        return old
+    linux_driver = messages.all("linux-driver-in-wsl")
+    failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
+    unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)
+    if not (linux_driver or failures or unusable):
+        return None
+    cause = "a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None
+    docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
+    in_container = host_container or messages.has("container-hook-failed")
+    steps = (REMOVE_LINUX_DRIVER, UPDATE_WSL) if linux_driver else (UPDATE_WSL, REMOVE_LINUX_DRIVER)
+    if in_container and _is_not_mounted(cuda_init, driver_version):
+        cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
+    return Problem(
+        cause=cause,
+        evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages)),
+        fixes=(*((docker,) if in_container else ()), *steps, WSL_LIBRARIES_FIRST),
+    )

@@ -1,0 +1,344 @@
+"""The likeliest causes of what a text shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    Declaration,
+    MessageLog,
+    Problem,
+    evidence,
+    matches,
+    message_evidence,
+)
+from tfgpu_doctor.findings.inputs import Card, fetch, needs, smi_works
+from tfgpu_doctor.findings.judging import Candidate, Found, Judged, arrange, as_note
+from tfgpu_doctor.findings.libraries import serves
+from tfgpu_doctor.findings.symptoms import (
+    BECAUSE,
+    BESIDE,
+    DOUBTED_FROM,
+    ENOUGH,
+    EVIDENCE,
+    HEALTHY,
+    LEAD,
+    MOST,
+    SAID,
+    SITUATION,
+    SURE,
+    SYMPTOMS,
+    UNLIKE,
+    Told,
+    evidence_of,
+    nothing_fails,
+    ruled_out,
+    situation,
+    trouble,
+)
+from tfgpu_doctor.inference.resemblance import NO_CAUSE
+from tfgpu_doctor.matrix.compatibility import runs_on
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.records.facts import CudnnFile, Known, Message, Toolkit, value_or
+from tfgpu_doctor.records.report import Evidence, Finding, Severity
+from tfgpu_doctor.records.versions import capability, major, minor
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a release needs, and a text says is otherwise: the GPU, CUDA, cuDNN.
+# Whoever names them says nothing of a failure of them. But where something fails, and the text shows no other cause,
+# what does not fit together is the likeliest one.
+
+
+_BECAUSE = "the text does not show why; what it names does not fit together: TensorFlow {} {}"
+# what stops before any kernel runs, so that libraries come first, and the GPU after them
+_BEFORE_KERNELS = ("no GPU", "import")
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """One of them."""
+
+    cause: str  # the id of the finding
+    problem: Problem
+
+
+def unmet_needs(context: Context, seen: str | None) -> tuple[Unmet, ...]:
+    """What does not fit the release that the text names, the likeliest first; nothing where it names none."""
+    release = fetch("gpu_release", context)
+    if not isinstance(release, Known):
+        return ()
+    row = release.value
+    of_libraries = (*_cuda(context, row), *_cudnn(context, row))
+    of_gpus = tuple(_gpus(value_or(fetch("cards", context), ()), row))
+    return (*of_libraries, *of_gpus) if seen in _BEFORE_KERNELS else (*of_gpus, *of_libraries)
+
+
+def _unmet(cause: str, row: Release, need: str, found: Sequence[Evidence]) -> Unmet:
+    return Unmet(cause, Problem(cause=_BECAUSE.format(row.version, need), evidence=tuple(found)))
+
+
+def _gpus(cards: tuple[Card, ...], row: Release) -> Iterator[Unmet]:
+    """Cards for which the build has no machine code, when there is none that it has some for."""
+    kernels = (*row.sass, *row.ptx)
+    if not kernels or not cards or any(runs_on(row, one.compute_capability) == "sass" for one in cards):
+        return
+    newest = max(map(capability, kernels))
+    need = f"has kernels for {' '.join(dict.fromkeys(kernels))}"
+    cause = "gpu.arch-too-new" if all(one.version > newest for one in cards) else "gpu.arch-too-old"
+    yield _unmet(cause, row, need, [needs(one, "one of these", f"TensorFlow {row.version} (wheel)") for one in cards])
+
+
+def _cuda(context: Context, row: Release) -> Iterator[Unmet]:
+    kits: tuple[Toolkit, ...] = value_or(fetch("toolkits", context), ())
+    there = [kit for kit in kits if kit.version]
+    if row.cuda and there and not any(serves(kit.version or "", row.cuda) for kit in there):
+        need = f"CUDA {minor(row.cuda)}"
+        yield _unmet(
+            "cuda.version-mismatch",
+            row,
+            f"loads {need}",
+            [evidence(f"CUDA {k.version}", k.source, need) for k in there],
+        )
+
+
+def _cudnn(context: Context, row: Release) -> Iterator[Unmet]:
+    files: tuple[CudnnFile, ...] = value_or(context.facts.cudnn.installed, ())
+    there = [one for one in files if one.version]
+    if row.cudnn and there and all(major(one.version) != major(row.cudnn) for one in there):
+        need = f"cuDNN {major(row.cudnn)}"
+        found = [evidence(f"cuDNN {one.version}", one.path, need) for one in there]
+        yield _unmet("cudnn.version-mismatch", row, f"loads {need}", found)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a text that only asks would run into: a note beside the answer, since nothing has failed yet. Pure.
+
+
+def only_asked(found: list[Found], context: Context) -> list[Found]:
+    """The findings as notes, where somebody asks and tells of no trouble; the answer alone says what to install."""
+    if not asks_only(context):
+        return found
+    return [one if one.finding.severity is Severity.NOTE else as_note(one, fixes=()) for one in found]
+
+
+def asks_only(context: Context) -> bool:
+    """Whether a text asks, and nothing fails in it."""
+    messages = fetch("messages", context)
+    if context.probed or not isinstance(messages, Known):
+        return False
+    question = messages.value.first("question")
+    asks = question is not None and question.values["trouble"] != "yes"
+    return asks and nothing_fails(messages.value, value_or(fetch("devices", context), None))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How likely each cause is where a text is all there is: by its signs, its versions, its situation and its words.
+# All of it is evidence, and none of it proof. A problem that a sign sees is doubted, and so only possible, where it is
+# not clearly likelier than every other cause; what is possible stands in the order of its likelihood. Pure.
+
+
+Open: TypeAlias = "tuple[Declaration, Candidate]"
+_AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
+_CALM = ("only-printed", "few-words")
+_LARGEST = 1e6  # number that a report can hold there
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text, and what it tells of the situation."""
+
+    log: MessageLog
+    told: Told
+    seen: str | None  # the situation
+    shows: Message | None  # it
+    likeness: dict[str, float]  # by cause
+    # how much its words say, between 0 and 1: few say little, printed lines no more than their messages
+    fullness: float
+    unmet: tuple[Unmet, ...]  # what does not fit together
+
+
+def read(context: Context) -> Text | None:
+    """The text that is judged; None where probes looked at the machine, a text only asks, or is a report of ours."""
+    messages = fetch("messages", context)
+    if context.probed or not isinstance(messages, Known) or asks_only(context) or messages.value.has("own-finding"):
+        return None
+    log = messages.value
+    seen, shows = situation(log, value_or(fetch("devices", context), None)) or trouble(log) or (None, None)
+    like = [one for one in log.all("resembles") if "cause" in one.values]
+    words = max((_number(one, "words", 0.0) for one in like), default=0.0)
+    if log.has("only-printed") and "12" in log.values("log-era", "cuda"):
+        words = 0.0  # most reports that likeness was learnt from are older: the same lines meant another cause
+    fullness = min(words / ENOUGH, 1.0)
+    likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
+    unmet = unmet_needs(context, seen) if seen else ()
+    return Text(log, _told(log, context), seen, shows, likeness, fullness, unmet)
+
+
+def weigh(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, float]:
+    """How likely each cause is: a number to compare with those of the others."""
+    found = weights(text, certain, opened)
+    return {cause: sum(EVIDENCE[name] * much for name, much in found[cause].items()) for cause in found}
+
+
+def weights(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, dict[str, float]]:
+    """What speaks for each cause: evidence by name, as in EVIDENCE, and how much of it there is."""
+    found: dict[str, dict[str, float]] = defaultdict(lambda: {"likeness": UNLIKE})
+    for cause, likeness in text.likeness.items():
+        found[cause]["likeness"] = likeness
+    for cause, name, much in reversed([*evidence_of(text.told, text.seen)]):  # the first of each counts
+        found[cause][name] = much * (1 + SITUATION * (1 - text.fullness))
+    for unmet in text.unmet:
+        found[unmet.cause]["unmet"] = 1.0
+    for declared, _ in opened:
+        found[declared.id]["open"] = 1.0
+    problems = _problems(certain)
+    errors = [one.id for one in problems if one.severity is Severity.ERROR]
+    for one in problems:
+        found[one.id]["certain" if one.severity is Severity.ERROR else "warned"] = 1.0
+    for cause in errors:
+        found[cause]["sure"] = float(matches(cause, SURE))
+    found[errors[0] if errors else "ok"]["first" if errors else "quiet"] = 1.0
+    return found
+
+
+def _problems(certain: list[Found]) -> list[Finding]:
+    """What signs see that is neither a symptom nor a note, the first first."""
+    return [one for one in arrange(certain) if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
+
+
+def tells_enough(text: Text) -> bool:
+    """Whether its words say enough to doubt what signs show, or to put one problem before another."""
+    return text.fullness >= DOUBTED_FROM
+
+
+def doubted(text: Text, likely: dict[str, float], certain: list[Found]) -> set[str]:
+    """The problems that signs see, and that are not much likelier than any other cause; a few words raise no doubt."""
+    if not tells_enough(text):
+        return set()
+    problems = {one.id for one in _problems(certain)}
+    sure = {one.finding.id for one in certain if one.problem.sure}
+    other = max((much for cause, much in likely.items() if cause not in problems), default=0.0)
+    return {cause for cause in problems - sure if likely[cause] < other + LEAD}
+
+
+def suggested(text: Text, opened: Sequence[Open]) -> Iterator[Open]:
+    """What is possible without what holds for one of several releases alone, where nothing goes wrong."""
+    return (one for one in opened if text.shows is not None or not one[1].by_value_alone)
+
+
+def likeliest(
+    text: Text,
+    likely: dict[str, float],
+    certain: list[Found],
+    opened: Sequence[Open],
+    judged: Sequence[Judged],
+    context: Context,
+) -> list[Open]:
+    """What is only possible, the likeliest first, with the likeliest causes that nothing shows.
+
+    Of the latter without those that the facts contradict, only as many as make MOST causes, and beside what is shown,
+    only those that are about as likely.
+    """
+    found = {declared.id: (declared, candidate) for declared, candidate in opened}
+    seen = [one.id for one in _problems(certain)]
+    if not seen:
+        found |= dict(_unfit(judged, text))
+    are_wanted = tells_enough(text) if seen or found else _is_trouble(text, certain)
+    guessed = dict(_guesses(judged, text, found, context)) if are_wanted and not _is_answered(text, certain) else {}
+    much = {cause: likely.get(cause, _AT_LEAST) for cause in (*seen, *found, *guessed)}
+    least = max((much[cause] for cause in (*seen, *found)), default=-_LARGEST) - BESIDE
+    likely_ones = [cause for cause in guessed if much[cause] > least]
+    likely_ones = sorted(likely_ones, key=lambda cause: -much[cause])[: max(MOST - len(seen) - len(found), 0)]
+    return [found.get(cause) or guessed[cause] for cause in sorted([*found, *likely_ones], key=lambda one: -much[one])]
+
+
+def _is_answered(text: Text, certain: list[Found]) -> bool:
+    """Whether it asks something that is answered, and tells of no failure."""
+    return text.shows is None and any(one.declared.answers for one in certain)
+
+
+def _is_trouble(text: Text, certain: list[Found]) -> bool:
+    """Whether something goes wrong: the text tells, or is about as much like reports with a cause as like others.
+
+    What programs print without a failure, a few words that ask nothing, and a text about another framework complain of
+    nothing that could be found here.
+    """
+    calm = text.shows is None and text.log.has(*_CALM)
+    if calm or (text.seen in (None, "slow") and text.log.has("other-framework")):
+        return False
+    if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
+        return True
+    none = max(text.likeness.get(one, UNLIKE) for one in NO_CAUSE)
+    some = max((much for one, much in text.likeness.items() if one not in NO_CAUSE), default=none)
+    return not text.log.has("gpu-created") and some > none - HEALTHY * text.fullness
+
+
+def _unfit(judged: Sequence[Judged], text: Text) -> Iterator[tuple[str, Open]]:
+    """Causes that follow from versions and cards that a text names, where it tells of a failure without a cause."""
+    declared = {one.declared.id: one.declared for one in judged if not one.is_certain}
+    for one in text.unmet:
+        if one.cause in declared:
+            yield one.cause, (declared[one.cause], Candidate(one.problem, possible=True))
+
+
+def _guesses(
+    judged: Sequence[Judged], text: Text, shown: dict[str, Open], context: Context
+) -> Iterator[tuple[str, Open]]:
+    """What nothing shows and no fact contradicts, with the line that tells of the trouble."""
+    said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
+    never = tuple(ruled_out(text.told, text.seen))
+    causes = {*text.likeness, *said, *(cause for cause, _, _ in evidence_of(text.told, text.seen))} - {
+        *NO_CAUSE,
+        *shown,
+    }
+    for one in judged:
+        cause = one.declared.id
+        if cause not in causes or cause.startswith(never) or one.candidates or _is_contradicted(one, context):
+            continue
+        because, words = (SAID, said[cause]) if cause in said else (BECAUSE, text.shows)
+        yield cause, (one.declared, as_possible(because, words))
+
+
+def _number(one: Message, name: str, otherwise: float) -> float:
+    """A value of a message as a number; a saved report can hold anything there."""
+    try:
+        number = float(one.values.get(name, otherwise))
+    except ValueError:
+        return otherwise
+    return number if abs(number) < _LARGEST else otherwise
+
+
+def _told(log: MessageLog, context: Context) -> Told:
+    """What the text tells of the machine."""
+    version = context.facts.tensorflow.version
+    cuda = value_or(fetch("reported_cuda", context), None)
+    return Told(
+        os=value_or(context.facts.host.os, None),
+        container=value_or(context.facts.host.container, None),
+        cards=value_or(fetch("cards", context), ()),
+        releases=(version.value,) if isinstance(version, Known) else version.one_of,
+        driver_works=smi_works(value_or(context.facts.driver.nvidia_smi, None)),
+        gpus_given=set(log.values("container-start", "gpus")) == {"yes"},
+        cuda=[kit.version for kit in value_or(context.facts.cuda.toolkits, ()) if kit.version],
+        cuda_wanted=log.values("cuda-wanted", "version"),
+        said=log.values("cause-said", "cause"),
+        works=log.values("works-elsewhere", "where"),
+        brings_no_cuda=cuda is not None and cuda.extra_would_help,
+    )
+
+
+def _is_contradicted(one: Judged, context: Context) -> bool:
+    """Whether a fact rules it out; that the package was the one with CUDA is mostly assumed."""
+    package = context.facts.tensorflow.distribution
+    assumed = not isinstance(package, Known) or package.grade == "inferred"
+    return one.contradicted and not (one.declared.id == "tf.cpu-build" and assumed)
+
+
+def as_possible(because: str, *seen: Message | None) -> Candidate:
+    """A finding that nothing shows and nothing rules out; the commands that decide stand with all of them."""
+    problem = Problem(cause=because, evidence=message_evidence(*seen, most=1), fixes=(), severity=Severity.WARNING)
+    return Candidate(problem, possible=True)

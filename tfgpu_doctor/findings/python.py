@@ -1,0 +1,991 @@
+"""The interpreter, its environment, the packages that give TensorFlow, and what stands in their way."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
+from packaging.version import Version
+
+from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
+    USE_PIP,
+    Context,
+    MessageLog,
+    Problem,
+    conda_builds,
+    evidence,
+    finding,
+    in_manifests,
+    message_evidence,
+    phase_named,
+)
+from tfgpu_doctor.findings.libraries import in_state
+from tfgpu_doctor.findings.requirements import ended_on_macos, newest_minor, offered, python_offered_to, requested
+from tfgpu_doctor.manifests import Image, Requirement
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.parsers.messages import STOPS_IMPORT
+from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, pythons_for
+from tfgpu_doctor.plan.constraints import best_release
+from tfgpu_doctor.plan.file_edits import (
+    replacement,
+    write_all,
+    write_image,
+    write_python,
+    write_release,
+    write_tensorflow,
+)
+from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.plan.install_commands import comment_out
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import (
+    NOT_IN_TEXT,
+    Kernel,
+    Message,
+    OtherPython,
+    Package,
+    Phase,
+    ShadowedModule,
+    Soname,
+    value_or,
+)
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least, capability, minor, numbers
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The Python that runs: it has no TensorFlow, or another environment was meant.
+
+
+_ACTIVATED = {
+    "VIRTUAL_ENV": "The activated virtual environment",
+    "CONDA_PREFIX": "The activated conda environment",
+}
+
+
+def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
+    install = context.remedies.pip_install(*context.remedies.tensorflow, python="python")
+    kernel = "python -m pip install ipykernel && python -m ipykernel install --user --name tf"
+    here = Fix(text="Install into the Python that runs, or make its environment a kernel", commands=(*install, kernel))
+    return (
+        Fix(
+            text="Compare the interpreters, in the program or notebook and in the terminal",
+            commands=(
+                "python -c 'import sys; print(sys.executable)'",
+                "python -m pip -V",
+                "jupyter kernelspec list",
+            ),
+        ),
+        *((here,) if install else ()),
+    )
+
+
+WRONG_ENV = finding(
+    "tf.wrong-env",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="TensorFlow is installed, but in another environment",
+    cause="each Python has its own packages; pip, conda or the terminal use one Python, and the program or the "
+    "notebook's kernel another",
+    fixes=_compare_interpreters,
+    symptoms=(symptoms.NO_TENSORFLOW_MODULE,),
+    docs="https://ipython.readthedocs.io/en/stable/install/kernel_install.html",
+)
+
+
+def _activated_with_cuda(elsewhere: tuple[OtherPython, ...]) -> list[OtherPython]:
+    return [other for other in elsewhere if other.via in _ACTIVATED and other.tensorflow and other.cuda]
+
+
+@WRONG_ENV.sign
+def better_environment(
+    context: Context,
+    packages: tuple[Package, ...],
+    python_elsewhere: tuple[OtherPython, ...],
+    executable: str | None = None,
+    release: Release | None = None,
+    cuda_sonames: tuple[Soname, ...] | None = None,
+    kernels: tuple[Kernel, ...] | None = None,
+) -> Problem | None:
+    """This one has no TensorFlow, or one without CUDA, and one that the shell or Jupyter names has."""
+    installed = next((package for package in packages if package.name in TENSORFLOW), None)
+    if installed is None:
+        others = [other for other in python_elsewhere if other.tensorflow]
+        return _other_python(context, others, executable, "no tensorflow", "TensorFlow") if others else None
+    no_libraries = bool(in_state(cuda_sonames or (), "absent", "other version"))
+    if no_libraries or (release is not None and not release.gpu):
+        others = _activated_with_cuda(python_elsewhere)
+        found = f"{installed.name} {installed.version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
+        return _other_python(context, others, executable, found, "TensorFlow with CUDA") if others else None
+    return _default_kernel(context, python_elsewhere, kernels or ())
+
+
+_START = "{} -c 'import tensorflow; print(tensorflow.__version__)'"  # alone it would open a prompt
+
+
+def _other_python(
+    context: Context, others: list[OtherPython], executable: str | None, found: str, expected: str
+) -> Problem:
+    """The Python that runs, and those that have what is expected; the activated one first."""
+    first, quote = others[0], context.remedies.quote
+    seen = [evidence(found, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
+    seen += [evidence(f"{other.tensorflow} ({other.via})", other.executable) for other in others[1:]]
+    unnamed = f"The {first.via}" if first.via.startswith("kernel") else "The Python of pip on PATH"
+    return Problem(
+        title=f"{_ACTIVATED.get(first.via, unnamed)} has {expected}, but another Python runs",
+        cause="each Python has its own packages; what was installed for one is not available to another",
+        evidence=tuple(seen),
+        fixes=(
+            Fix(
+                text="Start your program with the Python that has it",
+                commands=(_START.format(quote(first.executable)),),
+            ),
+            Fix(text="Diagnose that Python", commands=(f"tfgpu doctor --python {quote(first.executable)}",)),
+        ),
+    )
+
+
+def _default_kernel(
+    context: Context, elsewhere: tuple[OtherPython, ...], kernels: tuple[Kernel, ...]
+) -> Problem | None:
+    """This Python is fine, and a notebook for which no kernel was chosen starts one without TensorFlow."""
+    kernel = next((one for one in kernels if one.name.lower() == "python3"), None)
+    other = next((one for one in elsewhere if one.via == "kernel python3" and one.tensorflow is None), None)
+    if kernel is None or other is None:
+        return None
+    register = "-m ipykernel install --user --name tensorflow --display-name TensorFlow"
+    return Problem(
+        title="Jupyter's default kernel starts a Python without TensorFlow",
+        cause="a notebook runs the Python that its kernel names, whatever environment Jupyter was started from",
+        evidence=(
+            evidence(f"kernel {kernel.name} ({kernel.display_name}) starts {kernel.executable}", kernel.file),
+            evidence("no tensorflow", other.prefix, "the TensorFlow of this interpreter"),
+        ),
+        fixes=context.remedies.installing(
+            "Register this Python as a kernel, and select it in the notebook",
+            "ipykernel",
+            then=(f"{context.remedies.python} {register}",),
+        ),
+        severity=Severity.NOTE,
+    )
+
+
+@WRONG_ENV.sign(unless=("tf.python-unsupported", "tf.package-removed"))
+def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+    """No module named tensorflow, although it was installed; or another release runs than the installed one."""
+    elsewhere = [m for m in messages.all("other-environment") if "gpu" in m.values]
+    if elsewhere and not messages.complains:
+        return Problem(evidence=message_evidence(*elsewhere))
+    if runs := messages.all("other-version-runs"):
+        listed = [p for p in packages or () if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
+        installed = (evidence(f"{p.name} {p.version}", p.location or "the list of packages") for p in listed[:1])
+        return Problem(evidence=(*message_evidence(*runs), *installed))
+    missing = _no_module(messages)
+    if not missing or not _is_installed_somewhere(messages, packages):
+        return None
+    more = messages.all("tensorflow-installed", "notebook", "other-environment")
+    return Problem(evidence=message_evidence(*missing, *more))
+
+
+def _no_module(messages: MessageLog) -> list[Message]:
+    """No module named tensorflow; R prints it, too, of a TensorFlow that is installed and cannot be imported."""
+    missing = [m for m in messages.all("module-not-found") if m.values.get("module") == "tensorflow"]
+    fails = any(messages.has(kind) for kind in STOPS_IMPORT if kind != "module-not-found")
+    return [m for m in missing if not (fails and "by" in m.values)]
+
+
+def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...] | None) -> bool:
+    if any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages or ()):
+        return True
+    two_pythons = len(set(messages.values("other-environment", "banner"))) > 1
+    other = any("banner" not in m.values for m in messages.all("other-environment"))
+    return two_pythons or other or messages.has("tensorflow-installed", "notebook", "started-elsewhere")
+
+
+def _install_here(context: Context) -> tuple[Fix, ...]:
+    remedies = context.remedies
+    fixes = (
+        remedies.for_cpu()
+        or remedies.reinstall("this Python has none")
+        or remedies.installing("Install it", *remedies.tensorflow)
+    )
+    if context.probed:
+        other = "If it is installed in another Python, diagnose that one"
+        return (*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",)))
+    which = "See which Python runs, and which packages it has"
+    commands = ("python -c 'import sys; print(sys.executable)'", remedies.filtered("python -m pip list", "tensorflow"))
+    return (*fixes, Fix(text=which, commands=commands))
+
+
+NOT_INSTALLED = finding(
+    "tf.not-installed",
+    layer="TensorFlow",
+    severity=Severity.ERROR,
+    title="TensorFlow is not installed in this Python",
+    cause="the Python that runs has no package tensorflow; it may be installed in another one",
+    fixes=_install_here,
+    explained_by=("tf.wrong-env", "tf.python-unsupported"),
+    docs="https://www.tensorflow.org/install/pip",
+)
+
+
+@NOT_INSTALLED.sign
+def no_package(
+    context: Context, packages: tuple[Package, ...], tensorflow_paths: tuple[str, ...], executable: str | None = None
+) -> Problem | None:
+    """No distribution of TensorFlow and nothing to import."""
+    if tensorflow_paths or any(p.name in TENSORFLOW for p in packages):
+        return None
+    return Problem(
+        cause=f"{executable or 'this interpreter'} has no package that contains the module tensorflow",
+        evidence=(evidence("no tensorflow", context.source("python.packages"), "a tensorflow distribution"),),
+    )
+
+
+@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
+def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+    """No module named tensorflow, and nothing indicates that it was installed."""
+    missing = _no_module(messages)
+    if not missing or _is_installed_somewhere(messages, packages):
+        return None
+    return Problem(evidence=message_evidence(*missing))
+
+
+@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
+def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
+    """pip stopped, and nothing else fails."""
+    failures = ("install-broke-off", "index-unreachable", "no-space-left", "externally-managed")
+    seen = messages.all("install-broke-off", "index-unreachable")
+    if not seen or messages.has("gpu-created", "library-opened"):
+        return None
+    if not messages.speaks_only_of(*failures, "no-distribution", "build-failed"):
+        return None
+    fixes = [*context.remedies.installing("Then install it again", *context.remedies.tensorflow)]
+    if any(words in message.text for message in seen for words in ("Long Path", "No such file")):
+        key = r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem"
+        text = "On Windows, enable long paths (as administrator), or use an environment with a short path"
+        fixes.insert(0, Fix(text=text, commands=(f"reg add {key} /v LongPathsEnabled /t REG_DWORD /d 1 /f",)))
+    return Problem(
+        title="The installation of TensorFlow failed",
+        cause="pip installs a package completely or not at all; its message is the reason why there is no tensorflow",
+        evidence=message_evidence(*seen),
+        fixes=tuple(fixes),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Why pip offers no wheel although the Python is right: pip is too old for its tag, or the C library is musl.
+
+
+_MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
+_MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
+_GLIBC = "a system with glibc, such as Debian or Ubuntu"
+# The first pip that reads the tag of a wheel, by the glibc that the tag stands for; what is older reads manylinux1.
+# Source: pip's changelog, 19.0 (manylinux2010), 19.3 (manylinux2014), 20.3 (manylinux_X_Y)
+_PIP_FOR = (("2.12", "19.0"), ("2.17", "19.3"), ("2.18", "20.3"))
+_LAST_FOR_3_6 = "pip<22"  # 21.3.1 runs on Python 3.6 to 3.10, and reads every tag
+
+
+def pythons_of(row: Release) -> str:
+    """The Pythons for which a release has wheels."""
+    return f"Python {row.python[0]} to {row.python[-1]}"
+
+
+def on_musl(*seen: Evidence, fixes: tuple[Fix, ...] | None = None) -> Problem:
+    """No release has a wheel there, whatever the Python."""
+    return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen, fixes=fixes)
+
+
+def for_glibc(context: Context) -> tuple[Fix, ...]:
+    """A system with glibc, and the release that is best there."""
+    host = structs.replace(context.facts.host, libc=NOT_IN_TEXT)
+    release = Fixes(structs.replace(context.facts, host=host), context.matrix).release
+    python = release.python[-1] if release else "3.12"
+    image = f"docker run -it --rm python:{python}-slim bash"
+    ready = f"docker run --gpus all -it --rm tensorflow/tensorflow:{release.version if release else 'latest'}-gpu bash"
+    return (
+        Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),
+        Alternative("Use TensorFlow's own image, with CUDA in it", (ready,)),
+    )
+
+
+def musl_evidence(messages: tuple[Message, ...]) -> tuple[Evidence, ...]:
+    """The lines that show Alpine."""
+    return message_evidence(*messages, need=_GLIBC, most=2)
+
+
+def without_musl(image: Image) -> str | None:
+    """The image of the same Python with glibc; None where this one is none of Alpine."""
+    tag = image.tag or ""
+    if image.name.rsplit("/", 1)[-1] == "alpine":
+        return "python:3.12-slim"
+    if "alpine" not in tag:
+        return None
+    head = tag.partition("alpine")[0].rstrip("-")
+    return f"{image.name}:{head + '-' if head else ''}{'bookworm-slim' if 'astral' in image.name else 'slim'}"
+
+
+def of_alpine(image: Image) -> Iterator[Problem]:
+    """An image in which pip finds no wheel."""
+    if better := without_musl(image):
+        seen = Evidence(image.reference, str(image.place), "an image with glibc", "names of the wheels")
+        yield Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=(seen,), fixes=(write_image(image, better),))
+
+
+def with_old_pip(
+    context: Context, refused: tuple[Message, ...], row: Release | None, python: str | None
+) -> Problem | None:
+    """The offers end where the wheels got a tag that this pip does not read, not where the Python's wheels end."""
+    listed = next((message for message in refused if offered(message)), None)
+    last = _last_before_a_tag(context.matrix, offered(listed) or [], python) if listed and row else None
+    if row is None or last is None or row.glibc is None or not _has_later_tag(row, last):
+        return None
+    libc = value_or(context.facts.host.libc, "").removeprefix("glibc ")
+    if at_least(libc, row.glibc) is False:
+        return None  # the system is too old for the wheel, and no pip helps
+    needed = next((pip for glibc, pip in reversed(_PIP_FOR) if at_least(row.glibc, glibc)), "19.0")
+    remedies = context.remedies
+    update = remedies.pip_install("--upgrade", _LAST_FOR_3_6 if "3.6" in (python or last.python) else "pip")
+    return Problem(
+        title=f"pip is too old for the wheels of TensorFlow {row.version}",
+        cause=f"the offered versions end with {last.version}: its wheels are the last with a tag that this pip reads; "
+        f"those of {row.version} need pip {needed} or newer",
+        evidence=message_evidence(*refused, need=f"pip {needed} or newer"),
+        fixes=remedies.installing(
+            "Update pip, then install the release", *remedies.installation(row).requirements, first=update
+        ),
+    )
+
+
+def _has_later_tag(row: Release, last: Release) -> bool:
+    return row.glibc != last.glibc and Version(row.version) > Version(last.version)
+
+
+def _last_before_a_tag(matrix: Matrix, versions: list[str], python: str | None) -> Release | None:
+    """The last release that is offered, where all later ones for a Python of it have wheels of another tag."""
+    rows = [row for row in matrix.stable("linux_x86_64", "tensorflow") if row.glibc]
+    last = next((row for row in rows if row.version in versions), None)
+    if last is None or last.glibc is None:
+        return None
+    pythons = {minor(python)} if python else set(last.python)
+    later = [set(row.python) & pythons for row in _later(rows, last)]
+    same_tag = any(pythons & set(row.python) for row in _later(rows, last) if row.glibc == last.glibc)
+    return last if any(later) and not same_tag else None
+
+
+def _later(rows: list[Release], last: Release) -> Iterator[Release]:
+    return (row for row in rows if Version(row.version) > Version(last.version))
+
+
+def with_32_bits(context: Context) -> Problem:
+    """A Python of 32 bits."""
+    return Problem(
+        title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
+        cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
+        evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
+    )
+
+
+FOR_64_BITS = Fix(
+    text="Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
+    commands=("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
+)
+
+
+def requested_row(context: Context, refused: tuple[Message, ...], wheel_platform: str | None) -> Release | None:
+    """The release that pip was asked for, where the matrix knows its Pythons."""
+    wanted = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
+    return row if row and row.python else None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Releases and Pythons of a manifest for which pip finds no wheel.
+
+
+_NO_MATCH = 'pip prints "No matching distribution found"'
+
+
+def without_wheels(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> Iterator[Problem]:
+    """The allowed releases have wheels for none of the Pythons, or only for some of them."""
+    pythons, newest = view.pythons or (), allowed[0]
+    with_wheels = {python for row in allowed for python in row.python}
+    without = [python for python in pythons if python not in with_wheels]
+    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
+    seen = Evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels)
+    if without and len(without) == len(pythons):
+        yield Problem(
+            title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
+            cause=_NO_MATCH,
+            evidence=(seen,),
+            fixes=_another_python(view, tensorflow, allowed),
+        )
+    elif without and tensorflow.specifier:
+        yield Problem(
+            title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
+            cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
+            evidence=(seen,),
+            fixes=(write_python(view, pythons_for(view, allowed)),),
+            severity=Severity.WARNING,
+        )
+
+
+def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> tuple[Fix, ...]:
+    """A Python that has wheels, or another release; first the release where this one has no CUDA anyway."""
+    newest, pythons = allowed[0], pythons_for(view, allowed)
+    own = pythons == tuple(newest.python)
+    use = write_python(view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS)
+    better = replacement(view)
+    if not better:
+        return (use,)
+    other = write_release(view, tensorflow, better)
+    if len(view.pythons or ()) > 1:
+        return (other,)  # bounds of a project are narrowed, not moved
+    without_cuda = view.wants_gpu and not newest.extra and not view.cudas
+    return (other, use) if without_cuda else (use, other)
+
+
+def no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
+    """No release that is published for the platform matches the requirement."""
+    rows = view.matrix.stable(platform=view.target.platform, package=tensorflow.name)
+    wanted = specifier(tensorflow.specifier)
+    newest = next(iter(rows), None)
+    if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
+        return
+    first, second, *_ = numbers(newest.version)
+    if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
+        return  # newer than this matrix
+    expected = f"a release such as {newest.version}"
+    yield Problem(
+        title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
+        cause=_NO_MATCH,
+        evidence=(Evidence(tensorflow.text, str(tensorflow.place), expected, "names of the wheels"),),
+        fixes=tuple(write_all(view, tensorflow)),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What can be installed: TensorFlow for this Python, and a package that has been discontinued.
+
+
+GUIDE = "https://www.tensorflow.org/install/pip"
+_OLDEST_PYTHON = (3, 6)  # of the examination, probes/tensorflow_probe.py
+
+
+def _another_python_for_pip(context: Context) -> tuple[Fix, ...]:
+    if value_or(context.facts.host.libc, "").startswith("musl"):
+        return for_glibc(context)
+    if value_or(context.facts.python.bits, 64) == 32:
+        return (FOR_64_BITS,)
+    if fixes := context.remedies.reinstall_best("it has wheels for that Python"):
+        return fixes
+    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
+    rows = context.matrix.stable(platform=platform, package="tensorflow")
+    row = next((row for row in rows if context.remedies.can_use(row)), None)
+    if row is None or context.remedies.image:
+        return ()
+    text = f"Create an environment with Python {context.remedies.installation(row).python}, and install TensorFlow "
+    return (Fix(text=f"{text}{row.version} there", commands=context.remedies.new_environment(row)),)
+
+
+PYTHON_UNSUPPORTED = finding(
+    "tf.python-unsupported",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="There is no TensorFlow wheel for this Python",
+    cause="TensorFlow is published as wheels, each for one Python version, operating system and processor type; pip "
+    "offers only those that match",
+    fixes=_another_python_for_pip,
+    docs=GUIDE,
+)
+
+
+@PYTHON_UNSUPPORTED.sign
+def python_without_wheels(
+    context: Context,
+    python_version: str,
+    wheel_platform: str | None = None,
+    packages: tuple[Package, ...] | None = None,
+    python_bits: int | None = None,
+    libc: str | None = None,
+) -> Problem | None:
+    """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
+    if not context.probed or any(package.name in TENSORFLOW for package in packages or ()):
+        return None  # a person can install into another Python than the one that a text names: pip's answer decides
+    if context.planned and context.planned.tensorflow:
+        return None  # its line and that of its Python are judged together, in no_wheel_for_required_python
+    if libc and libc.startswith("musl"):
+        return on_musl(evidence(libc, context.source("host.libc"), "glibc"))
+    # unknown for a Python that is too old to be examined
+    return _outside_wheels(context, python_version, wheel_platform or "linux_x86_64", is_32_bit=python_bits == 32)
+
+
+def _outside_wheels(context: Context, python_version: str, platform: str, *, is_32_bit: bool) -> Problem | None:
+    """What the wheels of all releases say of a Python."""
+    rows = context.matrix.stable(platform, "tensorflow")
+    python = minor(python_version)
+    last = None if is_32_bit else next((row.version for row in rows if python in row.python), None)
+    if not rows or (last and capability(python) >= _OLDEST_PYTHON):
+        return None
+    newest = rows[0]
+    ended = f"TensorFlow {last} was the last release for Python {python}"
+    found = f"Python {python_version}{' (32-bit)' * is_32_bit}"
+    source = f"TensorFlow {newest.version} on {platform} (wheels)"
+    return Problem(
+        title=ended if last else f"There is no TensorFlow wheel for Python {python}",
+        evidence=(evidence(found, context.source("python.version"), f"64-bit {pythons_of(newest)}", source),),
+    )
+
+
+_NOTHING_OFFERED = (
+    "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the system has no "
+    "glibc (Alpine), or the index cannot be reached or has no TensorFlow"
+)
+
+
+def _python_of_pip(context: Context) -> Fix:
+    command = context.remedies.filtered("python -m pip debug --verbose", most=20)
+    return Fix(text="See which Python pip belongs to, and whether it is 64-bit", commands=(command,))
+
+
+def _what_decides(context: Context) -> Fix:
+    """Why pip offers nothing: the same command in the same environment would fail again."""
+    newest = next(row for row in context.matrix.stable(package="tensorflow") if row.gpu)
+    python = context.remedies.python
+    system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
+    text = (
+        f"See why no wheel matches. The wheels are for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc. "
+        "The second command fails if the index cannot be reached"
+    )
+    return Fix(text=text, commands=(f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
+
+
+def _another_environment(context: Context) -> tuple[Fix, ...]:
+    """A Python that has wheels, in an environment of its own."""
+    row = best_release(context.facts, context.matrix, this_python=False)
+    if row is None:
+        return ()
+    python = context.remedies.installation(row).python
+    text = f"If the Python is the reason, create an environment with Python {python}, 64-bit, on a glibc system"
+    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
+
+
+@PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
+def no_matching_distribution(
+    context: Context,
+    messages: MessageLog,
+    python_version: str | None = None,
+    release: Release | None = None,
+    wheel_platform: str | None = None,
+    python_bits: int | None = None,
+) -> Problem | None:
+    """pip finds no matching distribution, or refuses a wheel; or the stated versions are incompatible."""
+    refused = messages.all("no-distribution", "wheel-not-supported", "requires-python")
+    if ended_on_macos(messages, wheel_platform):
+        return None
+    if not refused:
+        return with_32_bits(context) if python_bits == 32 else _incompatible(context, python_version, release)
+    if messages.has("index-unreachable") and not any(offered(message) for message in refused):
+        return None  # pip got no list at all
+    if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
+        seen = (*message_evidence(*refused, most=2), *musl_evidence(alpine))
+        return on_musl(*seen, fixes=for_glibc(context))
+    row = requested_row(context, refused, wheel_platform)
+    if old := with_old_pip(context, refused, row, python_version):
+        return old
+    python, more = _pip_python(context, refused, python_version, wheel_platform)
+    need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
+    seen = (*message_evidence(*refused, need=need), *more)
+    no_wheel = None
+    if row is not None and python and minor(python) not in row.python:
+        no_wheel = f"TensorFlow {row.version} has no wheel for Python {python}"
+    return _refused(context, refused, row, no_wheel, seen)
+
+
+def _refused(
+    context: Context,
+    refused: tuple[Message, ...],
+    row: Release | None,
+    no_wheel: str | None,
+    seen: tuple[Evidence, ...],
+) -> Problem:
+    """pip is offered other releases, or none at all."""
+    for_it = _environment_for(context, row) if row else ()
+    if any(offered(message) == [] for message in refused):
+        return Problem(
+            title=no_wheel or "pip is offered no TensorFlow at all",
+            cause=_NOTHING_OFFERED,
+            evidence=seen,
+            fixes=(_what_decides(context), *for_it, *_another_environment(context)),
+        )
+    return Problem(
+        title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context), _python_of_pip(context))
+    )
+
+
+def _pip_python(
+    context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None
+) -> tuple[str | None, list[Evidence]]:
+    """The Python that pip belongs to, by the versions that it offers or else as the text names it."""
+    listed = next((message for message in refused if offered(message)), None)
+    inferred = python_offered_to(context.matrix, listed, platform) if listed else None
+    found = []
+    if inferred and listed:
+        found.append(evidence(f"the offered versions are those for Python {inferred}", f"line {listed.line}, inferred"))
+    if stated and stated != inferred:
+        found.append(evidence(f"Python {stated}", context.source("python.version")))
+    return inferred or stated, found
+
+
+def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
+    if not context.remedies.can_use(row):
+        return ()
+    text = f"Create an environment with Python {context.remedies.installation(row).python} for it"
+    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
+
+
+def _incompatible(context: Context, python: str | None, release: Release | None) -> Problem | None:
+    """A Python and a TensorFlow without a wheel for it are named; forms are often filled in carelessly."""
+    if python is None or release is None or not release.python or minor(python) in release.python:
+        return None
+    command = "python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'"
+    wheels = f"TensorFlow {release.version} (wheels)"
+    return Problem(
+        title=f"TensorFlow {release.version} has no wheel for Python {minor(python)}",
+        severity=Severity.WARNING,
+        cause="the stated versions are incompatible: one is mistyped, or a different Python is running",
+        evidence=(evidence(f"Python {python}", context.source("python.version"), pythons_of(release), wheels),),
+        fixes=(Fix(text="Print the versions that are running", commands=(command,)),),
+    )
+
+
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def image_with_musl(view: PlannedEnvironment) -> Iterator[Problem]:
+    """pip finds no wheel of TensorFlow in an image of Alpine."""
+    if view.base and view.tensorflow and not view.conda:
+        yield from of_alpine(view.base.image)
+
+
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """No allowed release has a wheel for the Python, or for some of those that are allowed."""
+    if view.tensorflow is None or view.conda:
+        return
+    if view.allowed:
+        yield from without_wheels(view, view.tensorflow, view.allowed)
+    else:
+        yield from no_release(view, view.tensorflow)
+
+
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has no build of these versions for the Python."""
+    rows, pythons, tensorflow = conda_builds(view), view.pythons, view.tensorflow
+    if tensorflow is None or not rows or not pythons:
+        return
+    if any(python in row.python for row in rows for python in pythons):
+        return
+    first, last = rows[0].python[0], rows[0].python[-1]
+    recipe = f"{CONDA_RECIPE}, {rows[0].version}"
+    yield Problem(
+        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
+        cause="conda cannot solve the environment",
+        evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", recipe),),
+        fixes=(write_python(view, rows[0].python), USE_PIP),
+    )
+
+
+def _require_tensorflow(context: Context) -> tuple[Fix, ...]:
+    text = "Require tensorflow instead of tensorflow-gpu; update a dependency that requires tensorflow-gpu"
+    return (*context.remedies.reinstall("the package tensorflow, with its CUDA libraries"), Fix(text=text))
+
+
+PACKAGE_REMOVED = finding(
+    "tf.package-removed",
+    layer="Python",
+    severity=Severity.ERROR,
+    title="tensorflow-gpu has been discontinued",
+    cause="2.11.0 was the last release, and 2.12.0 is an empty package that fails to install; the package tensorflow "
+    "includes GPU support since 2.1",
+    fixes=_require_tensorflow,
+    docs=GUIDE,
+)
+
+
+@PACKAGE_REMOVED.sign
+def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> Problem | None:
+    """tensorflow-gpu 2.12 contains nothing."""
+    empty = next((p for p in packages if p.name == "tensorflow-gpu" and at_least(p.version, "2.12")), None)
+    if empty is None:
+        return None
+    remedies = context.remedies
+    same = remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
+    installed = same[0].commands if same else remedies.pip_install(*remedies.tensorflow)
+    replaced = Fix(text="Replace it with tensorflow", commands=(remedies.pip_uninstall("tensorflow-gpu"), *installed))
+    return Problem(
+        evidence=(evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow"),),
+        fixes=(replaced,) if installed else (),
+    )
+
+
+@PACKAGE_REMOVED.sign
+def removal_message(messages: MessageLog, os: str | None = None) -> Problem | None:
+    """The empty package prints what it is, or pip finds no such version."""
+    seen = [*messages.all("package-removed")]
+    for message in messages.all("no-distribution"):
+        name, version = requested(message)
+        if name.replace("_", "-") == "tensorflow-gpu" and version and _after_the_last(version, offered(message), os):
+            seen.append(message)
+    return Problem(evidence=message_evidence(*seen)) if seen else None
+
+
+def _after_the_last(version: str, versions: list[str] | None, os: str | None) -> bool:
+    """Whether tensorflow-gpu ended before that version, and nothing else explains what pip offers."""
+    wanted, last_on_windows = newest_minor([version]), (2, 10)
+    if versions:  # up to 2.10, the last for Windows, and no further: this Python is not the reason
+        return newest_minor(versions) >= last_on_windows and wanted > newest_minor(versions)
+    return versions is None and wanted > (last_on_windows if os == "windows" else (2, 11))
+
+
+@in_manifests(PACKAGE_REMOVED)
+def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
+    # beside tensorflow it is one of two: tf.package-conflict
+    for requirement in (view.tensorflow, *(view.others if view.conda else ())):
+        if requirement is None or requirement.installer == "conda":
+            continue
+        if requirement.name not in ("tensorflow-gpu", "tf-nightly-gpu"):
+            continue
+        wanted, better = specifier(requirement.specifier), replacement(view)
+        nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
+        nothing = nothing or (requirement is view.tensorflow and view.python is not None and view.release is None)
+        if not nothing and pinned(requirement) and _renamed(view, requirement) is None:
+            continue  # the GPU build of that release has no other name
+        yield Problem(
+            title=f"{requirement.name} cannot be installed" if nothing else f"{requirement.name} has been discontinued",
+            cause=PACKAGE_REMOVED.cause,
+            evidence=(Evidence(requirement.text, str(requirement.place), "tensorflow", GUIDE),),
+            fixes=tuple(_under_its_name(view, requirement, better)),
+            severity=Severity.ERROR if nothing else Severity.WARNING,
+        )
+
+
+def _renamed(view: PlannedEnvironment, one: Requirement) -> Release | None:
+    """The release that is asked for by its number, under the name `tensorflow`; before 2.1 that was the CPU build."""
+    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+    return row if row and row.gpu else None
+
+
+def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | None) -> Iterator[Fix]:
+    """The same release as `tensorflow`; another one only where none is asked for by its number."""
+    row = _renamed(view, one)
+    if row and view.pythons and not set(view.pythons) & set(row.python):
+        yield write_python(view, row.python)
+    elif row:
+        yield write_tensorflow(one, f"tensorflow{one.specifier}")
+    elif better and pinned(one) is None:
+        yield write_tensorflow(one, better)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Another module or folder that Python imports instead of the installed TensorFlow.
+
+
+# what every TensorFlow since 1.0 has, so that a module without it is another one
+_IN_EVERY_TENSORFLOW = frozenset(
+    {
+        *("__version__", "constant", "Variable", "keras", "config", "test", "nn", "python", "io", "float32"),
+        *("random", "train", "Tensor", "reduce_sum", "data", "function", "device"),
+    }
+)
+
+
+def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
+    python, release = context.remedies.python, context.remedies.tensorflow
+    uninstall = (context.remedies.pip_uninstall("tensorflow"),)
+    text = "Rename your own file or folder; if it is in site-packages, reinstall TensorFlow"
+    return (
+        Fix(text="See what is imported", commands=(f"{python} -c 'import tensorflow; print(tensorflow)'",)),
+        *(
+            context.remedies.installing(text, "--force-reinstall", *release, first=uninstall)
+            or (Fix(text="Rename your own file or folder"),)
+        ),
+    )
+
+
+SHADOWED = finding(
+    "tf.shadowed",
+    layer="TensorFlow",
+    severity=Severity.ERROR,
+    title="A local file or folder shadows the tensorflow package",
+    cause="Python imports the first `tensorflow` on sys.path; the folder of the program and PYTHONPATH come before the "
+    "installed packages",
+    fixes=_see_what_is_imported,
+    docs="https://docs.python.org/3/library/sys_path_init.html",
+)
+
+
+@SHADOWED.sign(conclusive=False)  # a module that TensorFlow imports can be shadowed as well, which an error tells
+def first_on_sys_path(
+    context: Context, tensorflow_paths: tuple[str, ...], packages: tuple[Package, ...]
+) -> Problem | None:
+    """The first `tensorflow` on sys.path is in no folder that pip or conda installs into."""
+    if not tensorflow_paths:
+        return None
+    winner = tensorflow_paths[0]
+    path, folders = _slashes(winner), _folders(packages)
+    folder = posixpath.dirname(path)
+    if (not folders or folder in folders) and not path.endswith("tensorflow.py"):
+        return None
+    rename = context.remedies.rename(winner, posixpath.join(folder, "my_" + posixpath.basename(path)))
+    expected = next(iter(folders), "an installed tensorflow")
+    return Problem(
+        title=f"{winner} shadows the tensorflow package",
+        evidence=(evidence(winner, context.source("python.tensorflow_paths"), expected),),
+        fixes=(Fix(text="Rename it, or start Python from another folder", commands=(rename,)),),
+    )
+
+
+def _slashes(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+def _folders(packages: tuple[Package, ...]) -> dict[str, Package]:
+    """The TensorFlow of each folder that has one, in the order of sys.path."""
+    found: dict[str, Package] = {}
+    for package in packages:
+        if package.name in TENSORFLOW and package.location and not package.location.startswith("line "):
+            found.setdefault(_slashes(package.location), package)
+    return found
+
+
+@SHADOWED.sign(conclusive=False)
+def installed_twice(
+    context: Context,
+    packages: tuple[Package, ...],
+    tensorflow_paths: tuple[str, ...] | None = None,
+    python_prefix: str | None = None,
+    variables: dict[str, str] | None = None,
+    user_site: str | None = None,
+    phases: tuple[Phase, ...] | None = None,
+) -> Problem | None:
+    """A TensorFlow outside of the environment comes before the one in it; within it, an order is intended."""
+    folders = _folders(packages)
+    first = posixpath.dirname(_slashes(tensorflow_paths[0])) if tensorflow_paths else next(iter(folders), "")
+    others = {folder: package for folder, package in folders.items() if folder != first}
+    if first not in folders or not others:
+        return None
+    if python_prefix is not None:
+        inside = _slashes(python_prefix).rstrip("/") + "/"
+        if first.startswith(inside) or not any(folder.startswith(inside) for folder in others):
+            return None
+    folder, package = next(iter(others.items()))
+    used = folders[first]
+    phase = phase_named(phases or (), "import")
+    return Problem(
+        title=f"{used.name} {used.version} in {first} shadows {package.name} {package.version}",
+        severity=Severity.WARNING if phase and phase.outcome == "ok" else None,
+        cause="two folders on sys.path contain TensorFlow, and Python imports the first; pip changes only one of them",
+        evidence=(
+            evidence(f"{used.name} {used.version}", first, f"{package.name} {package.version} alone", folder),
+            evidence(f"{package.name} {package.version}", folder),
+        ),
+        fixes=(_off_sys_path(context, first, variables or {}, user_site),),
+    )
+
+
+def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user_site: str | None) -> Fix:
+    on_pythonpath = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), {folder})
+    if on_pythonpath:
+        return Fix(text=f"Remove {folder} from PYTHONPATH", commands=(on_pythonpath,))
+    if user_site and _slashes(user_site) == folder:
+        text = f"Remove {folder}, your user site-packages, from sys.path"
+        return Fix(text=text, commands=("export PYTHONNOUSERSITE=1",))
+    command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
+    return Fix(text=f"Remove {folder} from sys.path (a .pth file or the program itself adds it)", commands=(command,))
+
+
+@SHADOWED.sign(conclusive=False)
+def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[ShadowedModule, ...]) -> Problem | None:
+    """A module that TensorFlow imports is taken from another folder, and the import fails; not through PYTHONPATH."""
+    found = [one for one in modules_in_the_way if one.via != "PYTHONPATH"]
+    if not found:
+        return None
+    first = found[0]
+    return Problem(
+        title=f"{first.path} shadows {first.package} {first.package_version}, which TensorFlow imports",
+        cause=f"Python imports the first `{first.module}` on sys.path; that folder comes before the installed packages",
+        evidence=tuple(
+            evidence(one.path, one.via or "sys.path", f"{one.module} of {one.package} {one.package_version}")
+            for one in found
+        ),
+        fixes=(_out_of_the_way(context, first),),
+        rank_first=True,
+    )
+
+
+def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
+    path = _slashes(module.path)
+    folder, name = posixpath.split(path)
+    if module.via and module.line:
+        command = comment_out(module.via, module.line, posixpath.basename(folder), context.remedies.os)
+        return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
+    if module.version is None:
+        rename = context.remedies.rename(module.path, posixpath.join(folder, "my_" + name))
+        return Fix(text="Rename it, or start Python from another folder", commands=(rename,))
+    command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
+    return Fix(text=f"Start Python from another folder, or remove {folder} from sys.path", commands=(command,))
+
+
+@SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))
+def shadowing_messages(
+    context: Context, messages: MessageLog, tensorflow_paths: tuple[str, ...] | None = None
+) -> Problem | None:
+    """A file of the user, or an empty folder that an uninstallation has left, is found first."""
+    standard = _shadowed_standard_module(messages)
+    certain = (*messages.all("shadowed", "own-tensorflow-file"), *standard)
+    empty = [m for m in messages.all("no-attribute") if m.values.get("name") in _IN_EVERY_TENSORFLOW]
+    if not certain and (not empty or messages.has("native-runtime-failed")):
+        return None
+    if standard and not messages.has("own-tensorflow-file"):
+        return _standard_module(standard[0], context)
+    if tensorflow_paths is not None:
+        return None  # where Python finds tensorflow has been looked at
+    sources = [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]
+    return _source_tree(sources) if sources else Problem(evidence=message_evidence(*certain, *empty))
+
+
+def _shadowed_standard_module(messages: MessageLog) -> tuple[Message, ...]:
+    """A file named as a module of the standard library: in the message, or a frame below the import of TensorFlow."""
+    if named := tuple(m for m in messages.all("shadowed") if m.values.get("standard")):
+        return named
+    begins = next((m.line for m in messages.all("import-line")), None)
+    own = (m for m in messages.all("traceback") if "standard" in m.values)
+    return tuple(m for m in own if begins is not None and m.line > begins)
+
+
+def _standard_module(message: Message, context: Context) -> Problem:
+    name, quote = message.values["standard"], context.remedies.quote
+    file = _slashes(message.values["file"])
+    folder = posixpath.dirname(file) if posixpath.isabs(file) else ""
+    own, renamed, compiled = (posixpath.join(folder, one) for one in (f"{name}.py", f"my_{name}.py", "__pycache__"))
+    remove = "del /q" if context.remedies.os == "windows" else "rm -rf"
+    copies = f"{remove} {quote(compiled)}/{name}.*.pyc {quote(posixpath.join(folder, name + '.pyc'))}"
+    commands = (context.remedies.rename(own, renamed), copies)
+    return Problem(
+        title=f"A local file {name}.py shadows the standard library's module {name}",
+        cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
+        evidence=message_evidence(message),
+        fixes=(Fix(text="Rename it, and remove its compiled copies", commands=commands),),
+    )
+
+
+def _source_tree(seen: list[Message]) -> Problem:
+    return Problem(
+        title="TensorFlow's source folder is imported instead of the installed package",
+        cause="Python first searches the folder that it is started in, and the sources there have not been built",
+        evidence=message_evidence(*seen),
+        fixes=(Fix(text="Start Python in another folder", commands=("cd ~", "python -c 'import tensorflow'")),),
+    )

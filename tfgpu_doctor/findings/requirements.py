@@ -1,0 +1,278 @@
+"""Bounds of versions: what packages require, what is installed, what pip answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
+
+from msgspec import structs
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
+from tfgpu_doctor.inference.python_from_versions import versions_offered
+from tfgpu_doctor.manifests import Requirement as Planned
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, Conflict, all_fitting, conflicts
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
+from tfgpu_doctor.plan.file_edits import replacement, write, write_python
+from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import Message, Package, ShadowedModule
+from tfgpu_doctor.records.report import Evidence, Fix
+from tfgpu_doctor.records.versions import at_least, minor, parts
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Versions of packages against what TensorFlow and each other require.
+
+
+_REFUSED = "the installer finds no versions that meet all requirements, and installs nothing"
+
+
+def allows(bound: str, version: str) -> bool | None:
+    """Whether a specifier contains a version; None where either cannot be read."""
+    try:
+        return SpecifierSet(bound).contains(Version(version), prereleases=True)
+    except ValueError:
+        return None
+
+
+def without_gaps(bound: str) -> str:
+    """The bounds without single versions between them, of which pip takes none as it takes the newest."""
+    return ",".join(part for part in bound.split(",") if not part.startswith("!="))
+
+
+def narrowed(bounds: Iterable[str]) -> str:
+    """What meets all of these bounds, with one lower bound where several are given."""
+    parts = [part for bound in dict.fromkeys(bounds) for part in without_gaps(bound).split(",") if part]
+    lower = [part for part in parts if part.startswith(">=")]
+    highest = max(lower, key=lambda part: Version(part.removeprefix(">=")), default=None)
+    return ",".join(dict.fromkeys(part for part in parts if part not in lower or part == highest))
+
+
+def refused(view: PlannedEnvironment, *, only: str | None = None, but: Collection[str] = ()) -> Iterator[Problem]:
+    """Lines that pip cannot install together.
+
+    Args:
+        only: those of which the line of this package has to give way.
+        but: not those, as they are problems of other findings.
+    """
+    for conflict in conflicts(view):
+        alone = next(iter(conflict.names)) if len(conflict.names) == 1 else None
+        if (only is None and alone not in but) or (only is not None and alone == only):
+            pairs = zip(conflict.changed, map(partial(_for_the_gpu, view), conflict.better), strict=True)
+            yield Problem(
+                title=_title(view, conflict),
+                cause=_REFUSED,
+                evidence=conflict.evidence,
+                fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
+                or tuple(_other_python(view)),
+            )
+
+
+def _for_the_gpu(view: PlannedEnvironment, better: str | None) -> str | None:
+    """A TensorFlow that goes with the other lines, where it goes with the GPU, too; else what the report advises."""
+    name, _, version = (better or "").partition("==")
+    row = view.matrix.tensorflow(version, view.target.platform, name) if name in TENSORFLOW and version else None
+    request = PlanRequest(view.matrix, structs.replace(view.target, python=None))
+    suits = row is None or not row.gpu or broken_within(request, row, frozenset({"known-issue"})) is not None
+    return better if suits else replacement(view)
+
+
+def _other_python(view: PlannedEnvironment) -> Iterator[Fix]:
+    """A Python for which all packages have a wheel, where there is one."""
+    if pythons := all_fitting(view):
+        yield write_python(view, pythons, HAVE_WHEELS)
+
+
+def _title(view: PlannedEnvironment, conflict: Conflict) -> str:
+    first, *rest = conflict.lines
+    if not rest:
+        return f"{first.text} cannot be installed with Python {view.universe.python}"
+    if first.name in TENSORFLOW and view.release and len(rest) == 1:
+        return f"{rest[0].text} is incompatible with TensorFlow {view.release.version}"
+    texts = [first.text, *(one.text for one in rest)]
+    return f"{', '.join(texts[:-1])} and {texts[-1]} exclude each other"
+
+
+def outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
+    """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
+    row, requirement = view.release, view.requirement(name)
+    if row is None or requirement is None or bound is None or view.conda:
+        return
+    if specifier(requirement.specifier) is None or specifier(bound) is None or name in _giving_way(view):
+        return
+    if not _both(view, requirement, bound):
+        expected = f"{name}{bound}"
+        yield Problem(
+            title=f"{requirement.text} is incompatible with TensorFlow {row.version}",
+            cause="the installer refuses this combination, or the import fails",
+            evidence=(
+                Evidence(requirement.text, str(requirement.place), expected, f"TensorFlow {row.version} (metadata)"),
+            ),
+            fixes=(write(requirement, expected),),
+        )
+
+
+def _both(view: PlannedEnvironment, requirement: Planned, bound: str) -> bool:
+    """Whether some version meets both; those that are named in either count, too."""
+    wanted, allowed = specifier(requirement.specifier), specifier(bound)
+    assert wanted is not None and allowed is not None
+    named = [one.version.removesuffix(".*") for one in (*wanted, *allowed)]
+    if any(wanted.contains(one) and allowed.contains(one) for one in named):
+        return True
+    if not view.universe.known(requirement.name):
+        return False
+    package = view.universe.package(requirement.name)
+    return bool(package.allowed(requirement.specifier) & package.allowed(bound))
+
+
+def _giving_way(view: PlannedEnvironment) -> set[str]:
+    return {name for conflict in conflicts(view) for name in conflict.names}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the metadata of the installed TensorFlow requires, and of the packages that it brings along.
+
+
+_INSTALLED_BY_WHEEL = ("pip", "uv", "poetry")
+# required by TensorFlow's wheels, and used by tools and features that many do without
+SELDOM_USED = frozenset(
+    {"libclang", "tensorboard", "tensorflow-io-gcs-filesystem", "tensorflow-estimator", "setuptools", "requests"}
+)
+
+
+def from_wheel(packages: tuple[Package, ...]) -> Package | None:
+    """The TensorFlow that pip has installed; conda and distributions split packages in their own way."""
+    tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
+    return tensorflow if tensorflow and tensorflow.installer in _INSTALLED_BY_WHEEL else None
+
+
+def first_of_each(packages: tuple[Package, ...]) -> dict[str, Package]:
+    """The packages that Python imports: of two with one name, the first on sys.path."""
+    return {one.name: one for one in reversed(packages)}
+
+
+def requirements(
+    packages: tuple[Package, ...], python: str, platform: str | None
+) -> Iterator[tuple[Package, Requirement]]:
+    """What TensorFlow requires, and what that requires in turn, each with the package that asks for it."""
+    tensorflow, there = from_wheel(packages), first_of_each(packages)
+    todo = [tensorflow] if tensorflow else []
+    seen = set(SELDOM_USED)
+    while todo:
+        package = todo.pop(0)
+        for required in required_by(package, python, platform):
+            yield package, required
+            name = str(canonicalize_name(required.name))
+            if name in there and name not in seen and there[name].installer in _INSTALLED_BY_WHEEL:
+                todo.append(there[name])
+            seen.add(name)
+
+
+def bounds_of(packages: tuple[Package, ...], python: str, platform: str | None) -> dict[str, list[tuple[Package, str]]]:
+    """Which versions of each required package are allowed, and who says so."""
+    bounds: dict[str, list[tuple[Package, str]]] = {}
+    for asking, one in requirements(packages, python, platform):
+        bounds.setdefault(str(canonicalize_name(one.name)), []).append((asking, str(one.specifier)))
+    return bounds
+
+
+def refused_versions(
+    there: dict[str, Package], bounds: dict[str, list[tuple[Package, str]]]
+) -> Iterator[tuple[str, tuple[Package, str]]]:
+    """The packages whose version is refused, with the first that refuses it."""
+    for name, asked in bounds.items():
+        if first := next((pair for pair in asked if allows(pair[1], there[name].version) is False), None):
+            yield name, first
+
+
+def unusable(
+    shadowed: tuple[ShadowedModule, ...], packages: tuple[Package, ...], python: str, platform: str | None
+) -> list[ShadowedModule]:
+    """The modules from other folders that are no package, or of a version that TensorFlow's requirements refuse."""
+    bounds = bounds_of(packages, python, platform)
+    return [
+        one
+        for one in shadowed
+        if one.version is None or any(allows(bound, one.version) is False for _, bound in bounds.get(one.package, ()))
+    ]
+
+
+def required_by(package: Package, python: str, platform: str | None) -> Iterator[Requirement]:
+    """The requirements that apply to this Python and system; those of extras do not."""
+    system, _, machine = (platform or "linux_x86_64").partition("_")
+    environment = {
+        "python_version": ".".join(python.split(".")[:2]),
+        "python_full_version": python,
+        "sys_platform": {"macos": "darwin", "windows": "win32"}.get(system, system),
+        "platform_system": {"macos": "Darwin", "windows": "Windows"}.get(system, "Linux"),
+        "platform_machine": machine,
+        "os_name": "nt" if system == "windows" else "posix",
+        "extra": "",
+    }
+    for line in package.requires:
+        try:
+            required = Requirement(line)
+            if required.marker is None or required.marker.evaluate(environment):
+                yield required
+        except ValueError:
+            continue
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What pip answers about TensorFlow: what it was asked for, and which versions it offers.
+
+
+def requested(message: Message) -> tuple[str, str | None]:
+    """The package and the version that were asked for: ("tensorflow", "2.13.0")."""
+    text = message.values.get("requirement") or message.values.get("wanted") or ""
+    try:
+        requirement = Requirement(text.replace("'", "").strip().rstrip(".,"))
+    except (ValueError, RecursionError):  # the latter of a marker in hundreds of parentheses
+        name = re.match(r"[\w.-]+", text)
+        return (name[0] if name else "tensorflow"), None
+    versions = [one.version for one in requirement.specifier if one.operator in ("==", "~=", "===", "<=", "<")]
+    return requirement.name, versions[0].removesuffix(".*") if versions else None
+
+
+def offered(message: Message) -> list[str] | None:
+    """The list that pip printed; None where it printed none, empty where it says "none"."""
+    text = message.values.get("versions")
+    if text is None:
+        return None
+    return [] if text.strip() == "none" else [one.strip() for one in text.split(",") if re.match(r"\s*\d", one)]
+
+
+def newest_minor(versions: Iterable[str]) -> tuple[int, ...]:
+    """The newest major and minor version of a list, (2, 11)."""
+    return max((parts(one) or ())[:2] for one in versions)
+
+
+def python_offered_to(matrix: Matrix, message: Message, platform: str | None) -> str | None:
+    """The Python to which pip offers just these versions, where there is only one."""
+    versions = offered(message)
+    matches = versions_offered(matrix, requested(message)[0], versions, platform) if versions else None
+    return matches.pythons[0] if matches and len(matches.pythons) == 1 else None
+
+
+def ended_on_macos(messages: MessageLog, platform: str | None) -> tuple[Message, ...]:
+    """pip's answer to a request for tensorflow-gpu on a Mac: nothing after 1.1 (the index has no such wheel)."""
+    if not (platform or "").startswith("macos"):
+        return ()
+    asked = [m for m in messages.all("no-distribution") if requested(m)[0].replace("_", "-") == "tensorflow-gpu"]
+    lists = [versions for m in asked if (versions := offered(m))]
+    return tuple(asked) if lists and all(newest_minor(one) <= (1, 1) for one in lists) else ()
+
+
+def without_windows(context: Context, python: str | None, platform: str) -> str | None:
+    """That pip installs only releases without a GPU build for Windows for a Python, where no release is named."""
+    published = context.matrix.stable(platform=platform, package="tensorflow")
+    fitting = [row for row in published if minor(python) in row.python]
+    if not fitting or at_least(fitting[-1].version, "2.11") is False:
+        return None
+    oldest = minor(fitting[-1].version)
+    return f"Python {minor(python)} needs TensorFlow {oldest} or later, which has no GPU support on native Windows"

@@ -1,1 +1,0 @@
-"""tfgpu in Jupyter: `%load_ext tfgpu_doctor`, then `%tfgpu doctor`."""

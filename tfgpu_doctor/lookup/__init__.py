@@ -1,1 +1,0 @@
-"""Questions to the matrix, in every direction. Pure."""

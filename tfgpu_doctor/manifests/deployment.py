@@ -1,0 +1,304 @@
+"""compose.yaml and Kubernetes: containers that are started, their images, settings and GPUs."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from typing import TypeAlias
+
+from tfgpu_doctor.manifests import Environment, GpuRequest, Image, IncludeError, ManifestError, Setting, quoted
+from tfgpu_doctor.manifests.dockerfile import Build, built
+from tfgpu_doctor.manifests.nodes import Node, documents
+from tfgpu_doctor.manifests.pip import Include
+from tfgpu_doctor.manifests.variables import fill, hole, read_image, read_quantity, read_size, unknown_part
+
+MOST_PARENTS = 10
+
+Values: TypeAlias = Callable[[str], Mapping[str, str]]  # of the variables that a text has, where it has one
+_VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=\s*([^#]*?)\s*(?:\s#.*)?")
+
+Others: TypeAlias = Callable[[str], "tuple[Node | None, str]"]  # a file → its content, or why it is not known
+
+
+def is_compose(root: Node) -> bool:
+    """Whether a YAML document is a compose file."""
+    return root.get("services") is not None
+
+
+def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
+    """Every service with an image or a build."""
+    services = root.get("services")
+    others = cache(partial(_root_of, path, include))
+    variables = cache(partial(_dotenv, include))
+
+    def values(text: str) -> Mapping[str, str]:
+        return variables() if "$" in text else {}
+
+    found = (
+        _service(path, name, root, node, others, values, include)
+        for name, node in (services.pairs() if services else ())
+    )
+    return tuple(one for one in found if one.image or one.build_context or one.read or one.not_understood)
+
+
+def _root_of(path: str, include: Include, file: str) -> tuple[Node | None, str]:
+    """The content of another file, or why it is not known."""
+    try:
+        text = include(file)
+        found = documents(posixpath.normpath(posixpath.join(posixpath.dirname(path), file)), text)[:1]
+    except IncludeError as error:
+        return None, str(error)
+    except ManifestError:  # its message may repeat parts of a file that is something else
+        return None, "is not valid YAML"
+    return (found[0], "") if found else (None, "is empty")
+
+
+def _dotenv(include: Include) -> dict[str, str]:
+    """The variables of .env, which compose reads beside its file; only what an image or a build names is used."""
+    try:
+        lines = include(".env").splitlines()[:1000]
+    except IncludeError:
+        return {}
+    found = (_VARIABLE.fullmatch(line[:2000]) for line in lines)
+    return {one[1]: one[2].strip("\"'") for one in found if one}
+
+
+def _service(
+    path: str, name: str, root: Node, node: Node, others: Others, values: Values, include: Include
+) -> Environment:
+    not_understood: list[str] = []
+    chain = _extended(root, node, others, not_understood)
+    image, build = _first(chain, "image"), _build(chain, values)
+    read: Image | None = None
+    if image and image.text and build is None:
+        read = read_image(image.text, image.place, values(image.text))
+        not_understood += unknown_part(read)
+    found = Environment(
+        kind="compose",
+        label=f"service {name}",
+        place=image.place if image else node.place,
+        image=read,
+        settings=tuple({one.name: one for one in _settings(chain)}.values()),
+        gpu=_gpu(chain),
+        not_understood=tuple(not_understood),
+    )
+    return built(path, found, build, include) if build else found
+
+
+def _extended(root: Node, node: Node, others: Others, not_understood: list[str]) -> list[Node]:
+    """The service and those that it extends, the nearest first."""
+    chain = [node]
+    while (extends := chain[-1].get("extends")) and len(chain) < MOST_PARENTS:
+        file, name = extends.string("file"), extends.text or extends.string("service") or ""
+        if file:
+            found, reason = others(file)
+            if found is None:
+                not_understood.append(f"{extends.place}: {quoted(file)} {reason}")
+                break
+            root = found
+        parent = root.get("services", name)
+        if parent is None:
+            not_understood.append(f"{extends.place}: there is no service {name} to extend")
+            break
+        chain.append(parent)
+    return chain
+
+
+def _first(chain: list[Node], *keys: str) -> Node | None:
+    return next((found for node in chain if (found := node.get(*keys))), None)
+
+
+def _build(chain: list[Node], values: Values) -> Build | None:
+    """How a service is built, relative to the compose file."""
+    node = _first(chain, "build")
+    if node is None:
+        return None
+
+    def given(text: str | None, default: str) -> str:
+        return fill(text, values(text)) if text else default
+
+    context = given(node.text or node.string("context"), ".")
+    dockerfile = given(node.string("dockerfile"), "Dockerfile")
+    arguments = {}
+    if args := node.get("args"):
+        pairs = [(name, one.text or "") for name, one in args.pairs()]
+        pairs += [(name, text) for item in args.items() for name, _, text in [(item.text or "").partition("=")]]
+        arguments = {name: given(text, "") for name, text in pairs if text}
+    target = node.string("target")
+    return Build(context, posixpath.join(context, dockerfile), given(target, "") or None, arguments)
+
+
+def _settings(chain: list[Node]) -> Iterator[Setting]:
+    """Variables, of the farthest parent first; one without a value is the host's, and not known."""
+    for node in reversed(chain):
+        variables = node.get("environment")
+        for name, value in variables.pairs() if variables else ():
+            if value.text is not None:
+                yield Setting(name, fill(value.text, {}), value.place)
+        for item in variables.items() if variables else ():
+            name, given, text = (item.text or "").partition("=")
+            if given:
+                yield Setting(name, fill(text, {}), item.place)
+    if (shm := _first(chain, "shm_size")) and shm.text:
+        yield Setting("shm_size", read_size(fill(shm.text, {})), shm.place)
+    if (ipc := _first(chain, "ipc")) and ipc.text == "host":
+        yield Setting("ipc", "host", ipc.place)
+
+
+def _gpu(chain: list[Node]) -> GpuRequest | None:
+    """gpus: all, runtime: nvidia, CDI's device names, or a reservation of devices."""
+    if gpus := _first(chain, "gpus"):
+        return GpuRequest(_counted(gpus), gpus.place, f"gpus: {gpus.text or 'a list'}")
+    found = [request for node in chain for request in _reserved(node)]
+    if effective := next((one for one in found if one.problem is None), None):
+        return effective
+    if device := _cdi_device(chain):
+        return GpuRequest(None, device.place, f"devices: {device.text}")
+    runtime = _first(chain, "runtime")
+    if runtime and runtime.text == "nvidia":
+        return GpuRequest(None, runtime.place, "runtime: nvidia")
+    return found[0] if found else None
+
+
+def _cdi_device(chain: list[Node]) -> Node | None:
+    devices = (device for node in chain for device in node.items("devices"))
+    return next((one for one in devices if (one.text or "").startswith("nvidia.com/gpu=")), None)
+
+
+def _counted(gpus: Node) -> int | None:
+    """How many GPUs a list of devices names; None where one of them does not say."""
+    counts = [_count(one) for one in gpus.items() if one.string("driver") in (None, "nvidia")]
+    known = [one for one in counts if one is not None]
+    return sum(known) if known and len(known) == len(counts) else None
+
+
+def _reserved(node: Node) -> Iterator[GpuRequest]:
+    for device in node.items("deploy", "resources", "reservations", "devices"):
+        names = [one.text for one in device.items("capabilities")]
+        names += [inner.text for one in device.items("capabilities") for inner in one.items()]
+        number, driver = _count(device), device.string("driver")
+        if "gpu" in names or "nvidia" in names:
+            shown = f"devices: {driver or 'nvidia'}, count {device.string('count') or number or 'all'}"
+            yield GpuRequest(number, device.place, shown)
+        elif driver == "nvidia":
+            yield GpuRequest(number, device.place, "driver: nvidia", "its capabilities do not name gpu")
+
+
+def _count(device: Node) -> int | None:
+    count = device.string("count")
+    return int(count) if count and count.isdecimal() else len(device.items("device_ids")) or None
+
+
+# where the pod stands below an object, by kind
+_PODS: dict[str, tuple[str, ...]] = {
+    "Pod": ("spec",),
+    "PodTemplate": ("template", "spec"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+}
+_TEMPLATE = ("spec", "template", "spec")  # Deployment, StatefulSet, DaemonSet, ReplicaSet, Job ...
+_REPLICAS = ("tfReplicaSpecs", "mpiReplicaSpecs", "pytorchReplicaSpecs")  # Kubeflow's jobs
+
+
+def is_kubernetes(root: Node) -> bool:
+    """Whether a YAML document is a Kubernetes object."""
+    return root.string("apiVersion") is not None and root.string("kind") is not None
+
+
+def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
+    """Every container of every object."""
+    return tuple(one for root in roots for one in _object(root))
+
+
+def _object(root: Node) -> Iterator[Environment]:
+    kind = root.string("kind") or ""
+    for item in root.items("items") if kind.endswith("List") else ():
+        yield from _object(item)
+    name = f"{kind} {root.string('metadata', 'name') or ''}".strip()
+    pods = [(name, root.get(*_PODS.get(kind, _TEMPLATE)))]
+    for replicas in _REPLICAS:
+        roles = root.get("spec", replicas)
+        pods += [(f"{name}, {role}", node.get("template", "spec")) for role, node in (roles.pairs() if roles else ())]
+    for label, pod in pods:
+        if pod is not None:
+            yield from _pod(label, pod)
+
+
+def _pod(label: str, pod: Node) -> Iterator[Environment]:
+    containers = pod.items("containers")
+    for container in containers:
+        image = container.get("image")
+        if image is None or image.text is None:
+            continue
+        several = f", container {container.string('name') or ''}" if len(containers) > 1 else ""
+        read = read_image(image.text, image.place)
+        yield Environment(
+            kind="kubernetes",
+            label=f"{label}{several}",
+            place=image.place,
+            image=read,
+            settings=(*_variables(container), *_shm(pod, container), *_runtime(pod)),
+            gpu=_gpu_of_kubernetes(container),
+            not_understood=unknown_part(read),
+        )
+
+
+def _variables(container: Node) -> Iterator[Setting]:
+    for item in container.items("env"):
+        value = item.get("value")
+        if value is not None and value.text is not None and (name := item.string("name")):
+            yield Setting(name, value.text, value.place)
+
+
+def _runtime(pod: Node) -> Iterator[Setting]:
+    if (runtime := pod.get("runtimeClassName")) and runtime.text:
+        yield Setting("runtimeClassName", runtime.text, runtime.place)
+
+
+def _shm(pod: Node, container: Node) -> Iterator[Setting]:
+    """A volume in memory that is mounted at /dev/shm, and the host's IPC namespace."""
+    mounts = {one.string("name") for one in container.items("volumeMounts") if one.string("mountPath") == "/dev/shm"}
+    for volume in pod.items("volumes"):
+        if volume.string("name") in mounts and volume.string("emptyDir", "medium") == "Memory":
+            limit = volume.string("emptyDir", "sizeLimit")
+            yield Setting("shm_size", read_quantity(limit) if limit else "unlimited", volume.place)
+    if (ipc := pod.get("hostIPC")) and ipc.text == "true":
+        yield Setting("ipc", "host", ipc.place)
+
+
+def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
+    """nvidia.com/gpu, or a MIG slice, under limits; requests alone, or others than the limits, are refused."""
+    resources = container.get("resources")
+    given = resources.get("limits") or resources if resources else None
+    if given and given.text and hole(given.text):
+        return GpuRequest(1, given.place, given.text)  # a template, which may ask for some
+    limits, requests = _devices(container, "limits"), _devices(container, "requests")
+    if not limits and not requests:
+        claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
+        return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
+    name, node = next(iter((limits or requests).items()))
+    return GpuRequest(_count_of_kubernetes(node), node.place, f"{name}: {node.text}", _problem(name, limits, requests))
+
+
+def _count_of_kubernetes(node: Node) -> int | None:
+    """How many; of a template one or more."""
+    text = node.text or ""
+    return int(text) if text.isdecimal() else 1 if hole(text) else None
+
+
+def _problem(name: str, limits: dict[str, Node], requests: dict[str, Node]) -> str | None:
+    """Why the request has no effect."""
+    if name not in limits:
+        return "it stands under requests only, and Kubernetes wants it under limits"
+    limit = limits[name]
+    if _count_of_kubernetes(limit) == 0:
+        return "its limit is 0"
+    if name in requests and requests[name].text != limit.text:
+        return f"requests say {requests[name].text} and limits {limit.text}; they must be equal"
+    return None
+
+
+def _devices(container: Node, section: str) -> dict[str, Node]:
+    node = container.get("resources", section)
+    return {name: one for name, one in (node.pairs() if node else ()) if name.startswith("nvidia.com/")}

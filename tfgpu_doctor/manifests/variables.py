@@ -1,0 +1,185 @@
+"""Values that a file leaves open: variables, template expressions; images, sizes and quantities with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from tfgpu_doctor.manifests import LATER, Environment, Image, Place, quoted
+
+_Record = TypeVar("_Record")
+
+_BASE, _SIZE = 0xE000, 0x1000  # of the private use area; an expression with other characters is shortened
+_HIDDEN = re.compile("[\ue000-\uefff]+")
+_ANY_HOLE = re.compile(r"\{\{(?:(?!\{\{).){0,1000}?\}\}|\{%(?:(?!\{%).){0,1000}?%\}|\{#(?:(?!\{#).){0,1000}?#\}")
+# lines that have nothing but statements: {{- if .x }}, {% endif %}, {{/* a comment */}}
+_STATEMENT = re.compile(
+    r"\s*(?:\{\{-?\s*(?:if|else|end|with|range|define|template|block|/\*|\$)[^{}]*\}\}|\{%[^{}]*%\}|\{#[^{}]*#\})\s*"
+)
+
+
+def is_template(text: str) -> bool:
+    """Whether a text has an expression or a statement of a template."""
+    return ("{{" in text or "{%" in text) and _ANY_HOLE.search(text) is not None
+
+
+def hide(text: str) -> str:
+    """Make a word of each expression; lines of statements become empty."""
+    text = _HIDDEN.sub("\ufffd", text)
+    lines = text.split("\n")
+    return "\n".join("" if _STATEMENT.fullmatch(line[:2000]) else _ANY_HOLE.sub(_shifted, line) for line in lines)
+
+
+def _shifted(found: re.Match[str]) -> str:
+    return "".join(chr(_BASE + ord(one)) if ord(one) < _SIZE else chr(_BASE + ord("?")) for one in found[0])
+
+
+def shown(text: str) -> str:
+    """The text with its expressions as they are written."""
+    return _HIDDEN.sub(lambda found: "".join(chr(ord(one) - _BASE) for one in found[0]), text)
+
+
+def hole(text: str) -> str | None:
+    """The first expression in a text."""
+    found = _HIDDEN.search(text)
+    return shown(found[0]) if found else None
+
+
+def filled_later(place: Place, expression: str, *, quote: bool = True) -> str:
+    """A line for `not_understood`."""
+    return f"{place}: a template: {quoted(expression) if quote else 'a value'} {LATER}"
+
+
+def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str:
+    """A line of `not_understood`; with `quote`, it shows what stands there."""
+    if expression := hole(text):
+        return filled_later(place, expression, quote=quote)
+    return f"{place}: {quoted(text)}: {error}" if quote else f"{place}: {error}"
+
+
+def restored(record: _Record) -> _Record:
+    """A record with its expressions as they are written."""
+    if isinstance(record, str):
+        return shown(record)  # type: ignore[return-value]
+    if isinstance(record, tuple):
+        return tuple(map(restored, record))  # type: ignore[return-value]
+    if not dataclasses.is_dataclass(record) or isinstance(record, type):
+        return record
+    values = {one.name: restored(getattr(record, one.name)) for one in dataclasses.fields(record)}
+    return dataclasses.replace(record, **values)
+
+
+def unreadable(path: str, text: str, kind: Any) -> Environment:
+    """The environment of a template that cannot be read before it is filled in."""
+    line = next(number for number, one in enumerate(text.split("\n"), 1) if _ANY_HOLE.search(one))
+    found = _ANY_HOLE.search(text)
+    note = filled_later(Place(path, line), found[0] if found else "")
+    return Environment(kind=kind, label=path, place=Place(path, 1), not_understood=(f"{note}; check what it makes",))
+
+
+_START = re.compile(r"\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?P<sign>:?[-+?])?)")
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+LONGEST = 2_000  # characters after substitution; variables of variables could grow without end
+DEEPEST = 10
+
+
+def substitute(text: str, values: Mapping[str, str]) -> str | None:
+    """Put in variables: "${CUDA:-11.8.0}-base"; None where one has no value."""
+    filled, known = _fill(text, values, 0)
+    return filled if known else None
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Put in the variables that have a value; the others stay as they are written."""
+    return _fill(text, values, 0)[0]
+
+
+def _fill(text: str, values: Mapping[str, str], depth: int) -> tuple[str, bool]:
+    parts: list[str] = []
+    known, at = True, 0
+    for _ in range(text.count("$")):
+        found = _START.search(text, at)
+        if found is None:
+            break
+        end = found.end() if found["bare"] else _closing(text, found.start() + 1)
+        if end is None or depth > DEEPEST:
+            break
+        word = text[found.end() : end - 1] if found["name"] else ""
+        value = _value(found, word, values, depth)
+        known &= value is not None
+        parts += [text[at : found.start()], text[found.start() : end] if value is None else value]
+        at = end
+    filled = "".join([*parts, text[at:]])
+    if len(filled) > max(LONGEST, len(text)):
+        return text, False
+    return filled, known
+
+
+def _closing(text: str, start: int) -> int | None:
+    """The end of the ${...} whose brace stands at `start`, others inside it passed over."""
+    depth = 0
+    for at in range(start, min(len(text), start + LONGEST)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at + 1
+    return None
+
+
+def _value(found: re.Match[str], word: str, values: Mapping[str, str], depth: int) -> str | None:
+    """The value of $NAME, ${NAME}, ${NAME:-word}, ${NAME-word} or ${NAME:+word}; None: not known."""
+    given = values.get(found["bare"] or found["name"])
+    sign = found["sign"] or ""
+    if sign.startswith(":") and given == "":
+        given = None
+    if sign.endswith("+"):
+        return "" if given is None else _inner(word, values, depth)
+    if given is None and sign.endswith("-"):
+        return _inner(word, values, depth)
+    return given if not word or sign else None
+
+
+def _inner(word: str, values: Mapping[str, str], depth: int) -> str | None:
+    filled, known = _fill(word, values, depth + 1)
+    return filled if known else None
+
+
+def read_image(reference: str, place: Place, values: Mapping[str, str] | None = None) -> Image:
+    """Read "nvcr.io/nvidia/tensorflow:25.02-tf2-py3@sha256:..."; a part that is not known yet leaves the tag open."""
+    filled = substitute(reference, values or {})
+    if filled is None:
+        name = re.split(r"[:@]", re.sub(r"\$\{[^}]*\}?", "$", fill(reference, values or {})))[0]
+        return Image(name=reference if "$" in name else name, tag=None, place=place, text=reference)
+    name, _, _ = filled.partition("@")
+    if hole(name):
+        return Image(name=re.split(r"[:@]", name)[0], tag=None, place=place, text=reference)
+    head, slash, tail = name.rpartition("/")
+    tail, _, tag = tail.partition(":")
+    return Image(name=f"{head}{slash}{tail}", tag=tag or None, place=place, text=reference)
+
+
+def unknown_part(image: Image) -> tuple[str, ...]:
+    """A line for `not_understood` where a variable without a value keeps the image from being known."""
+    if expression := hole(image.text):
+        return (filled_later(image.place, expression),)
+    if image.tag is None and "$" in image.text:
+        return (f"{image.place}: {image.text} is known only when its variables are; give them defaults",)
+    return ()
+
+
+def read_size(text: str) -> str:
+    """Turn compose's "8gb", "512m", "64k" into bytes; what is no size stays as it is."""
+    return _size(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgt]?)i?b?", text.lower(), _UNITS)
+
+
+def read_quantity(text: str) -> str:
+    """Turn Kubernetes' "1Gi" (2**30) and "1G" (10**9) into bytes; what is no size stays as it is."""
+    binary = text.strip().endswith("i")
+    return _size(r"(\d{1,18}(?:\.\d{1,9})?)([kmgt]?)i?", text.lower(), _UNITS if binary else _DECIMAL)
+
+
+def _size(pattern: str, text: str, units: Mapping[str, int]) -> str:
+    found = re.fullmatch(pattern, text.strip(), re.ASCII)
+    return str(int(float(found[1]) * units[found[2]])) if found else text

@@ -1,0 +1,407 @@
+"""Which TensorFlow releases satisfy a set of filters, and all that the matrix knows of one release. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import structs
+from packaging.version import Version
+
+from tfgpu_doctor.matrix.compatibility import (
+    driver_branches,
+    driver_reaches,
+    drives,
+    kernels_for,
+    oldest_driver,
+)
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.schema import PLATFORMS
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.versions import major, minor, numbers, padded
+
+# the libraries of the toolkit that a program cannot do without; CUPTI only profiles, the others come on their own
+TOOLKIT = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse")
+
+
+class QueryError(ValueError):
+    """A question about something that the matrix does not know; the message names what is near it."""
+
+
+class Filters(Record, frozen=True, kw_only=True):
+    """What a release must satisfy. None asks nothing; numbers are compared as far as they are given."""
+
+    platform: str | None = "linux_x86_64"  # None: every platform
+    package: str | None = None  # None: tensorflow, and with a GPU-side filter every package
+    python: str | None = None  # "3.12"
+    cuda: str | None = None  # "11", "11.8", "12.5.1"
+    cudnn: str | None = None  # "8", "8.6"
+    driver: str | None = None  # "470.82.01"; "470" is the newest of that branch
+    compute_capability: str | None = None
+    gpu: str | None = None  # a name that Matrix.gpu knows
+    gpu_only: bool = False  # implied by the filters on CUDA, cuDNN, driver and card
+    ptx: bool = False  # releases that run on the card by PTX alone, too
+    pre: bool = False  # release candidates and nightlies, too
+    wsl2: bool = False  # Linux under Windows, whose driver is the one of Windows
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether only builds that hold CUDA code count."""
+        asked = (self.cuda, self.cudnn, self.driver, self.compute_capability, self.gpu)
+        return self.gpu_only or any(one is not None for one in asked)
+
+
+class Lifted(Record, frozen=True, kw_only=True):
+    """What there is without one of the filters."""
+
+    filter: str  # field of Filters
+    value: str  # that it had
+    rows: tuple[Release, ...]  # never empty
+
+
+def releases(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
+    """Every release that satisfies all filters, newest first; at one version `tensorflow` comes first.
+
+    What is unknown satisfies no filter. Names and numbers in `filters` are taken to be well formed (cli/matrix.py
+    reads them).
+    """
+    package = filters.package or (None if filters.needs_gpu else "tensorflow")
+    checks = _checks(matrix, filters)
+    rows = (
+        row
+        for row in matrix.releases(filters.platform, package)
+        if (row.gpu or not filters.needs_gpu)
+        and (filters.pre or not Version(row.version).is_prerelease)
+        and all(check(row) for check in checks)
+    )
+    return newest_first(rows)
+
+
+def newest_first(rows: Iterable[Release]) -> tuple[Release, ...]:
+    """Sort by version, then package (`tensorflow` first), then platform."""
+    ordered = sorted(rows, key=lambda row: (row.package != "tensorflow", row.package, PLATFORMS.index(row.platform)))
+    return tuple(sorted(ordered, key=lambda row: Version(row.version), reverse=True))
+
+
+def _checks(matrix: Matrix, filters: Filters) -> list[Callable[[Release], bool]]:
+    """One decision for each filter that is given."""
+    checks: list[Callable[[Release], bool]] = []
+    python, cuda, cudnn, driver = filters.python, filters.cuda, filters.cudnn, filters.driver
+    if python is not None:
+        checks.append(lambda row: python in row.python)
+    if cuda is not None:
+        checks.append(lambda row: row.cuda is not None and same_as_far_as_given(row.cuda, cuda))
+    if cudnn is not None:
+        line = minor(cudnn)  # rows have major and minor
+        checks.append(lambda row: row.cudnn is not None and same_as_far_as_given(row.cudnn, line))
+    if driver is not None:
+        checks.append(lambda row: driver_runs(matrix, row, driver, filters))
+    for card in cards(matrix, filters):
+        first, last = driver_branches(matrix, card, filters.gpu)
+        checks.append(lambda row, card=card: _runs_here(matrix, row, card, filters))  # type: ignore[misc]
+        checks.append(lambda row, first=first, last=last: _drivable(matrix, row, filters, first, last))  # type: ignore[misc]
+    return checks
+
+
+def cards(matrix: Matrix, filters: Filters) -> tuple[str, ...]:
+    """The compute capabilities that are asked for, by number and by name."""
+    named = matrix.gpu(filters.gpu) if filters.gpu is not None else None
+    asked = (filters.compute_capability, named.compute_capability if named else None)
+    return tuple(dict.fromkeys(one for one in asked if one is not None))
+
+
+def _runs_here(matrix: Matrix, row: Release, card: str, filters: Filters) -> bool:
+    how = kernels_for(matrix, row, card)
+    return (how == "sass" or (how == "ptx" and filters.ptx)) and broken_on(matrix, row, card, filters.python) is None
+
+
+def broken_on(matrix: Matrix, row: Release, card: str, python: str | None = None) -> KnownIssue | None:
+    """The error among the known issues of a release that keeps it from running on a card."""
+    issues = matrix.issues_for(row, python=python, compute_capabilities=[card])
+    return next((one for one in issues if one.severity == "error" and one.affects == "run"), None)
+
+
+def same_as_far_as_given(version: str, wanted: str) -> bool:
+    """Whether "12.5.1" is what "12", "12.5" or "12.5.1" ask for; "11.8" is also 11.8.0, but "7" no certain minor."""
+    asked, have = numbers(wanted), numbers(version)
+    if len(have) >= 2:
+        have = (*have, *(0,) * len(asked))
+    return have[: len(asked)] == asked
+
+
+def min_driver(matrix: Matrix, row: Release, filters: Filters) -> str | None:
+    """The oldest driver that a release runs on, on its own platform and the GPU asked for; None: unknown."""
+    return oldest_driver(row, cards(matrix, filters), windows=filters.wsl2 or row.platform.startswith("windows"))
+
+
+def driver_runs(matrix: Matrix, row: Release, driver: str, filters: Filters) -> bool:
+    """Whether a driver is known to run a release."""
+    minimum = min_driver(matrix, row, filters)
+    return minimum is not None and driver_reaches(driver, minimum)
+
+
+def _drivable(matrix: Matrix, row: Release, filters: Filters, first: str | None, last: str | None) -> bool:
+    """Whether the driver knows the card; without one, whether any driver that does is new enough for the release."""
+    if filters.driver is not None:
+        return drives(filters.driver, first, last)
+    needed = min_driver(matrix, row, filters)
+    return needed is None or drives(needed, None, last)
+
+
+def explain_empty(matrix: Matrix, filters: Filters) -> tuple[Lifted, ...]:
+    """For each filter whose lifting alone would give results, what it would give.
+
+    The rest stays as it is; what was about GPUs stays about GPUs.
+    """
+    found = []
+    for name in ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "package", "platform"):
+        value = getattr(filters, name)
+        if value is None:
+            continue
+        rows = releases(matrix, structs.replace(filters, **{name: None, "gpu_only": filters.needs_gpu}))
+        if rows:
+            found.append(Lifted(filter=name, value=value, rows=rows))
+    return tuple(found)
+
+
+def only_with(matrix: Matrix, filters: Filters, **changes: bool) -> tuple[Release, ...]:
+    """The releases that `ptx=True` or `pre=True` would add."""
+    have = set(map(_key, releases(matrix, filters)))
+    return tuple(row for row in releases(matrix, structs.replace(filters, **changes)) if _key(row) not in have)
+
+
+def known_broken(matrix: Matrix, filters: Filters) -> tuple[tuple[Release, KnownIssue], ...]:
+    """Releases with code for the card that satisfy all else, but are known not to work on it, each with the issue."""
+    asked = cards(matrix, filters)
+    others = structs.replace(filters, compute_capability=None, gpu=None, gpu_only=filters.needs_gpu)
+    found = []
+    for row in releases(matrix, others) if asked else ():
+        issues = [issue for card in asked if (issue := broken_on(matrix, row, card, filters.python))]
+        if issues and all(kernels_for(matrix, row, card) != "no" for card in asked):
+            found.append((row, issues[0]))
+    return tuple(found)
+
+
+def also_load(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
+    """Releases built for an earlier minor of the CUDA (and cuDNN) asked for that open libraries of the same names.
+
+    That the names are the same is read off the library sets: a build of this minor or a later one opens them, too.
+    """
+    wanted = filters.cuda
+    if wanted is None or len(numbers(wanted)) < 2:
+        return ()
+    everything = Filters(platform=filters.platform, package=filters.package, gpu_only=True)
+    proofs = [row for row, later in _of_the_major(matrix, everything, wanted) if later]
+    others = structs.replace(filters, cuda=None, cudnn=None, gpu_only=True)
+    earlier = [row for row, later in _of_the_major(matrix, others, wanted) if not later]
+    return tuple(
+        row
+        for row in earlier
+        if not same_as_far_as_given(row.cuda or "", wanted)
+        and takes_cudnn(row, filters.cudnn)
+        and any(_same_names(row, proof) for proof in proofs)
+    )
+
+
+def _of_the_major(matrix: Matrix, filters: Filters, cuda: str) -> Iterator[tuple[Release, bool]]:
+    """Releases whose CUDA is of the same major, and whether it is that minor or a later one."""
+    for row in releases(matrix, filters):
+        if row.cuda and major(row.cuda) == major(cuda):
+            yield row, padded(row.cuda) >= padded(cuda)
+
+
+def takes_cudnn(row: Release, cudnn: str | None) -> bool:
+    """cuDNN at run time may be a later minor than the one compiled against, of the same major."""
+    if cudnn is None:
+        return True
+    return (
+        row.cudnn is not None
+        and major(row.cudnn) == major(cudnn)
+        and numbers(cudnn) >= numbers(row.cudnn)[: len(numbers(cudnn))]
+    )
+
+
+def _same_names(one: Release, other: Release) -> bool:
+    if one.platform != other.platform:
+        return False
+    here, there = ({lib.component: lib.soname for lib in row.libraries} for row in (one, other))
+    common = [name for name in TOOLKIT if name in here and name in there]
+    return "cudart" in common and all(here[name] == there[name] for name in common)
+
+
+def _key(row: Release) -> tuple[str, str, str]:
+    return row.package, row.version, row.platform
+
+
+# "2.15.1", "v2.15.1", "2.15.*", "tensorflow==2.15.1", "tensorflow[and-cuda]==2.15.1"
+_REQUIREMENT = re.compile(
+    r"(?:(?P<package>[A-Za-z][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*==\s*)?[vV]?(?P<version>[0-9]\S{0,80}?)(?:\.[*xX])?"
+)
+
+_TWINS = {"tensorflow": "tensorflow-gpu", "tensorflow-cpu": "tensorflow", "tensorflow-intel": "tensorflow"}
+
+
+def find_release(
+    matrix: Matrix, text: str, platform: str, package: str | None = None, *, prefer_gpu: bool = False
+) -> Release:
+    """The row of exactly the release that `text` names; "2.15" is the newest stable patch known of that minor.
+
+    Args:
+        text: a version, or a requirement of one ("tensorflow-gpu==1.15.5").
+        package: `tensorflow` where neither this nor `text` names one.
+        prefer_gpu: where none is named, the one that has the GPU (tensorflow-gpu of 1.14, of 1.15 on Windows).
+
+    Raises QueryError: no version, or no such release of that package on that platform; with the nearest that there are.
+    """
+    is_named = package is not None or not text.strip()[:2].lstrip("vV")[:1].isdigit()
+    version, package = read_release(matrix, text, package)
+    found = matrix.tensorflow(str(_resolved(matrix, version, platform, package)), platform, package)
+    assert found is not None
+    return (with_gpu(matrix, found) if prefer_gpu and not is_named else None) or found
+
+
+def read_release(matrix: Matrix, text: str, package: str | None = None) -> tuple[str, str]:
+    """Split what a person writes into a version and a package.
+
+    Raises QueryError: no version; a package that the matrix does not know, or two different ones.
+    """
+    match = _REQUIREMENT.fullmatch(text.strip())
+    try:
+        version = str(Version(match["version"]) and match["version"]) if match else None
+    except ValueError:
+        version = None
+    if match is None or version is None:
+        raise QueryError(f"{text.strip()!r} is not a TensorFlow version such as 2.15.1 or 2.15")
+    named = match["package"] and known_package(matrix, match["package"])
+    asked = package and known_package(matrix, package)
+    if named and asked and named != asked:
+        raise QueryError(f"{text.strip()!r} names another package than --package {asked}")
+    return version, named or asked or "tensorflow"
+
+
+def with_gpu(matrix: Matrix, row: Release) -> Release | None:
+    """The release of the same version and platform that has the GPU, where `row` is the CPU build of the two."""
+    if row.gpu or row.package not in _TWINS:
+        return None
+    twin = matrix.tensorflow(row.version, row.platform, _TWINS[row.package])
+    return twin if twin is not None and twin.gpu and twin.version == row.version else None
+
+
+def cpu_twin(matrix: Matrix, row: Release) -> Release | None:
+    """The CPU build named `tensorflow` of the same version and platform, beside one of tensorflow-gpu."""
+    twin = matrix.tensorflow(row.version, row.platform) if row.package == "tensorflow-gpu" else None
+    return twin if twin is not None and not twin.gpu and twin.version == row.version else None
+
+
+def known_package(matrix: Matrix, name: str) -> str:
+    """The package as the matrix spells it.
+
+    Raises QueryError: it has no such package; the message lists those it has.
+    """
+    normal = re.sub(r"[-_.]+", "-", name).lower()
+    known = dict.fromkeys(row.package for row in matrix.data.tensorflow)
+    if normal not in known:
+        raise QueryError(f"unknown package {name!r}; the matrix has {', '.join(known)}")
+    return normal
+
+
+def _resolved(matrix: Matrix, text: str, platform: str, package: str) -> Version:
+    """The version of the row that answers; the error says what there is instead."""
+    wanted = Version(text)
+    here = versions(matrix, package, platform)
+    if _is_exact(text):
+        if wanted in here:
+            return wanted
+    else:
+        stable = [one for one in here if one.release[:2] == wanted.release[:2] and not (one.is_prerelease or one.local)]
+        if stable and len(wanted.release) == 2:
+            return max(stable)
+    raise QueryError(_unknown(matrix, text, platform, package))
+
+
+def versions(matrix: Matrix, package: str, platform: str | None = None) -> list[Version]:
+    """The versions known of a package, newest first, on one platform or on any."""
+    rows = (row for row in matrix.data.tensorflow if row.package == package)
+    return sorted((Version(row.version) for row in rows if platform is None or platform in row.wheels), reverse=True)
+
+
+def nearest_versions(matrix: Matrix, text: str, platform: str | None, package: str, count: int = 4) -> tuple[str, ...]:
+    """The known versions nearest to one, newest first: for "2.15.7" 2.15.1, 2.15.0.post1, 2.15.0.
+
+    Release candidates only where there is nothing else; of other minors, the newest patch.
+    """
+    wanted = Version(text)
+    known = versions(matrix, package, platform)
+    own = [one for one in known if one.release[:2] == wanted.release[:2]]
+    chosen = own or _newest_patches(known)
+    chosen = [one for one in chosen if not one.is_prerelease] or chosen
+    return tuple(str(one) for one in sorted(_closest(chosen, wanted)[:count], reverse=True))
+
+
+def _newest_patches(known: list[Version]) -> list[Version]:
+    """The newest patch of each minor."""
+    newest: dict[tuple[int, ...], Version] = {}
+    for one in known:
+        if not one.is_prerelease:
+            newest.setdefault(one.release[:2], one)
+    return list(newest.values()) or known
+
+
+def _closest(known: Iterable[Version], wanted: Version) -> list[Version]:
+    weights = (10_000, 100, 1)  # a major version weighs more than any minor
+    target = sum(weight * part for weight, part in zip(weights, (*wanted.release, 0, 0), strict=False))
+
+    def distance(one: Version) -> int:
+        return abs(target - sum(weight * part for weight, part in zip(weights, one.release, strict=False)))
+
+    return sorted(known, key=distance)
+
+
+def _is_exact(text: str) -> bool:
+    version = Version(text)
+    return len(version.release) >= 3 or version.is_prerelease or bool(version.local) or version.is_postrelease
+
+
+def _unknown(matrix: Matrix, text: str, platform: str, package: str) -> str:
+    """Why a version has no row, and what is near."""
+    wanted = Version(text)
+    name = f"{package} {text}"
+    elsewhere = _having(matrix, text, package=package)
+    if elsewhere:
+        near = _near(matrix, text, platform, package)
+        return f"{name} has no wheel for {platform}; it has wheels for {_listed(elsewhere)}{near}"
+    packages = dict.fromkeys(row.package for row in matrix.data.tensorflow)
+    twins = [one for one in packages if one != package and _having(matrix, text, package=one)]
+    also = f"; {_listed(twins)} {'has' if len(twins) == 1 else 'have'} that version" if twins else ""
+    known = versions(matrix, package, platform)
+    minors = dict.fromkeys(f"{one.major}.{one.minor}" for one in known if wanted.release == one.release[:1])
+    if minors:
+        return f"{name} is a major version; name one of {', '.join(minors)}"
+    early = [one for one in known if one.release[:2] == wanted.release[:2]]
+    if not _is_exact(text) and early:
+        return f"{name} has no stable release yet; the matrix knows {', '.join(map(str, early))}"
+    return f"unknown {name}{also}{_near(matrix, text, platform, package)}"
+
+
+def _near(matrix: Matrix, text: str, platform: str, package: str) -> str:
+    near = nearest_versions(matrix, text, platform, package)
+    if near:
+        return f"; the nearest known on {platform}: {', '.join(near)}"
+    platforms = [name for row in matrix.data.tensorflow if row.package == package for name in row.wheels]
+    return f"; the matrix knows {package} only for {_listed(list(dict.fromkeys(platforms)))}"
+
+
+def _having(matrix: Matrix, text: str, package: str) -> list[str]:
+    """The platforms on which a package has that version (of a minor: any stable patch)."""
+    wanted, exact = Version(text), _is_exact(text)
+    found: dict[str, None] = {}
+    for row in matrix.data.tensorflow:
+        known = Version(row.version)
+        same = known == wanted if exact else known.release[:2] == wanted.release and not known.is_prerelease
+        if row.package == package and same:
+            found.update(dict.fromkeys(map(str, row.wheels)))
+    return list(found)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

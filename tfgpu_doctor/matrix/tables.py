@@ -1,0 +1,343 @@
+"""CUDA toolkits, cuDNN versions, rows of any other table by name, and what the matrix has. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import field, to_builtins
+from packaging.version import Version
+
+from tfgpu_doctor.matrix.lint import TABLES
+from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
+from tfgpu_doctor.matrix.queries import QueryError, same_as_far_as_given
+from tfgpu_doctor.matrix.rows import spelled_out
+from tfgpu_doctor.matrix.schema import Architecture
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.similar import similar
+from tfgpu_doctor.records.versions import major, minor, numbers, padded
+
+_VERSION = re.compile(r"(?:cuda|cudnn|v)?[ -]?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})", re.IGNORECASE)
+
+
+class CudaAnswer(Record, frozen=True, kw_only=True):
+    """A CUDA toolkit. None is unknown; of minor_compat_*, that there is no such compatibility."""
+
+    version: str
+    asked: str | None = None  # an update that the matrix has no row of, for which this one answers
+    driver_branch: str | None  # that the toolkit's installer brings, Linux
+    min_driver_linux: str | None
+    min_driver_windows: str | None
+    minor_compat_min_linux: str | None
+    minor_compat_min_windows: str | None
+    compute_capabilities: tuple[str, ...]  # ascending
+    first_compute_capability: str | None
+    last_compute_capability: str | None
+    tensorflow: tuple[str, ...]  # published releases built for its minor, any package, newest first
+    conda: tuple[str, ...]  # releases that conda-forge builds for that, newest first
+    cudnn: tuple[str, ...]  # lines made for its major version, newest first
+    sources: dict[str, str]  # field → where it was read
+
+
+class CudnnAnswer(Record, frozen=True, kw_only=True):
+    """A cuDNN line."""
+
+    version: str
+    cuda_majors: tuple[str, ...]
+    min_compute_capability: str
+    min_compute_capability_by_cuda: dict[str, str]
+    tensorflow: tuple[str, ...]  # published releases compiled against it, newest first
+    last_for: tuple[str, ...]  # architectures that no later line supports, oldest first
+    last_for_compute_capabilities: tuple[str, ...]
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+def cuda_answer(matrix: Matrix, row: CudaToolkit, asked: str | None = None) -> CudaAnswer:
+    """Join a toolkit with the releases and the cuDNN lines for it.
+
+    Args:
+        asked: the version that was asked for, as find_cuda takes it.
+    """
+    data = matrix.data
+    capabilities = tuple(sorted(row.compute_capabilities, key=numbers))
+    keys = {
+        "min_driver_linux": row.source,
+        "min_driver_windows": row.source,
+        "minor_compat_min_linux": row.minor_compat_source,
+        "minor_compat_min_windows": row.minor_compat_source,
+        "compute_capabilities": row.capabilities_source,
+    }
+    version = read_version(asked, "CUDA", "12.5") if asked else row.version
+    return CudaAnswer(
+        version=row.version,
+        asked=version if len(numbers(version)) > 2 and padded(version) != padded(row.version) else None,
+        driver_branch=major(row.min_driver_linux) if row.min_driver_linux else None,
+        min_driver_linux=row.min_driver_linux,
+        min_driver_windows=row.min_driver_windows,
+        minor_compat_min_linux=row.minor_compat_min_linux,
+        minor_compat_min_windows=row.minor_compat_min_windows,
+        compute_capabilities=capabilities,
+        first_compute_capability=capabilities[0] if capabilities else None,
+        last_compute_capability=capabilities[-1] if capabilities else None,
+        tensorflow=_built_for(matrix, "cuda", minor(row.version)),
+        conda=_of_conda(matrix, row.version),
+        cudnn=tuple(line.version for line in _newest_first(data.cudnn) if major(row.version) in line.cuda_majors),
+        sources={name: spelled_out(data, key) for name, key in keys.items() if key and getattr(row, name) is not None},
+    )
+
+
+def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
+    """The row of the toolkit that `text` names: "12.5", "12.5.1"; for an update without a row, that of its minor.
+
+    Raises QueryError: no version, or of a minor that the matrix does not have; with the nearest that it has.
+    """
+    version = read_version(text, "CUDA", "12.5")
+    rows = {row.version: row for row in matrix.data.cuda}
+    row = rows.get(version) or rows.get(re.sub(r"^(\d+\.\d+)\.0$", r"\1", version))
+    if row is not None:
+        return row
+    updates = [one for one in rows if same_as_far_as_given(one, version)]
+    if updates and "." in version:
+        return rows[min(updates, key=numbers)]  # the minor version stands in the file by its updates only
+    if "." in version and (row := matrix.cuda(version)) is not None:
+        return row
+    raise QueryError(_unknown("CUDA", version, list(rows), updates))
+
+
+def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> CudnnAnswer:
+    """Join a cuDNN line with the releases compiled against it and the architectures that it is the last for."""
+    dropped = [one for one in matrix.data.architectures if last_cudnn(matrix, one.compute_capability) == row.version]
+    newest = next(iter(_newest_first(matrix.data.cudnn))).version
+    if row.version == newest:
+        dropped = []
+    capabilities = sorted((one.compute_capability for one in dropped), key=numbers)
+    return CudnnAnswer(
+        version=row.version,
+        cuda_majors=row.cuda_majors,
+        min_compute_capability=row.min_compute_capability,
+        min_compute_capability_by_cuda=dict(row.min_compute_capability_by_cuda),
+        tensorflow=_built_for(matrix, "cudnn", row.version),
+        last_for=_whole(matrix.data.architectures, capabilities),
+        last_for_compute_capabilities=tuple(capabilities),
+        sources={"min_compute_capability_by_cuda": spelled_out(matrix.data, row.source)},
+    )
+
+
+def find_cudnn(matrix: Matrix, text: str) -> CudnnRelease:
+    """The line of a cuDNN version: "9.3", "9.3.0.75".
+
+    Raises QueryError: no version, or of a line that the matrix does not have; with the nearest that it has.
+    """
+    version = read_version(text, "cuDNN", "9.3")
+    row = matrix.cudnn(version) if "." in version else None
+    if row is None:
+        known = [line.version for line in _newest_first(matrix.data.cudnn)]
+        line = minor(version)
+        raise QueryError(_unknown("cuDNN", line, known, [one for one in known if same_as_far_as_given(one, line)]))
+    return row
+
+
+def last_cudnn(matrix: Matrix, compute_capability: str, cuda_major: str | None = None) -> str | None:
+    """The newest cuDNN line that supports a compute capability, with any CUDA or with one major version of it."""
+    for line in _newest_first(matrix.data.cudnn):
+        floors = line.min_compute_capability_by_cuda
+        asked = [floors[cuda_major]] if cuda_major in floors else [] if cuda_major else list(floors.values())
+        if any(numbers(floor) <= numbers(compute_capability) for floor in asked):
+            return line.version
+    return None
+
+
+def _newest_first(lines: Iterable[CudnnRelease]) -> list[CudnnRelease]:
+    return sorted(lines, key=lambda line: numbers(line.version), reverse=True)
+
+
+def _whole(architectures: Sequence[Architecture], capabilities: list[str]) -> tuple[str, ...]:
+    """Names of the architectures whose newest compute capability is among `capabilities`, oldest first."""
+    newest: dict[str, str] = {}
+    for one in sorted(architectures, key=lambda row: numbers(row.compute_capability)):
+        newest[one.name] = one.compute_capability
+    return tuple(name for name, capability in newest.items() if capability in capabilities)
+
+
+def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
+    """The releases whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
+    found = {
+        row.version
+        for row in matrix.stable()
+        if (built := getattr(row, name)) is not None and same_as_far_as_given(built, version)
+    }
+    return tuple(sorted(found, key=Version, reverse=True))
+
+
+def _of_conda(matrix: Matrix, cuda: str) -> tuple[str, ...]:
+    """The releases that conda-forge builds for a CUDA, each once."""
+    found = {row.version for row in matrix.data.conda_forge if any(minor(one) == minor(cuda) for one in row.cuda)}
+    return tuple(sorted(found, key=Version, reverse=True))
+
+
+def read_version(text: str, what: str, example: str) -> str:
+    """Read a version number; "v12.5" and "CUDA 12.5" will do.
+
+    Raises QueryError: something else.
+    """
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
+        raise QueryError(f"{text.strip()!r} is not a {what} version such as {example}")
+    return match[1]
+
+
+def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> str:
+    if inside:
+        minors = dict.fromkeys(minor(one) for one in inside)
+        return f"{what} {version} is a series; name one of {', '.join(minors)}"
+    near = sorted(sorted(known, key=lambda one: _distance(one, version))[:5], key=numbers, reverse=True)
+    return f"unknown {what} {version}; the nearest known are {', '.join(near)}"
+
+
+def _distance(one: str, other: str) -> tuple[int, ...]:
+    """By major version, then minor, then patch; on the way to another major version, its end that is nearer counts."""
+    here, there = (padded(version) for version in (one, other))
+    away = abs(here[0] - there[0])
+    if away:
+        sign = 1 if here[0] > there[0] else -1
+        return (away, *(sign * part for part in here[1:]))
+    return (0, *(abs(a - b) for a, b in zip(here[1:], there[1:], strict=True)))
+
+
+class SourceOf(Record, frozen=True, kw_only=True):
+    """A source, and how many rows of a table name it."""
+
+    title: str
+    url: str | None
+    rows: int
+
+
+class Table(Record, frozen=True, kw_only=True):
+    """A table of the matrix."""
+
+    name: str
+    rows: int
+    updated: str | None  # the day on which it was last held to its sources; None: unknown
+    derived_by: str | None  # the script that writes it; None: entered by hand
+    sources: tuple[SourceOf, ...]  # most rows first
+
+
+class About(Record, frozen=True, kw_only=True):
+    """The whole matrix."""
+
+    revision: str
+    layers: tuple[str, ...]  # files laid over the bundled matrix
+    rows: int
+    tables: tuple[Table, ...]
+
+
+_DERIVED = {
+    **dict.fromkeys(("libraries", "nvidia", "tensorflow"), "scripts/refresh_matrix.py"),
+    **dict.fromkeys(("gpus", "pci_devices"), "scripts/refresh_gpus.py"),
+    "log_lines": "scripts/refresh_log_lines.py",
+    "packages": "scripts/refresh_packages.py",
+}
+
+
+def about(matrix: Matrix) -> About:
+    """Count the rows of each table and its sources."""
+    tables = tuple(_table(matrix, name) for name in TABLES)
+    return About(
+        revision=matrix.revision,
+        layers=matrix.layers,
+        rows=sum(one.rows for one in tables),
+        tables=tables,
+    )
+
+
+def _table(matrix: Matrix, name: str) -> Table:
+    rows = getattr(matrix.data, name)
+    keys = Counter(row.source for row in rows)
+    return Table(
+        name=name,
+        rows=sum(map(_entries, rows)),
+        updated=matrix.data.updated.get(name),
+        derived_by=_DERIVED.get(name),
+        sources=tuple(_source(matrix, key, count) for key, count in keys.most_common()),
+    )
+
+
+def _entries(row: Any) -> int:
+    """Rows of `gpus` hold many names, those of `tensorflow` a wheel for each platform."""
+    names, wheels = getattr(row, "names", None), getattr(row, "wheels", None)
+    if names is not None:
+        return len(names)
+    return len(wheels) if isinstance(wheels, dict) else 1
+
+
+def _source(matrix: Matrix, key: str, rows: int) -> SourceOf:
+    source = matrix.data.sources[key]
+    return SourceOf(title=source.title, url=source.url, rows=rows)
+
+
+_OWN_COMMAND = ("tensorflow", "cuda", "cudnn", "gpus")  # of `tfgpu matrix`
+_NAMES = ("id", "version", "l4t", "package", "isa", "file", "first", "cloud", "gpu", "tag", "compute_capability")
+_PREFIX = re.compile(r"(?:docker://|docker\.io/|jetpack |l4t |r(?=\d\d\.\d))+")
+
+
+class Found(Record, frozen=True, kw_only=True):
+    """A row of a table."""
+
+    table: str
+    name: str
+    row: dict[str, Any]  # its fields, without empty ones
+    sources: dict[str, str]  # field that names a source → the source
+
+
+def find(matrix: Matrix, key: str) -> tuple[Found, ...]:
+    """Return the rows that have this name; where none has, those whose name begins with it.
+
+    Raises QueryError: there is none; the message has names that are written like it.
+    """
+    wanted = _PREFIX.sub("", key.strip().lower(), count=1)
+    rows = [*_named_rows(matrix)]
+    exact = [one for one in rows if any(fnmatchcase(wanted, _pattern(name)) for name in one[2])]
+    found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
+    if not found or not wanted:
+        raise QueryError(_unknown_of_find(key, [name for *_, several in rows for name in several]))
+    return tuple(_found(matrix, table, row, several[0]) for table, row, several in found)
+
+
+def _named_rows(matrix: Matrix) -> Iterator[tuple[str, Any, list[str]]]:
+    """Yield the rows of the tables that have no command of their own, with their names."""
+    for table in TABLES:
+        if table not in _OWN_COMMAND:
+            yield from ((table, row, [*names(row)]) for row in getattr(matrix.data, table))
+
+
+def _unknown_of_find(key: str, known: list[str]) -> str:
+    near = similar(key.strip(), known, 4)
+    hint = f"; the nearest are {', '.join(near)}" if near else ""
+    return (
+        f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
+        "tensorflow, cuda, cudnn and gpu look up theirs"
+    )
+
+
+def names(row: Any) -> Iterator[str]:
+    """Yield the names of a row, first the one that tells it from the others."""
+    image = getattr(row, "image", None)
+    if image:
+        yield f"{image}:{row.tag}"
+    yield from getattr(row, "names", ())
+    yield from (value for name in _NAMES if isinstance(value := getattr(row, name, None), str))
+
+
+def _pattern(name: str) -> str:
+    """The name in lower case, as a pattern: names of instances have "#" for a number and end with "*"."""
+    return name.lower().replace("#", "[0-9]*")
+
+
+def _found(matrix: Matrix, table: str, row: Any, name: str) -> Found:
+    fields = {field: value for field, value in to_builtins(row).items() if value not in (None, "", (), [], {})}
+    keys = [field for field in fields if field == "source" or field.endswith("_source")]
+    sources = {field: spelled_out(matrix.data, fields.pop(field)) for field in keys}
+    return Found(table=table, name=name, row=fields, sources=sources)

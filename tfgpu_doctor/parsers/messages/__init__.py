@@ -1,1 +1,0 @@
-"""The messages that programs print when something fails: templates, a file for each layer. Pure."""

@@ -1,0 +1,293 @@
+"""Files or texts that `tfgpu check` is given: chosen in folders, read, read again with edits, and written."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tfgpu_doctor.files.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
+from tfgpu_doctor.files.writing import replace
+from tfgpu_doctor.manifests import ManifestError
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.manifests import Environment, Kind
+
+LARGEST = 5_000_000  # bytes; files written by hand are a thousand times smaller
+MOST_CHOSEN = 200
+_OTHER_KINDS = (".py", ".md", ".rst", ".sh", ".dockerignore", ".js", ".ts", ".go", ".html")  # dockerfile.py
+HEAD = 20_000  # bytes of a file of no certain name
+_YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion|jobs)\s*:")
+_SHOWN = 8
+_MARK = "\ufeff"
+_OF_A_PROJECT = (".git", "pyproject.toml")
+
+
+class Sources(Protocol):
+    """What is checked."""
+
+    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
+        """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
+        ...
+
+    def text(self, path: str) -> str | None:
+        """Return the text of one, by its path in messages; None where it must not be changed."""
+        ...
+
+    def write(self, path: str, text: str, /) -> None:
+        """Replace the text of one. Raises OSError."""
+        ...
+
+
+@dataclass(frozen=True)
+class ManifestTexts:
+    """Contents by name; a file may include another one of them."""
+
+    contents: Mapping[str, str]
+    kind: Kind | None = None
+    stage: str | None = None  # of Dockerfiles
+
+    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
+        """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
+        from tfgpu_doctor.manifests.reading import joined, read
+
+        contents = {**self.contents, **(edited or {})}
+
+        def beside(path: str) -> Callable[[str], str | None]:
+            return lambda name: contents.get(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
+
+        found = (read(path, text, self.kind, beside(path), stage=self.stage) for path, text in contents.items())
+        return tuple(joined(one for several in found for one in several))
+
+    def text(self, path: str) -> str | None:
+        """Return the content of that name."""
+        return self.contents.get(path)
+
+    def write(self, path: str, _text: str, /) -> None:
+        """Refuse: nothing can be written. Raises OSError."""
+        raise OSError(f"{path} is no file")
+
+
+class _Source(NamedTuple):
+    """A file that was read: where it lies, and its text."""
+
+    file: str
+    text: str
+    encoding: str
+
+
+@dataclass
+class ManifestFiles:
+    """The files named on the command line, with those that they include."""
+
+    named: tuple[str, ...]  # or folders
+    kind: Kind | None = None
+    stage: str | None = None  # of Dockerfiles
+    note: Callable[[str], object] = lambda _: None  # called with what was left out
+    _unread: set[str] = field(default_factory=set)  # files that nobody has named, and that are none of ours
+    _read: dict[str, _Source] = field(default_factory=dict)  # by the path in messages
+
+    def __post_init__(self) -> None:
+        """Name files from here: CI systems know no other paths, and the folders above are nobody's business."""
+        self.named = tuple(map(_from_here, self.named))
+        self._chosen = chosen(self.named, self.note)
+
+    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
+        """What the files describe, or would describe with other texts in place of some.
+
+        Raises ManifestError: a text is no manifest, or a file cannot be read.
+        """
+        from tfgpu_doctor.manifests.reading import joined
+
+        texts = {_key(path): text for path, text in (edited or {}).items()}
+        found = (one for path in self._chosen.files for one in self._of_file(path, texts))
+        return tuple(joined(found))
+
+    def text(self, path: str) -> str | None:
+        """The text of a file that was read, by its path in messages; none of one that must not be changed."""
+        source = self._read.get(_key(path))
+        return None if source is None or source.file == STDIN or _leads_out(source.file) else source.text
+
+    def write(self, path: str, text: str, /) -> None:
+        """Replace a file that was read. Raises OSError: it cannot be written."""
+        source = self._read[_key(path)]
+        replace(source.file, text.encode(source.encoding))
+
+    def _of_file(self, path: str, edited: Mapping[str, str]) -> Iterator[Environment]:
+        """Its environments; of files that nobody has named, one that cannot be read is left out."""
+        if path not in self._chosen.found:
+            yield from self._environments(path, edited)
+        elif path not in self._unread:
+            try:
+                yield from self._environments(path, edited)
+            except ManifestError as error:
+                self._unread.add(path)
+                self.note(f"left out: {error}")
+
+    def _environments(self, path: str, edited: Mapping[str, str]) -> tuple[Environment, ...]:
+        from tfgpu_doctor.manifests.reading import kind_of, read
+
+        key = _key(shown(path))
+        if key not in self._read:
+            try:
+                self._read[key] = _source(path, read_whole(path, LARGEST), self.kind or kind_of(path))
+            except OSError as error:
+                raise ManifestError(f"cannot read {shown(path)}: {why(error)}") from error
+            except UnicodeDecodeError as error:
+                raise ManifestError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
+        text = edited.get(key, self._read[key].text)
+        include = self._included_by(path, edited)
+        kind = None if path in self._chosen.found else self.kind
+        quote = not _leads_out(path)
+        contexts = tuple(self._contexts(path))
+        return read(
+            shown(path), text.removeprefix(_MARK), kind, include, quote=quote, stage=self.stage, contexts=contexts
+        )
+
+    def _contexts(self, path: str) -> Iterator[str]:
+        """Folders above a file that it can be built from, relative to its own: the nearest of a project, those named.
+
+        None lies above all that is named on the command line.
+        """
+        if path == STDIN:
+            return
+        own = os.path.realpath(os.path.dirname(path))
+        named = [os.path.realpath(one if os.path.isdir(one) else os.path.dirname(one)) for one in self.named]
+        above = [one for one in dict.fromkeys(named) if one != own and _is_below(one, own)]
+        for folder in map(str, PurePath(own).parents):
+            inside = any(_is_below(one, folder) for one in above)
+            if inside and (folder in above or any(os.path.exists(os.path.join(folder, one)) for one in _OF_A_PROJECT)):
+                yield os.path.relpath(folder, own).replace(os.sep, "/")
+
+    def _included_by(self, path: str, edited: Mapping[str, str]) -> Callable[[str], str]:
+        """A reader of the files that `path` includes, relative to it.
+
+        It reads what lies below the folder of `path`, and what is named on the command line: the file can come from
+        somebody else, and its includes can be any file of the machine. Links out of the folder count as outside.
+        """
+        from tfgpu_doctor.manifests import IncludeError
+
+        folder = "" if path == STDIN else os.path.dirname(path)
+        root = os.path.realpath(folder)
+        also = {os.path.realpath(one) for one in (*self.named, *self._chosen.files)}
+        roots = (root, *(one for one in also if os.path.isdir(one)))
+        sources: dict[str, _Source] = {}
+
+        def include(name: str) -> str:
+            file = os.path.realpath(os.path.join(folder, name))
+            if file not in also and not any(_is_below(one, file) for one in roots):
+                raise IncludeError(
+                    f"lies outside the folder of {shown(path)} and is not read; if it belongs to the same project, "
+                    "name it on the command line, too"
+                )
+            if file not in sources:
+                left = LARGEST - sum(len(one.text) for one in sources.values())
+                try:
+                    data = read_head(file, left + 1)
+                    if len(data) > left:
+                        raise IncludeError(f"is not read: together, included files are larger than {in_mib(LARGEST)}")
+                    sources[file] = _source(file, data, "requirements")
+                except (OSError, UnicodeDecodeError) as error:
+                    raise IncludeError from error
+            key = _key(os.path.join(folder, name))
+            self._read.setdefault(key, sources[file])
+            return edited.get(key, sources[file].text).removeprefix(_MARK)
+
+        return include
+
+
+def _from_here(path: str) -> str:
+    """A path relative to the current directory, where it is below it."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        return path
+    return os.path.relpath(path, here) if os.path.isabs(path) and _is_below(here, path) else path
+
+
+def _key(path: str) -> str:
+    """A path as manifests write it, in the form that is the same however it was reached."""
+    return posixpath.normpath(path.replace(os.sep, "/"))
+
+
+def _source(file: str, data: bytes, kind: Kind | None) -> _Source:
+    """A file with its mark; pip also takes the UTF-16 that PowerShell's > writes. Raises UnicodeDecodeError."""
+    wide = kind == "requirements" and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "utf-16" if wide else "utf-8"
+    return _Source(file, data.decode(encoding), encoding)
+
+
+def _leads_out(path: str) -> bool:
+    """Whether a file is a link to somewhere else: who made it is not known, and nothing of it is repeated."""
+    return path != STDIN and not _is_below(os.path.realpath(os.path.dirname(path)), os.path.realpath(path))
+
+
+def _is_below(folder: str, file: str) -> bool:
+    try:
+        return os.path.commonpath([folder, file]) == folder
+    except ValueError:  # another drive of Windows
+        return False
+
+
+class Chosen(NamedTuple):
+    """The files to read."""
+
+    files: tuple[str, ...]
+    found: frozenset[str]  # those of them that nobody has named
+
+
+def chosen(named: tuple[str, ...], note: Callable[[str], object]) -> Chosen:
+    """Replace each folder by the files in it that describe an environment. Raises ManifestError."""
+    files: list[str] = []
+    found: set[str] = set()
+    for path in named:
+        if path == "-" or not os.path.isdir(path):
+            files.append(path)
+            continue
+        from tfgpu_doctor.manifests.reading import is_not_read
+
+        try:
+            listing = files_below(path)
+        except (OSError, ValueError) as error:
+            raise ManifestError(f"cannot list {path}: {error}") from error
+        ours = [one for one in listing.files if _describes_an_environment(one)]
+        listing.left_out += filter(is_not_read, listing.files)
+        if len(ours) > MOST_CHOSEN:
+            listing.left_out += ours[MOST_CHOSEN:]
+        new = [one for one in ours[:MOST_CHOSEN] if one not in files]
+        files += new
+        found.update(new)
+        _tell(path, ours[:MOST_CHOSEN], listing.left_out, note)
+    return Chosen(tuple(files), frozenset(found))
+
+
+def _tell(folder: str, ours: list[str], left_out: list[str], note: Callable[[str], object]) -> None:
+    if not ours:
+        note(f"no file below {folder} is of a kind that tfgpu check reads")
+    names = list(dict.fromkeys(os.path.basename(one) for one in left_out))
+    if names:
+        more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
+        note(f"left out below {folder}: {', '.join(names[:_SHOWN])}{more}")
+
+
+def _describes_an_environment(path: str) -> bool:
+    """By its name; of a text or a YAML file, its content decides."""
+    from tfgpu_doctor.manifests.reading import is_list_of_packages, is_yaml, kind_of
+
+    if kind_of(path) is not None:
+        return not path.lower().endswith(_OTHER_KINDS)
+    if not is_yaml(path) and not path.lower().endswith((".txt", ".in")):
+        return False
+    try:
+        head = read_head(path, HEAD)
+    except OSError:
+        return False
+    if is_yaml(path):
+        return _YAML_OF_OURS.search(head) is not None and b"\0" not in head
+    text = head.decode("utf-8", "replace")
+    return is_list_of_packages(path, text if len(head) < HEAD else text.rpartition("\n")[0])

@@ -1,0 +1,230 @@
+"""Formats that CI systems read: JUnit XML, GitHub's workflow commands, SARIF. Red where the exit code is not 0 only.
+
+JUnit XML: what stands here is less than either reader allows: Jenkins' xunit plugin by its junit-10.xsd, GitLab by
+lib/gitlab/ci/parsers/test/junit.rb. The latter shows the text of an element and not its attributes where both are
+there, takes `type` for a type of Rails where it is one ("integer", "file"), and `[[ATTACHMENT|path]]` in a text for a
+file to publish.
+
+GitHub: a workflow command for each thing that was found, which becomes an annotation of the run. Each stands on one
+line, its text escaped as the runner undoes it (actions/toolkit, packages/core/src/command.ts), so that nothing from
+outside can begin a line, end a property or be a command of its own.
+
+SARIF: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0", and GitHub's "SARIF support for code
+scanning", which needs a rule for each result, a location, and paths relative to the repository.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.records.checked import Checked
+from tfgpu_doctor.records.fact import encode
+from tfgpu_doctor.records.printable import clean, escape_xml, utf8
+from tfgpu_doctor.records.report import Finding
+from tfgpu_doctor.render.outline import LABEL_WIDTH, block
+from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Level, Outcome, Suite
+
+_LONGEST = 2000  # characters of one line
+
+
+def lines_of(finding: Finding, titles: Mapping[str, str]) -> Iterator[str]:
+    """Evidence, cause, consequences, fixes and their commands; `titles` has those of the consequences."""
+    outline = block(finding, titles)
+    for one in outline.lines:
+        source = f" ← {one.source}" if one.source else ""
+        about = f" ({one.id})" if one.id else ""
+        yield line(f"{one.label:{LABEL_WIDTH}} {one.text}{source}{about}")
+        for command in one.commands:
+            # half a command would do something else
+            whole = len(command) <= _LONGEST
+            shown = command if whole else f"# a command of {len(command)} characters, in the JSON report"
+            yield line(" " * (LABEL_WIDTH + 3) + shown)
+    if outline.docs:
+        yield line(f"{'see':{LABEL_WIDTH}} {outline.docs}")
+
+
+def place_of(finding: Finding) -> tuple[str, int] | None:
+    """The file and the line that a finding of `tfgpu check` is about."""
+    for item in finding.evidence:
+        path, colon, number = item.source.rpartition(":")
+        if colon and number.isascii() and number.isdecimal() and len(number) < 8:
+            return path, int(number)
+    return None
+
+
+def line(text: str) -> str:
+    """One line of text from outside: control characters made visible, cut off where nobody reads on."""
+    cleaned = clean(text)
+    return cleaned if len(cleaned) <= _LONGEST + LABEL_WIDTH + 3 else cleaned[: _LONGEST - 1] + "…"
+
+
+# ---------------------------------------------------------------------------------------------------------------- JUnit
+
+
+_ATTACHMENT = re.compile(r"\[\[(?=ATTACHMENT)")
+_LONGEST_XML = 100_000  # characters of one text
+
+
+def junit(checks: Checks) -> str:
+    """JUnit XML: a test case for each check."""
+    return xml(checks.name, checks.created, checks.suites)
+
+
+def xml(name: str, created: str, suites: Iterable[Suite]) -> str:
+    """The document; empty suites are left out."""
+    shown = [suite for suite in suites if suite.cases]
+    every = [case for suite in shown for case in suite.cases]
+    root = ElementTree.Element("testsuites", {"name": line(name), **_counts(every), "time": _time(every)})
+    for suite in shown:
+        attributes = {"name": line(suite.name), **_counts(suite.cases), "skipped": _count(suite.cases, "skipped")}
+        attributes.update(time=_time(suite.cases), timestamp=_timestamp(created))
+        element = ElementTree.SubElement(root, "testsuite", attributes)
+        for case in suite.cases:
+            _xml_case(case, element)
+    ElementTree.indent(root)
+    document = escape_xml(ElementTree.tostring(root, encoding="unicode"))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{document}\n'
+
+
+def _timestamp(created: str) -> str:
+    """The time as readers want it; a saved file may have something else there."""
+    try:
+        return datetime.fromisoformat(created.replace("Z", "+00:00")).strftime("%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return "1970-01-01T00:00:00"
+
+
+def _counts(cases: Sequence[Case]) -> dict[str, str]:
+    counted = {"failures": _count(cases, "failure"), "errors": _count(cases, "error")}
+    return {"tests": str(len(cases)), **counted}
+
+
+def _count(cases: Sequence[Case], outcome: Outcome) -> str:
+    return str(sum(case.outcome == outcome for case in cases))
+
+
+def _time(cases: Sequence[Case]) -> str:
+    return f"{sum(case.seconds or 0.0 for case in cases):.3f}"
+
+
+def _xml_case(case: Case, suite: ElementTree.Element) -> None:
+    time = {} if case.seconds is None else {"time": f"{case.seconds:.3f}"}
+    element = ElementTree.SubElement(
+        suite, "testcase", {"classname": line(case.classname), "name": line(case.name), **time}
+    )
+    if case.outcome == "passed":
+        if case.details:
+            ElementTree.SubElement(element, "system-out").text = _xml_text(case.details)
+        return
+    about = {"type": case.kind, "message": _harmless(line(case.message))}
+    ElementTree.SubElement(element, case.outcome, about).text = _xml_text((case.message, *case.details))
+
+
+def _xml_text(lines: Iterable[str]) -> str:
+    return _harmless("\n".join(map(line, lines)))[:_LONGEST_XML]
+
+
+def _harmless(text: str) -> str:
+    return _ATTACHMENT.sub("[ [", text)
+
+
+# --------------------------------------------------------------------------------------------------------------- GitHub
+
+
+_ORDER: tuple[Level, ...] = ("error", "warning", "notice")
+_LONGEST_MESSAGE = 4000  # characters of a message
+_LONGEST_TITLE = 200
+
+
+def github(checks: Checks) -> str:
+    """Workflow commands: the annotations, the gravest first, then what is printed to the log."""
+    ordered = sorted(checks.annotations, key=lambda one: _ORDER.index(one.level))
+    # none of our lines begins with a colon, and none may hold the runner's older form of commands
+    return commands(ordered) + "".join(line(one).replace("##", "# #") + "\n" for one in checks.log)
+
+
+def commands(annotations: Iterable[Annotation]) -> str:
+    """The workflow commands, one a line."""
+    return "".join(
+        f"::{annotation.level} {_where(annotation)}title={_property(annotation.title)}::{_message(annotation)}\n"
+        for annotation in annotations
+    )
+
+
+def _where(annotation: Annotation) -> str:
+    if annotation.place is None:
+        return ""
+    path, number = annotation.place
+    return f"file={_property(path)},line={number},"
+
+
+def _message(annotation: Annotation) -> str:
+    text = "\n".join(map(line, annotation.lines))
+    return escape(text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…")
+
+
+def escape(text: str) -> str:
+    """A message as the runner reads it back."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    short = line(text)
+    short = short if len(short) <= _LONGEST_TITLE else short[: _LONGEST_TITLE - 1] + "…"
+    return escape(short).replace(":", "%3A").replace(",", "%2C")
+
+
+# ---------------------------------------------------------------------------------------------------------------- SARIF
+
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif(checked: Checked) -> str:
+    """SARIF 2.1.0."""
+    report = checked.report
+    shown = [(finding, place) for finding in report.findings if (place := place_of(finding))]
+    rules = list(dict.fromkeys(finding.id for finding, _ in shown))
+    driver = {
+        "name": report.tool.name,
+        "version": report.tool.version,
+        "rules": [_rule(one) for one in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": True, "endTimeUtc": report.created}],
+        "results": [_result(finding, place, rules.index(finding.id)) for finding, place in shown],
+    }
+    return encode({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}).decode()
+
+
+def _rule(finding_id: str) -> dict[str, Any]:
+    declared = DECLARATIONS[finding_id]
+    rule: dict[str, Any] = {
+        "id": finding_id,
+        "shortDescription": {"text": declared.title},
+        "fullDescription": {"text": f"{declared.title}: {declared.cause}"},
+        "defaultConfiguration": {"level": declared.severity.value},
+    }
+    return rule | ({"helpUri": declared.docs} if declared.docs else {})
+
+
+def _result(finding: Finding, place: tuple[str, int], rule: int) -> dict[str, Any]:
+    path, number = place
+    location = {
+        "artifactLocation": {"uri": quote(utf8(path.replace("\\", "/")))},
+        "region": {"startLine": number},
+    }
+    return {
+        "ruleId": finding.id,
+        "ruleIndex": rule,
+        "level": finding.severity.value,
+        "message": {"text": "\n".join([line(finding.title), *lines_of(finding, {})])},
+        "locations": [{"physicalLocation": location}],
+    }

@@ -1,1 +1,0 @@
-"""Formats that CI systems read: JUnit XML, GitHub's workflow commands, SARIF."""
