@@ -41,11 +41,9 @@ from typing import Any
 import msgspec
 from side_by_side import RESULTS, machine
 
-from tfgpu_doctor.bench.comparing.comparison import compare_benches
-from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
-from tfgpu_doctor.bench.comparing.ratio_interval import PROCESS_SPREAD
-from tfgpu_doctor.bench.comparing.verdicts import samples_of
+from tfgpu_doctor.bench.comparison import compare_benches
 from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.samples import PROCESS_SPREAD, samples_of, usable_cpus
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.bench.statistics import median
 

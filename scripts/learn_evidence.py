@@ -31,9 +31,8 @@ from tfgpu_doctor.findings import engine, likeliest  # noqa: E402
 from tfgpu_doctor.findings.catalogue import DECLARATIONS  # noqa: E402
 from tfgpu_doctor.findings.declaration import Context  # noqa: E402
 from tfgpu_doctor.findings.symptoms import EVIDENCE  # noqa: E402
-from tfgpu_doctor.inference import resemblance, text_to_facts  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix  # noqa: E402
-from tfgpu_doctor.parsers.text import lines  # noqa: E402
+from tfgpu_doctor.parsers import lines, resemblance, text_to_facts  # noqa: E402
 
 MATRIX = Matrix.load()
 FOLDS = 4

@@ -2,7 +2,7 @@
 # requires-python = ">=3.10"
 # dependencies = ["msgspec>=0.19", "pyyaml>=6.0", "scikit-learn>=1.8"]
 # ///
-"""Learns tfgpu_doctor/inference/resemblance.json again from the reports in tests/cases.
+"""Learns tfgpu_doctor/parsers/resemblance.json again from the reports in tests/cases.
 
     python scripts/learn_resemblance.py [--check] [--without BATCH ...] [--output FILE]
 
@@ -28,10 +28,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from tfgpu_doctor.inference.derived_messages import derived_messages  # noqa: E402
-from tfgpu_doctor.inference.parsed_text import ParsedText  # noqa: E402
-from tfgpu_doctor.inference.resemblance import STEP, STEPS, TABLE, telling, terms_of  # noqa: E402
-from tfgpu_doctor.parsers.text import lines  # noqa: E402
+from tfgpu_doctor.parsers import lines  # noqa: E402
+from tfgpu_doctor.parsers.derived_messages import derived_messages  # noqa: E402
+from tfgpu_doctor.parsers.parsed_text import ParsedText  # noqa: E402
+from tfgpu_doctor.parsers.resemblance import STEP, STEPS, TABLE, telling, terms_of  # noqa: E402
 
 CASES = ROOT / "tests" / "cases"
 FEWEST = 5  # reports of a term

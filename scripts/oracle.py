@@ -207,7 +207,7 @@ def _recorded_checks() -> list[dict[str, Any]]:
         pytest.main(
             [
                 *("-p", "no:cacheprovider", "-n0", "-q", "--no-header", "-x"),
-                *(str(ROOT / "tests" / name) for name in ("manifests", "diagnosis/test_manifests.py")),
+                *(str(ROOT / "tests" / name) for name in ("manifests", "plan/test_check.py")),
                 *(str(ROOT / "tests" / "cli" / name) for name in ("test_check_cli.py", "test_check_fix.py")),
             ]
         )

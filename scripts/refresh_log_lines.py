@@ -42,11 +42,11 @@ from sections import Section  # noqa: E402
 
 from tests.lab import HERE as LAB  # noqa: E402
 from tests.lab import Lab  # noqa: E402
-from tfgpu_doctor.inference import text_to_facts  # noqa: E402
-from tfgpu_doctor.inference.log_lines import by_series, printed  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix, parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import LogMessage  # noqa: E402
-from tfgpu_doctor.parsers.text.lines import read as lines_of  # noqa: E402
+from tfgpu_doctor.parsers import text_to_facts  # noqa: E402
+from tfgpu_doctor.parsers.lines import read as lines_of  # noqa: E402
+from tfgpu_doctor.parsers.remaining_releases import by_series, printed  # noqa: E402
 from tfgpu_doctor.records.facts import Known  # noqa: E402
 
 MATRIX = ROOT / "compat_matrix.yaml"

@@ -21,7 +21,8 @@ def read_rows(path: Path) -> Any:
 def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Call a test with every row, as `parametrize` does, but as one test: it fails with all rows that fail.
 
-    Every row has its own folder `tmp_path`, and what it does with `monkeypatch` is undone after it.
+    Every row has its own folder `tmp_path`, and what it does with `monkeypatch` is undone after it. A test
+    with fixtures that are made from these takes `parametrize`.
     """
     parts = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
     table = [(row,) if len(parts) == 1 else tuple(row) for row in rows]
@@ -43,6 +44,8 @@ def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callabl
                     given["monkeypatch"] = patch
                 try:
                     test(**given, **dict(zip(parts, row, strict=True)))
+                except pytest.skip.Exception as skip:
+                    return None if len(table) > 1 else pytest.skip(str(skip))  # the other rows still run
                 except (Exception, pytest.fail.Exception) as error:
                     last = traceback.extract_tb(error.__traceback__)[-1]
                     return f"{row!r:.300}\n{Path(last.filename).name}:{last.lineno}: {type(error).__name__}: {error}"

@@ -23,7 +23,7 @@ NAME = "tfgpu_doctor"
 ORDER = (
     *("files", "records", "facts"),
     "matrix",
-    *("parsers", "inference"),
+    "parsers",
     "manifests",
     "findings",
     *("plan", "install"),

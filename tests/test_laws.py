@@ -18,7 +18,7 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Law 1: who may touch the machine.
-DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster/peers.py", "install/proof_child.py")
+DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster.py", "install/proof_child.py")
 MACHINE = {"subprocess", "ctypes", "pynvml"}
 STARTS_PROCESSES = ("probes/process.py",)
 # Law 1: whose words the arguments of a process are, by the function that starts it. Never those that a child, a node, a
@@ -88,19 +88,14 @@ PURE = (
         "matrix/*",
         "parsers/*",
         "manifests/*",
-        "inference/*",
         "plan/*",
     ),
-    *("findings/*", "compare/*", "redact/*", "bench/comparing/*"),
+    *("findings/*", "compare/*", "redact/*", "bench/compar*.py"),
     *(
         "bench/advice.py",
-        "bench/gpu_load.py",
         "bench/saved.py",
-        "bench/advice.py",
-        "bench/gpu_load.py",
-        "bench/doubts.py",
+        "bench/samples.py",
         "bench/speeds.py",
-        "bench/ratios.py",
         "bench/workload_registry.py",
         "smoke/plan.py",
         "smoke/judging.py",
@@ -117,10 +112,11 @@ IMPURE = MACHINE | {
     *("time", "datetime", "random", "secrets", "uuid", "threading", "multiprocessing", "logging", "importlib"),
 }
 IMPURE_FOR_A_REASON = {
+    "bench/samples.py": {"random": "a bootstrap draws from a fixed seed"},
     "matrix/bundled.py": {"pathlib": "names the matrix and its copy, which are data of this package"},
     "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
     "findings/engine.py": {"datetime": "a report says when it was made"},
-    "inference/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
+    "parsers/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
     "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
     "redact/patterns.py": {"pathlib": "reads its expressions, which are data of this package"},
@@ -169,9 +165,9 @@ OPENS_FOR_A_REASON = {
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
     "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
-    "bench/workloads/replicas.py": "/proc of the worker that runs it",
+    "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
-    "inference/resemblance.py": "weights of this package",
+    "parsers/resemblance.py": "weights of this package",
     "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/activity.py::_of": "/proc of child processes",

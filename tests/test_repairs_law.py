@@ -15,7 +15,6 @@ import pytest
 
 import tfgpu_doctor
 from tests.corpus import reports, written
-from tests.diagnosis import test_manifests as manifests
 from tests.each import each
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
@@ -23,13 +22,13 @@ from tests.findings.advice import Watched
 from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, healthy, spoil
+from tests.plan import test_check as manifests
 from tfgpu_doctor import check
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathering
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option

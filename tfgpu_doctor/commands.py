@@ -33,12 +33,12 @@ from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.similar import did_you_mean
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.cluster.membership import Cluster
-    from tfgpu_doctor.bench.comparing.records import BenchComparison
+    from tfgpu_doctor.bench.cluster import Cluster
+    from tfgpu_doctor.bench.comparison import BenchComparison
     from tfgpu_doctor.bench.devices import Selection
+    from tfgpu_doctor.bench.plans.base import PlanBase
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
-    from tfgpu_doctor.bench.session import Plan as AnyPlan
     from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.fleet.reading import Gathered
     from tfgpu_doctor.fleet.records import Fleet
@@ -524,8 +524,7 @@ def _chunks(path: str, note: Note) -> Iterator[bytes]:
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
     """Diagnose a text or a saved report; `source` is what it is called. Raises UsageError: it is neither."""
     from tfgpu_doctor.findings.engine import make_report
-    from tfgpu_doctor.inference import text_to_facts
-    from tfgpu_doctor.parsers.text import lines
+    from tfgpu_doctor.parsers import lines, text_to_facts
 
     first = next(chunks, b"")
     if wrong := _not_text(first):
@@ -1100,8 +1099,8 @@ def _called(one: object, otherwise: str) -> str:
 def _compare_results(
     base: BenchResult, new: BenchResult, factor: float | None, texts: tuple[str, ...], names: tuple[str, str]
 ) -> BenchComparison:
-    from tfgpu_doctor.bench.comparing.comparability import ACROSS
-    from tfgpu_doctor.bench.comparing.comparison import FACTOR, compare_benches
+    from tfgpu_doctor.bench.comparability import ACROSS
+    from tfgpu_doctor.bench.comparison import FACTOR, compare_benches
     from tfgpu_doctor.findings.engine import now
 
     factor = FACTOR if factor is None else factor
@@ -1294,7 +1293,7 @@ class _Request(NamedTuple):
 
 def _measured(
     request: _Request,
-    plan: AnyPlan,
+    plan: PlanBase,
     matrix: Matrix,
     profile: Path | None,
     over: Callable[[Worker], Worker] = lambda worker: worker,
@@ -1302,8 +1301,8 @@ def _measured(
     """Measure; `over` may put something between the session and its processes. Raises TfgpuError."""
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.plans.workload_size import TooLargeError
-    from tfgpu_doctor.bench.runner.load import load_average
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner.telemetry import load_average
     from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session, TooSlowError
     from tfgpu_doctor.bench.statistics import StoppingRule
 
@@ -1398,10 +1397,9 @@ def _types(dtype: Names, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def _matpow(
     request: _Request, *, size: Any = (), power: int = 10, dtype: Names = "float32", spread: str = "both"
-) -> AnyPlan:
+) -> PlanBase:
     from tfgpu_doctor.bench.devices import SPREADS
-    from tfgpu_doctor.bench.plans.matpow import MatPow
-    from tfgpu_doctor.bench.plans.sweep import SizesError, Sweep, parse_sizes
+    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes
     from tfgpu_doctor.bench.plans.workload_size import too_high_a_power
 
     dtypes = _types(dtype, MATRIX_TYPES)
@@ -1428,7 +1426,7 @@ def _cnn(
     xla: bool = False,
     collectives: str | None = None,
     join_timeout: float = 120.0,
-) -> AnyPlan:
+) -> PlanBase:
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.plans.cnn import Cnn
 
@@ -1458,7 +1456,7 @@ def _cnn(
     return plan
 
 
-def _gan(request: _Request, *, batch_size: int | str = 128, dtype: Names = "float32") -> AnyPlan:
+def _gan(request: _Request, *, batch_size: int | str = 128, dtype: Names = "float32") -> PlanBase:
     from tfgpu_doctor.bench.plans.gan import Gan
 
     batch = _size("batch_size", batch_size, 2, 1048576)
@@ -1475,9 +1473,8 @@ def _inference(
     batch_size: Any = (1, 8, 32, 128),
     dtype: Names = "float32",
     xla: bool = False,
-) -> AnyPlan:
-    from tfgpu_doctor.bench.plans.inference import WANTED, Inference
-    from tfgpu_doctor.bench.plans.model_signature import ShapeError, parse_shape
+) -> PlanBase:
+    from tfgpu_doctor.bench.plans.inference import WANTED, Inference, ShapeError, parse_shape
 
     _one_of("model", model, MODELS)
     dtypes = _types(dtype, NETWORK_TYPES)
@@ -1522,9 +1519,9 @@ def _input(
     dtype: str = "float32",
     dataset: File = "synthetic",
     images: int | str = 512,
-) -> AnyPlan:
+) -> PlanBase:
     from tfgpu_doctor.bench.plans.input import Input
-    from tfgpu_doctor.bench.workloads.pictures import SUFFIXES, find
+    from tfgpu_doctor.bench.workloads.input import SUFFIXES, find
 
     _one_of("model", model, MODELS)
     folder = None
@@ -1544,7 +1541,7 @@ def _input(
     )
 
 
-def _transfer(request: _Request, *, size: Any = ()) -> AnyPlan:
+def _transfer(request: _Request, *, size: Any = ()) -> PlanBase:
     from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, Transfer
 
     sizes = size if isinstance(size, (tuple, list)) else (size,)
@@ -1552,7 +1549,7 @@ def _transfer(request: _Request, *, size: Any = ()) -> AnyPlan:
     return Transfer(sizes=found or DEFAULT_SIZES, named=bool(found), selection=request.selection)
 
 
-_PLANS: dict[str, Callable[..., AnyPlan]] = {
+_PLANS: dict[str, Callable[..., PlanBase]] = {
     "matpow": _matpow,
     "cnn": _cnn,
     "transfer": _transfer,
@@ -1564,7 +1561,7 @@ _PLANS: dict[str, Callable[..., AnyPlan]] = {
 
 def _cluster(request: _Request) -> Cluster | None:
     """Find the cluster that TF_CONFIG or Slurm describes; None where there is none. Raises UsageError."""
-    from tfgpu_doctor.bench.cluster.membership import ClusterError, config, parse, under_slurm
+    from tfgpu_doctor.bench.cluster import ClusterError, config, parse, under_slurm
 
     text = os.environ.get("TF_CONFIG", "")
     if not text and under_slurm(os.environ):
@@ -1595,8 +1592,7 @@ def _slurm_cluster(executable: str) -> tuple[dict[str, list[str]], int]:
 
 def _among_several(request: _Request, plan: Any, matrix: Matrix, profile: Path | None) -> BenchResult:
     """Lead several machines, or follow. Raises TfgpuError: this one followed, and has no result."""
-    from tfgpu_doctor.bench.cluster.follower import follow
-    from tfgpu_doctor.bench.cluster.peers import Watch
+    from tfgpu_doctor.bench.cluster import Watch, follow
     from tfgpu_doctor.bench.devices import DeviceError
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.runner.workers import START

@@ -20,7 +20,7 @@ import tfgpu_doctor
 from tests.cli.runner import tfgpu
 from tests.fuzz.samples import results
 from tfgpu_doctor import TfgpuError, UsageError, bench, check, commands, compare, diagnose, explain, plan
-from tfgpu_doctor.bench.comparing.records import BenchComparison
+from tfgpu_doctor.bench.comparison import BenchComparison
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.compare.records import Comparison
 

@@ -11,9 +11,9 @@ from tests.bench.samples import SHAKY, failed, run, telemetry
 from tests.healthy import gpu
 from tests.tables import each
 from tfgpu_doctor.bench.advice import _RULES, About, _Subject, advise
-from tfgpu_doctor.bench.ratios import relate
 from tfgpu_doctor.bench.results import Reading, Run
 from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.speeds import relate
 
 BUS_ID = "0000:65:00.0"
 ABOUT = About("matpow", 2, {BUS_ID: gpu(0, sm_clock_max=1830, power_limit=700.0)})

@@ -16,8 +16,7 @@ from tests.healthy import healthy, known, spoil
 from tests.render.showing import as_format
 from tests.tables import each
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.comparing.comparison import compare_benches
-from tfgpu_doctor.bench.comparing.records import BenchComparison
+from tfgpu_doctor.bench.comparison import BenchComparison, compare_benches
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
@@ -138,9 +137,3 @@ def test_a_page_of_too_many_runs_says_so() -> None:
 )
 def test_a_change_in_words(ratio: tuple[float, float, float], text: str) -> None:
     assert change(Ratio(value=ratio[0], low=ratio[1], high=ratio[2])) == text
-
-
-def test_a_change_says_what_it_rests_on() -> None:
-    ratio = Ratio(value=1.5, low=1.3, high=1.7)
-    assert change(ratio, "CPU time") == "CPU time +50 % (95 %: +30 to +70 %)"
-    assert change(ratio, "bounds") == "time +50 % (limits: +30 to +70 %)"  # bounds are no confidence interval

@@ -10,8 +10,7 @@ import pytest
 
 from tests.bench.samples import failed, result
 from tests.tables import each
-from tfgpu_doctor.bench.runner.answers import clock_problem, problem
-from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess, clock_problem, problem
 from tfgpu_doctor.cli.bench import exit_code
 
 SAMPLED: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each
-from tfgpu_doctor.bench.cluster.membership import ClusterError, config, parse, split, under_slurm
+from tfgpu_doctor.bench.cluster import ClusterError, config, parse, split, under_slurm
 
 TWO = {"worker": ["a:2222", "b:2222"]}
 

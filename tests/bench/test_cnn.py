@@ -11,10 +11,9 @@ from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.samples import run as sample_run
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.cluster.membership import Cluster, parse
+from tfgpu_doctor.bench.cluster import Cluster, parse
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
-from tfgpu_doctor.bench.plans.batch_search import largest_batch
-from tfgpu_doctor.bench.plans.cnn import Cnn, why_poor
+from tfgpu_doctor.bench.plans.cnn import Cnn, largest_batch, why_poor
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError

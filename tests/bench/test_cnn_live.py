@@ -17,8 +17,7 @@ import tfgpu_doctor
 from tests.bench.live import WORKER_PROCESS, Shared, bench, refuses
 from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.plans.batch_search import trial_error
-from tfgpu_doctor.bench.plans.cnn import SPREAD, Cnn
+from tfgpu_doctor.bench.plans.cnn import SPREAD, Cnn, trial_error
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerProcess
 from tfgpu_doctor.bench.workloads import cnn
@@ -164,7 +163,7 @@ def other_images(training):
 
 def reversed_shards(training, value):
     parts = training.strategy.experimental_local_results(value)
-    place = load("replicas").place
+    place = load("training").place
     return place(training.strategy, training.devices, lambda index: tf.zeros_like(parts[0]))
 
 def one_part_lost(training):  # the last layer is never updated
@@ -191,7 +190,7 @@ CASES = {
 }
 found = {name: answer(**CASES[name]) for name in sys.argv[2].split(",")}
 two = found.get("two")
-shares = load("scaling").shares(two["work"].training, two["work"].data) if two else []
+shares = load("training").shares(two["work"].training, two["work"].data) if two else []
 for one in found.values():
     del one["work"]
 print(json.dumps({"answers": found, "shares": shares}))

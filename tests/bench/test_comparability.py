@@ -11,7 +11,7 @@ from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.bench.test_bench_compare import compared, only, other_software
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.comparing.comparability import ACROSS
+from tfgpu_doctor.bench.comparability import ACROSS
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.records.facts import Package, Unknown
 

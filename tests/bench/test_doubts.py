@@ -6,8 +6,8 @@ import pytest
 
 from tests.bench.samples import SHAKY, run
 from tests.tables import each
-from tfgpu_doctor.bench.doubts import drift
 from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.speeds import drift
 
 WIDE = tuple(1.0 + 0.03 * (step % 7 - 3) for step in range(400))  # samples differ by 18 %, their median is known well
 

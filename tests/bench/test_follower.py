@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_cnn import cluster
-from tfgpu_doctor.bench.cluster.follower import follow
+from tfgpu_doctor.bench.cluster import follow
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.cnn import Cnn
 from tfgpu_doctor.bench.runner.process import WorkerError

@@ -16,11 +16,12 @@ from tests.bench.test_runner import CPU, job, runs
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each
+from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.plans.cnn import Cnn
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.saved import load_result
-from tfgpu_doctor.bench.session import Plan, Session
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -60,13 +61,13 @@ def test_what_varies_by_a_fifth_goes_on_to_the_deadline_and_is_not_marked() -> N
     assert 10 <= sum(again.samples_s) < 10.3
 
 
-PLANS: dict[str, tuple[Callable[[], Plan], float]] = {  # with --deadline, as it was typed
+PLANS: dict[str, tuple[Callable[[], PlanBase], float]] = {  # with --deadline, as it was typed
     "matpow": (lambda: MatPow(size=4096, dtypes=("float32", "tf32", "bfloat16", "float16")), 8.0),
     "cnn": (lambda: Cnn(model="cifar"), 10.0),
 }
 
 
-def estimated(replay: Replay, plan: Plan, deadline: float) -> tuple[str, float]:
+def estimated(replay: Replay, plan: PlanBase, deadline: float) -> tuple[str, float]:
     """Run a recorded benchmark again: what is said beforehand, and the seconds from then on."""
     said: list[tuple[str, float]] = []
     announce = lambda text: said.append((text, replay.clock.now))  # noqa: E731 - with the time

@@ -16,15 +16,15 @@ from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.plans import input_reading as reading
+from tfgpu_doctor.bench.plans import input as reading
 from tfgpu_doctor.bench.plans.input import Input
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import CannotRunError, Session
+from tfgpu_doctor.bench.workloads import input
 from tfgpu_doctor.bench.workloads import input as workload
-from tfgpu_doctor.bench.workloads import pictures
-from tfgpu_doctor.bench.workloads.pipelines import ALONE, FEEDING, PIPELINES
+from tfgpu_doctor.bench.workloads.input import ALONE, FEEDING, PIPELINES
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
 
@@ -208,13 +208,13 @@ def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:
     for name in ("b/2.png", "b/1.jpeg", "a/9.bmp", "z.jpg", "a/readme.txt", "b/c/0.JPG"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    found = [Path(file).relative_to(tmp_path).as_posix() for file in pictures.find(str(tmp_path), 100)]
+    found = [Path(file).relative_to(tmp_path).as_posix() for file in input.find(str(tmp_path), 100)]
     assert found == ["z.jpg", "a/9.bmp", "b/1.jpeg", "b/2.png", "b/c/0.JPG"]
-    assert len(pictures.find(str(tmp_path), 2)) == 2
-    assert pictures.find(str(tmp_path / "nothing"), 5) == []
+    assert len(input.find(str(tmp_path), 2)) == 2
+    assert input.find(str(tmp_path / "nothing"), 5) == []
     (tmp_path / "odd" / "folder.jpg").mkdir(parents=True)
     os.mkfifo(tmp_path / "odd" / "pipe.jpg")
-    assert pictures.find(str(tmp_path / "odd"), 5) == [], "reading a pipe would wait for ever"
+    assert input.find(str(tmp_path / "odd"), 5) == [], "reading a pipe would wait for ever"
 
 
 def test_every_pipeline_has_its_base_and_is_used() -> None:

@@ -61,7 +61,7 @@ def test_an_image_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
 SPOIL = """
 import tempfile
 import tensorflow as tf
-work, pipelines = load("input"), load("pipelines")
+work, pipelines = load("input"), load("input")
 answers = {}
 
 def measure(name, pipeline, trains, devices):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each
-from tfgpu_doctor.bench.plans.model_signature import ShapeError, SignatureError, parse_shape, resolve
+from tfgpu_doctor.bench.plans.inference import ShapeError, SignatureError, parse_shape, resolve
 
 
 def signature(*inputs: tuple[str, Any, str]) -> dict[str, Any]:

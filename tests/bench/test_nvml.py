@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each
-from tfgpu_doctor.bench.runner.nvml import Telemetry, bus_ids
+from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids
 
 LOG = """\
 I0000 00:00:1731000000.1 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:0 with \

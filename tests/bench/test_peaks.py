@@ -10,7 +10,7 @@ import pytest
 from tests.bench.samples import run, telemetry
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.peaks import (
+from tfgpu_doctor.bench.speeds import (
     memory_bandwidth,
     peak_flops,
     percent_of_bandwidth,

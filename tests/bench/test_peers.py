@@ -12,16 +12,15 @@ import pytest
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_cluster import TWO
 from tests.tables import each
-from tfgpu_doctor.bench.cluster import peers
-from tfgpu_doctor.bench.cluster.membership import Cluster, config, parse
-from tfgpu_doctor.bench.cluster.peers import Watch, knock
+from tfgpu_doctor.bench import cluster as cluster_module
+from tfgpu_doctor.bench.cluster import Cluster, Watch, config, knock, parse
 from tfgpu_doctor.bench.runner.process import WorkerError
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "PERIOD", 0.01)
-    monkeypatch.setattr(peers, "SETTLE", 2.0)
+    monkeypatch.setattr(cluster_module, "PERIOD", 0.01)
+    monkeypatch.setattr(cluster_module, "SETTLE", 2.0)
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def test_one_that_is_gone_is_named_even_where_tensorflow_says_something_else(sta
 
 
 def test_an_error_here_stays_what_it_is_while_the_others_answer(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "SETTLE", 0.05)
+    monkeypatch.setattr(cluster_module, "SETTLE", 0.05)
 
     def trouble(verb: str, _sample: int) -> None:
         if verb == "verify":

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.bench.samples import FLOP, failed, run
-from tfgpu_doctor.bench.ratios import ratio, relate
 from tfgpu_doctor.bench.results import Run, Throughput
+from tfgpu_doctor.bench.speeds import ratio, relate
 
 TWO: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1")}
 

@@ -13,13 +13,11 @@ import pytest
 
 from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tests.tables import each
-from tfgpu_doctor.bench.devices import Case
-from tfgpu_doctor.bench.jobs import Job
+from tfgpu_doctor.bench.devices import Case, Job
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import runner
-from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.runner.runner import measure
+from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
 from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.speeds import with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule

@@ -9,7 +9,7 @@ import pytest
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_runner import CPU, runs
 from tfgpu_doctor.bench.runner import runner
-from tfgpu_doctor.bench.runner.load import OtherPrograms, busy_seconds
+from tfgpu_doctor.bench.runner.telemetry import OtherPrograms, busy_seconds
 
 
 def test_what_the_worker_did_not_use_was_used_by_others() -> None:

@@ -8,12 +8,13 @@ import pytest
 from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
+from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.plans.cnn import Cnn
 from tfgpu_doctor.bench.plans.gan import Gan
 from tfgpu_doctor.bench.plans.inference import Inference
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.session import SETTLED, Plan, Session, TooSlowError
+from tfgpu_doctor.bench.session import SETTLED, Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.records.units import seconds
 
@@ -62,7 +63,7 @@ def test_what_starts_take_is_estimated_from_the_first(start: float, processes: i
         MatPow(size=16384),
     ],
 )
-def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: Plan) -> None:
+def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase) -> None:
     workers = Workers(seconds=0.05)
     rule = StoppingRule(deadline=5.0)
     with pytest.raises(TooSlowError, match=r"would take about .* too long for --deadline 5\. Try --[a-z-]+ \d+, or"):

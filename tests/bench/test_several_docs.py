@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tfgpu_doctor.bench.cluster.membership import parse
+from tfgpu_doctor.bench.cluster import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "several-machines.md").read_text(encoding="utf-8")
 

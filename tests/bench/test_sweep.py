@@ -14,8 +14,8 @@ from tests.bench.test_matpow import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
-from tfgpu_doctor.bench.plans.sweep import AUTO, SizesError, Sweep, parse_sizes
-from tfgpu_doctor.bench.plans.sweep_reading import overtaking, saturation
+from tfgpu_doctor.bench.plans.base import overtaking, saturation
+from tfgpu_doctor.bench.plans.matpow import AUTO, SizesError, Sweep, parse_sizes
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session

@@ -13,12 +13,11 @@ from tests.bench.test_matpow import BUS_ID, CREATED, QUICK, Workers
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.devices import DeviceError, Selection
-from tfgpu_doctor.bench.plans.interconnect import between, nvlink, pcie
-from tfgpu_doctor.bench.plans.transfer import Transfer
+from tfgpu_doctor.bench.plans.transfer import Transfer, between, nvlink, pcie
 from tfgpu_doctor.bench.plans.workload_size import TooLargeError
 from tfgpu_doctor.bench.results import BenchResult, Figure, GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.session import Session
-from tfgpu_doctor.bench.workloads import routes, transfer
+from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.records.facts import Gpu, NvLink
 
 MIB = 2**20
@@ -172,9 +171,9 @@ def test_what_arrived_is_among_the_checks() -> None:
     assert [(check.name, check.saw) for check in verdict.checks] == [("checksum", "00000007"), ("by", "a test")]
 
 
-@each("route", routes.ROUTES)
+@each("route", transfer.ROUTES)
 def test_both_ends_of_every_route(route: str) -> None:
-    where = routes.ends(route, ["/GPU:0", "/GPU:1"])
+    where = transfer.ends(route, ["/GPU:0", "/GPU:1"])
     host = "host" in route
     assert ("/CPU:0" in where.origin + where.target) == host
     assert transfer.work(route, 100, 2) == 100
@@ -246,31 +245,31 @@ def advice(one: Run, *others: Run, card: Gpu = H100) -> str:
 
 
 def test_more_than_the_link_carries_is_implausible() -> None:
-    text = advice(moved(routes.TO_DEVICE_PINNED, 100e9))
+    text = advice(moved(transfer.TO_DEVICE_PINNED, 100e9))
     assert text.startswith(
         "100 GB/s is implausible: PCIe 5 ×16 can carry 63 GB/s at most; either the copy was optimised away"
     )
-    assert advice(moved(routes.TO_DEVICE, 100e9)).startswith("100 GB/s is implausible")
+    assert advice(moved(transfer.TO_DEVICE, 100e9)).startswith("100 GB/s is implausible")
 
 
 def test_less_than_half_of_the_link() -> None:
-    text = advice(moved(routes.FROM_DEVICE_PINNED, 12e9))
+    text = advice(moved(transfer.FROM_DEVICE_PINNED, 12e9))
     assert text == ("12 GB/s is 19 % of the link: PCIe 5 ×16 can carry 63 GB/s at most; tfgpu doctor checks the link")
-    fewer = advice(moved(routes.FROM_DEVICE_PINNED, 12e9), card=without(pcie_width=4))
+    fewer = advice(moved(transfer.FROM_DEVICE_PINNED, 12e9), card=without(pcie_width=4))
     assert "at most, but has only ×4 now; tfgpu doctor" in fewer
 
 
 @each(
     "one",
     [
-        moved(routes.TO_DEVICE_PINNED, 55e9),
-        moved(routes.TO_DEVICE, 12e9),  # ordinary host memory is that slow
-        moved(routes.TO_DEVICE_PINNED, 5e9, count=MIB),  # latency
-        moved(routes.WITHIN, 2000e9),
-        moved(routes.TO_DEVICE_PINNED, 12e9, gpu=()),
-        moved(routes.TO_DEVICE_PINNED, 12e9, virtual=True),
-        moved(routes.WITHIN, 1e9, label="CPU"),
-        moved(routes.TO_DEVICE_PINNED, 0.0, throughput=None),
+        moved(transfer.TO_DEVICE_PINNED, 55e9),
+        moved(transfer.TO_DEVICE, 12e9),  # ordinary host memory is that slow
+        moved(transfer.TO_DEVICE_PINNED, 5e9, count=MIB),  # latency
+        moved(transfer.WITHIN, 2000e9),
+        moved(transfer.TO_DEVICE_PINNED, 12e9, gpu=()),
+        moved(transfer.TO_DEVICE_PINNED, 12e9, virtual=True),
+        moved(transfer.WITHIN, 1e9, label="CPU"),
+        moved(transfer.TO_DEVICE_PINNED, 0.0, throughput=None),
     ],
 )
 def test_nothing_to_say(one: Run) -> None:
@@ -278,16 +277,16 @@ def test_nothing_to_say(one: Run) -> None:
 
 
 def test_only_the_best_size_is_measured_by_the_link() -> None:
-    slow, fast = moved(routes.TO_DEVICE_PINNED, 12e9, count=16 * MIB), moved(routes.TO_DEVICE_PINNED, 50e9)
+    slow, fast = moved(transfer.TO_DEVICE_PINNED, 12e9, count=16 * MIB), moved(transfer.TO_DEVICE_PINNED, 50e9)
     assert advice(slow, fast) == ""
 
 
 def test_switches_that_add_may_exceed_the_links() -> None:
     pair = {"devices": ("/GPU:0", "/GPU:1"), "gpu": (GpuTelemetry(device="/GPU:0", pci_bus_id=BUS_ID),) * 2}
-    assert advice(moved(routes.ALL_REDUCE, 480e9, **pair)) == ""
-    assert "implausible" in advice(moved(routes.ALL_REDUCE, 950e9, **pair))
+    assert advice(moved(transfer.ALL_REDUCE, 480e9, **pair)) == ""
+    assert "implausible" in advice(moved(transfer.ALL_REDUCE, 950e9, **pair))
     assert "implausible" in advice(moved("GPU 0 to GPU 1", 480e9, **pair))
-    assert advice(moved(routes.ALL_REDUCE_ONE, 20e9, **pair)) == ""
+    assert advice(moved(transfer.ALL_REDUCE_ONE, 20e9, **pair)) == ""
     assert advice(moved("GPU 0 to GPU 1", 20e9, **pair)).startswith("20 GB/s is 4 % of the link: 18 NVLinks can carry")
 
 
@@ -295,7 +294,7 @@ def test_advice_reaches_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeWorker, "log", lambda _worker: CREATED)
     environment = spoil(healthy(), {"gpus": known((H100,), "NVML")})
     found = bench(Movers(gpus=1, seconds=1e-6), environment)
-    pinned = next(one for one in found.runs if one.parameters["route"] == routes.TO_DEVICE_PINNED)
+    pinned = next(one for one in found.runs if one.parameters["route"] == transfer.TO_DEVICE_PINNED)
     assert any("is implausible: PCIe 5 ×16" in text for text in pinned.advice)
 
 

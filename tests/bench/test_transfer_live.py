@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, refuses, share
 from tests.tables import each
-from tfgpu_doctor.bench.workloads import routes, transfer
+from tfgpu_doctor.bench.workloads import transfer
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def prepare(worker: SharedWorker, route: str, count: int) -> None:
         workload="transfer",
         parameters={"route": route, "bytes": count},
         dtype="float32",
-        devices=["/CPU:0", "/CPU:1"] if route == routes.PEER else ["/CPU:0"],
+        devices=["/CPU:0", "/CPU:1"] if route == transfer.PEER else ["/CPU:0"],
         gpus=[],
         spread="together",
         virtual=True,
@@ -71,7 +71,7 @@ def prepare(worker: SharedWorker, route: str, count: int) -> None:
 
 @pytest.mark.full  # by wall time
 @pytest.mark.tensorflow
-@each("route", [routes.PEER, routes.WITHIN])
+@each("route", [transfer.PEER, transfer.WITHIN])
 def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
     """What is elided takes the same time for any size; here 256 times as many bytes have to take 8 times as long."""
     worker, seconds = alone(), []

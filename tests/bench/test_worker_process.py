@@ -13,8 +13,7 @@ import pytest
 
 import tfgpu_doctor
 from tests.tables import each
-from tfgpu_doctor.bench.runner.answers import _ANSWERS, problem
-from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+from tfgpu_doctor.bench.runner.process import _ANSWERS, WorkerError, WorkerProcess, problem
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
 ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[1]\\n{\"fine\": 1}', flush=True)\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-import tfgpu_doctor.bench.plans as plans
 from tests.tables import each
+from tfgpu_doctor.bench import plans
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.cli.bench import command as group

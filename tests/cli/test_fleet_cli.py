@@ -132,7 +132,7 @@ def test_no_odd_file_ends_it(folder: Path, monkeypatch: pytest.MonkeyPatch, subt
     for odd in sorted(set(ODD_FILES) - {"a null character", "half a surrogate pair", "an empty name"}):
         with subtests.test(odd=odd):
             monkeypatch.setattr(reading, "WRITER", 0.01)
-            path = ODD_FILES[odd][0](folder / "odd file")
+            path = ODD_FILES[odd][0](folder / f"odd file: {odd}")
             with guarded(20, odd, waiting=True):
                 done = tfgpu("fleet", "clean.jsonl", str(path), cwd=folder)
             assert done.returncode == 3 and "Traceback" not in done.stderr, done.stdout

@@ -128,10 +128,10 @@ def odd_ones(named: Named) -> Iterator[str]:
 
 
 def test_no_name_hangs_or_ends_in_a_traceback(folder: Path, subtests: pytest.Subtests) -> None:
-    for named in [one for one in NAMED if str(one) not in UNREAD]:
+    for row, named in enumerate(one for one in NAMED if str(one) not in UNREAD):
         with subtests.test(named=named):
             for number, odd in enumerate(odd_ones(named)):
-                path = str(ODD[odd][0](folder / f"odd{number}"))
+                path = str(ODD[odd][0](folder / f"odd{row}-{number}"))
                 with guarded(10, f"{named} {odd}", waiting=True):
                     done = tfgpu(*named.arguments(path), cwd=folder)
                 assert (done.returncode, done.stdout) == (2, ""), f"{odd}: {done.stderr}"
@@ -165,7 +165,7 @@ def test_files_that_variables_name(folder: Path, subtests: pytest.Subtests) -> N
         "a folder",
     ):
         with subtests.test(odd=odd):
-            path = str(ODD[odd][0](folder / "odd"))
+            path = str(ODD[odd][0](folder / f"odd {odd[-6:]}"))
             with guarded(10, odd, waiting=True):
                 matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
             assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split()))
@@ -184,7 +184,7 @@ def test_outputs_that_fail_while_they_are_written(folder: Path, subtests: pytest
         ("/dev/full", 3),
     ):
         with subtests.test(name=name, code=code):
-            path = str(ODD[name][0](folder / "odd"))
+            path = str(ODD[name][0](folder / f"odd {name[-6:]}"))
             with guarded(10, name, waiting=True):
                 done = tfgpu("matrix", "cuda", "--version", "12.5", "--output", path, cwd=folder)
             assert (done.returncode, done.stdout.splitlines()[0]) == (code, "CUDA 12.5"), "the result is not lost"
@@ -198,9 +198,7 @@ def test_process_substitution_for_every_file_of_a_comparison(folder: Path) -> No
 
 
 def test_a_log_of_more_than_the_limit_says_what_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfgpu_doctor.cli import explain
-
-    monkeypatch.setattr(explain, "_LARGEST", 2 << 20)
+    monkeypatch.setattr("tfgpu_doctor.commands.LARGEST_LOG", 2 << 20)
     noise = b"epoch 1: nothing to see\n" * 100_000
     (folder / "log").write_bytes(TEXT + noise + b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n")
     done = tfgpu("explain", "log", "--format", "json", cwd=folder)
@@ -209,7 +207,7 @@ def test_a_log_of_more_than_the_limit_says_what_is_read(folder: Path, monkeypatc
 
 
 def test_a_log_of_very_many_lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfgpu_doctor.parsers.text import lines
+    from tfgpu_doctor.parsers import lines
 
     monkeypatch.setattr(lines, "EXAMINED", 10_000)
     (folder / "log").write_bytes(TEXT + b"\n" * 3_000_000 + b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n")

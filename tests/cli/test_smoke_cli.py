@@ -91,17 +91,16 @@ PATIENTS_AND_WHY = {
 SLOW = ("sleeps", "ignores_sigterm")  # in so small a budget, nobody can tell a hang from a slow disk
 
 
-def test_a_tensorflow_that_cannot_be_imported(subtests: pytest.Subtests) -> None:
-    for patient in usual(sorted(PATIENTS_AND_WHY), lambda name: name != "ignores_sigterm"):
-        with subtests.test(patient=patient):
-            path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
-            more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
-            done = smoke("--format", "json", code=1, budget=6.0, **more)
-            found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
-            assert found["doctor"]["status"] == "failed"  # the package of the patient shadows the installed one
-            assert found["import"]["status"] == ("not run" if patient in SLOW else "failed")
-            assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
-            assert found["matpow"]["status"] == "not run"
+@pytest.mark.parametrize("patient", usual(sorted(PATIENTS_AND_WHY), lambda name: name != "ignores_sigterm"))
+def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
+    path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
+    more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
+    done = smoke("--format", "json", code=1, budget=6.0, **more)
+    found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+    assert found["doctor"]["status"] == "failed"  # the package of the patient shadows the installed one
+    assert found["import"]["status"] == ("not run" if patient in SLOW else "failed")
+    assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
+    assert found["matpow"]["status"] == "not run"
 
 
 @pytest.mark.tensorflow

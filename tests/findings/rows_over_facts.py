@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from tests.healthy import SITE, gpu, healthy, known, soname, sonames
+from tfgpu_doctor.parsers import lines
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import (
     Build,
     CallResult,

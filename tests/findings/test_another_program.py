@@ -6,7 +6,7 @@ import re
 
 from tests.each import each
 from tests.findings.test_signs_over_messages import findings
-from tfgpu_doctor.inference.derived_messages import _OF_ANY_PROGRAM
+from tfgpu_doctor.parsers.derived_messages import _OF_ANY_PROGRAM
 
 NO_KERNEL = "CUDA error: no kernel image is available for execution on the device"
 LINES = {

@@ -8,8 +8,7 @@ from tests.each import each
 from tests.findings.test_signs_over_messages import findings, signs_alone
 from tests.healthy import MATRIX
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 
 
 def _first(text: str) -> tuple[str, bool] | None:

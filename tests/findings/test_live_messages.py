@@ -10,8 +10,7 @@ from tests.each import each
 from tests.findings.logs import text
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.findings.engine import diagnose
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.probes.examine import _messages
 from tfgpu_doctor.records.facts import Facts, Phase
 

@@ -18,9 +18,8 @@ from tests.parsers.pasted import samples
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import diagnose, make_report
-from tfgpu_doctor.inference import text_to_facts
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.parsers.text import lines
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Severity
 
@@ -50,7 +49,7 @@ def facts_of(text: str) -> Facts:
 
 
 def signs_alone(facts: Facts) -> Facts:
-    """Without what a text is like, which may doubt what signs show (tests/diagnosis/test_likeliest.py)."""
+    """Without what a text is like, which may doubt what signs show (tests/findings/test_likeliest.py)."""
     shown = tuple(one for one in value_or(facts.messages, ()) if one.kind != "resembles")
     return msgspec.structs.replace(facts, messages=Known(shown, "the text"))
 

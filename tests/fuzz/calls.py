@@ -25,14 +25,12 @@ from tests.cli.runner import tfgpu
 from tests.fuzz import samples
 from tests.guard import guarded
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner.answers import problem
-from tfgpu_doctor.bench.runner.process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError, problem
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.findings.engine import diagnose, make_report
-from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
-from tfgpu_doctor.parsers.text import lines, wrappings
+from tfgpu_doctor.parsers import lines, text_to_facts, wrappings
 from tfgpu_doctor.probes import (
     activity,
     cuda,

@@ -20,9 +20,8 @@ from tests.matrix.test_matrix_layers import BUILD, HEAD
 from tests.probes.test_events import RUN
 from tests.records.test_report import report
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 
 TESTS = Path(__file__).parents[1]
 LARGEST = 30_000  # bytes of a text that is mutated, so that each takes a moment only

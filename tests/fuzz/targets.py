@@ -19,7 +19,7 @@ from typing import Any
 import tfgpu_doctor
 from tests.fuzz import calls, mutations, samples
 from tfgpu_doctor.matrix.loader import MatrixError
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines
 from tfgpu_doctor.records.report import ReportError
 
 Step = tuple[int, int]  # number of a mutation, seed of its chance
@@ -27,8 +27,8 @@ CHEAP, MIDDLE, DEAR = 13_500, 3_000, 400  # inputs of a target in the campaign
 # where data of others is read: modules outside of these compute with what was read, or show it
 PLACES = (
     *("records.versions", "records.report", "records.yaml_nodes", "records.printable", "matrix.parsing", "parsers"),
-    *("manifests", "inference", "redact", "probes", "plan.target", "bench.devices", "bench.plans.sweep"),
-    "bench.cluster.membership",
+    *("manifests", "redact", "probes", "plan.target", "bench.devices", "bench.plans.matpow"),
+    "bench.cluster",
 )
 _LINES, _TEXT, _BYTES = ("Sequence[Line]",), ("str", "str | None"), ("bytes",)
 # a probe's function of a text takes one by one of these names; another first argument is a place where data lies

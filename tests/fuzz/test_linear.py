@@ -12,8 +12,7 @@ from tests.fuzz.calls import matrix
 from tests.fuzz.expressions import UNBOUNDED, Expression, bombs, expressions
 from tests.guard import StillBusyError, guarded
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.wording import verdict_sentence
 
 # Characters, and the seconds within which an expression tries them. In proportion to the text, 24,000 take 1 to 40 ms;
@@ -21,7 +20,7 @@ from tfgpu_doctor.records.wording import verdict_sentence
 FEW, MANY_CHARACTERS = (24_000, 0.3), (48_000, 0.5)
 TRIES = 3  # a machine may be busy for a moment; what is quadratic is so each time
 FIXED = ("1.1", "a.a", "a/", "- ", "( ", "x1_", "a=", '"a', ": ", "[1]", "a,", "é ")
-OF_LINES = ("parsers.", "inference.", "findings.")  # see what lines.clean leaves
+OF_LINES = ("parsers.", "findings.")  # see what lines.clean leaves
 # their text is made by this package, or by Matplotlib for it; or a few characters of one
 OF_OURS = ("render.html.charts.", "redact.patterns.A_VERSION_BEFORE")
 
@@ -63,7 +62,7 @@ def from_outside() -> list[Expression]:
 def test_expressions_take_time_in_proportion_to_the_text() -> None:
     """All that the package has: in one test, because finding them takes longer than trying a part of them."""
     places = [one.place.split(".")[0] for one in from_outside()]
-    for folder in ("parsers", "inference", "findings", "manifests", "redact", "render", "probes", "cli", "matrix"):
+    for folder in ("parsers", "findings", "manifests", "redact", "render", "probes", "cli", "matrix"):
         assert folder in places
     assert [found for one in from_outside() if (found := slow(one, few=True))] == []
 

@@ -29,7 +29,6 @@ from tests.install.fakes import (
     quick_environment,
     write_index,
 )
-from tests.tables import each
 from tfgpu_doctor.install import folder as folders
 from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.folder import MARKER
@@ -79,7 +78,7 @@ def install(folder: Path, *arguments: str, yes: bool = True, **environ: str) -> 
 # ------------------------------------------------------------------------------------------------ with the real pip
 
 
-@each("quick", [True, pytest.param(False, marks=pytest.mark.full)])
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_pip_makes_it_from_wheels(quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if quick:
         monkeypatch.setattr(tools.Pip, "create", lambda self, commands, prefix, interpreter: quick_environment(prefix))
@@ -102,10 +101,11 @@ def test_pip_makes_it_from_wheels(quick: bool, tmp_path: Path, monkeypatch: pyte
     assert not any(word.startswith("-e") for ran in manifest.commands for word in ran.argv)
     assert not {MARKER, ".tfgpu-temporary"} & set(os.listdir(prefix))
     assert list(prefix.glob("lib/python3.*/site-packages/tensorflow")) and index.exists()
-    assert f"cuDNN       {CUDNN} (TensorFlow is built with 8.9)" in done.stdout
-    assert "use it      source '" in done.stdout and "two words/bin/activate'" in done.stdout
-    assert "ignored     PIP_NO_DEPS, PIP_TARGET, PYTHONPATH" in done.stdout
-    assert "what could not be verified here is marked above" in " ".join(done.stdout.split())
+    answer = " ".join(done.stdout.split())
+    assert f"cuDNN {CUDNN} (TensorFlow is built with 8.9)" in answer
+    assert "use it source '" in answer and "two words/bin/activate'" in answer
+    assert "ignored PIP_NO_DEPS, PIP_TARGET, PYTHONPATH" in answer
+    assert "what could not be verified here is marked above" in answer
 
 
 @pytest.mark.full
@@ -148,7 +148,7 @@ def test_conda_brings_what_only_conda_forge_has(uv: Path) -> None:
     assert (uv / "env" / LOCK).read_text() == "@EXPLICIT\n" and "conda activate" in done.stdout
 
 
-@each("exists", [False, True])
+@pytest.mark.parametrize("exists", [False, True])
 def test_a_dry_run_touches_nothing(uv: Path, exists: bool) -> None:
     if exists:
         (uv / "env").mkdir()
@@ -169,7 +169,7 @@ def test_without_a_terminal_it_does_not_ask(uv: Path) -> None:
     assert done.returncode == 2 and "add --yes to install, or --dry-run" in done.stderr
 
 
-@each(("answer", "made"), [("y", True), ("", False), ("no", False)])
+@pytest.mark.parametrize(("answer", "made"), [("y", True), ("", False), ("no", False)])
 def test_at_a_terminal_it_asks(uv: Path, answer: str, made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfgpu_doctor.cli.install._can_ask", lambda: True)
     done = tfgpu("install", "env", *GPU, input=f"{answer}\n", cwd=uv)
@@ -185,7 +185,7 @@ SAID = {
 }
 
 
-@each("moment", SAID)
+@pytest.mark.parametrize("moment", SAID)
 def test_a_failure_leaves_a_log_and_nothing_else(uv: Path, moment: str) -> None:
     says, code = SAID[moment]
     done = install(uv, "env", TFGPU_TEST_FAIL=moment, TFGPU_TEST_SAYS=says)
@@ -202,7 +202,7 @@ def test_what_does_not_work_is_removed(uv: Path, proven: Callable[..., None]) ->
 
 
 @pytest.mark.full
-@each("moment", ["venv begin", "compile end", "install end"])
+@pytest.mark.parametrize("moment", ["venv begin", "compile end", "install end"])
 def test_a_disk_that_becomes_full(uv: Path, moment: str) -> None:
     """At these moments uv fails, the lock file cannot be written, or the record cannot."""
     quoted = " ".join(map(shlex.quote, [sys.executable, "-m", "tfgpu_doctor", "install", "env", "--yes", *GPU]))
@@ -214,7 +214,7 @@ def test_a_disk_that_becomes_full(uv: Path, moment: str) -> None:
     assert done.stderr.split()[-2:] == ["env.tfgpu-install.log", "of-others"] or done.stderr.split()[-1] == "of-others"
 
 
-@each("name", ["", "full", "file", "a:b", "link"])
+@pytest.mark.parametrize("name", ["", "full", "file", "a:b", "link"])
 def test_a_folder_that_cannot_be_used_is_wrong_usage(uv: Path, name: str) -> None:
     (uv / "full").mkdir()
     (uv / "full" / "mine").touch()
@@ -225,7 +225,7 @@ def test_a_folder_that_cannot_be_used_is_wrong_usage(uv: Path, name: str) -> Non
     assert (done.returncode, left_in(uv)) == (2, before)
 
 
-@each("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_a_name_that_no_file_system_takes_is_wrong_usage(uv: Path, more: tuple[str, ...]) -> None:
     for name in ("x" * 300, "x" * 300 + "/env", "/".join(["x" * 200] * 30)):
         done = tfgpu("install", "--yes", *more, name, *GPU, cwd=uv)
@@ -245,7 +245,7 @@ def test_names_that_look_like_something_else(uv: Path) -> None:
     assert done.returncode == 0 and (uv / "-größe" / MANIFEST).exists()
 
 
-@each("method", ["uv", "conda"])
+@pytest.mark.parametrize("method", ["uv", "conda"])
 def test_a_program_that_is_missing(tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfgpu_doctor.install.tools.find_uv", lambda environ: None)
     done = install(tmp_path, "env", "--method", method, PATH=str(tmp_path), CONDA_EXE="")
@@ -273,7 +273,7 @@ class Moments:
         self.at = -1
         for owner, name in (
             ("tfgpu_doctor.install.making.writing", "replace"),
-            ("tfgpu_doctor.install.making.room", "require"),
+            ("tfgpu_doctor.install.making", "require"),
             ("tfgpu_doctor.install.tools.process", "run"),
             ("tfgpu_doctor.install.making", "add_library_paths"),
             ("tfgpu_doctor.install.making", "prove"),
@@ -353,7 +353,7 @@ SIGNALS = {"venv begin": "SIGINT", "compile begin": "SIGHUP", "install begin": "
 MORE = {"venv end": "SIGTERM", "compile end": "SIGINT", "install end": "SIGINT"}
 
 
-@each("moment", [*SIGNALS, *(pytest.param(one, marks=pytest.mark.full) for one in MORE)])
+@pytest.mark.parametrize("moment", [*SIGNALS, *(pytest.param(one, marks=pytest.mark.full) for one in MORE)])
 def test_a_signal_ends_everything_and_leaves_a_log(uv: Path, moment: str) -> None:
     number = signal.Signals[{**SIGNALS, **MORE}[moment]]
     for process in started(uv, moment):

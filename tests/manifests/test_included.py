@@ -9,9 +9,11 @@ from pathlib import Path
 from tests.cli.runner import tfgpu
 from tests.manifests.test_more_readers import FILES
 from tests.manifests.test_reading import COMPOSE, DOCKERFILE
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import KINDS, Kind, ManifestError
 from tfgpu_doctor.manifests.reading import read
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 WORD = "hunter2"
 # what a file that is none of our kinds can look like → all lines hold the word
@@ -172,24 +174,7 @@ def test_samples_still_include() -> None:
 
 
 # what lies where, what is named, and what the answer for the Dockerfile says
-CONTEXTS = {
-    "its own folder": (("docker/reqs.txt",), ("docker/Dockerfile",), "docker/reqs.txt:1"),
-    "its own folder before the project": (("docker/reqs.txt", "reqs.txt"), (".",), "docker/reqs.txt:1"),
-    "the folder that is named": (("reqs.txt",), (".",), "docker/Dockerfile, built from . "),
-    "beside a file that is named, too": (("reqs.txt",), ("docker/Dockerfile", "reqs.txt"), "Dockerfile, built from . "),
-    "outside of what is named": (("reqs.txt",), ("docker/Dockerfile",), "built from another folder, name that folder"),
-    "a project below the folder that is named": (
-        ("a/reqs.txt", "a/pyproject.toml", "a/docker/Dockerfile"),
-        (".",),
-        "a/docker/Dockerfile, built from a ",
-    ),
-    "no project between": (
-        ("a/reqs.txt", "a/docker/Dockerfile"),
-        (".",),
-        "a/docker/Dockerfile:3: /r/reqs.txt cannot be",
-    ),
-    "what compose says": (("c/reqs.txt", "reqs.txt", "compose.yaml"), (".",), "c/reqs.txt:1"),
-}
+CONTEXTS = ROWS["CONTEXTS"]
 
 
 @each("name", CONTEXTS)

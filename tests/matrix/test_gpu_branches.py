@@ -17,30 +17,7 @@ from tfgpu_doctor.records.versions import at_least
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 # NVIDIA's changelogs ("Added support for the following GPUs") and lists, as an audit of 2026-11-22 read them
-FIRST = {
-    "367": "GTX 1080; GTX 1070; GTX 1060 3GB; GTX 1060 6GB; TITAN X (Pascal); Quadro P6000; Quadro P5000; Tesla P40",
-    "375": "GTX 1080 Ti; TITAN Xp; GTX 1050; GTX 1050 Ti; Tesla P4; Tesla P100-PCIE-16GB; Quadro P400; Quadro P600; "
-    "Quadro P1000; Quadro P2000; Quadro P4000; Quadro GP100",
-    "384": "GT 1030; MX150; P104-100; P106-100; P106-090; Tesla V100-SXM2-16GB; Tesla V100-PCIE-16GB",
-    "387": "GTX 1070 Ti; TITAN V",
-    "390": "Tesla V100-PCIE-32GB; Tesla V100-DGXS-32GB; Tesla V100-FHHL-16GB; Quadro GV100",
-    "410": "RTX 2080; RTX 2080 Ti; RTX 2070; Tesla T4; Quadro RTX 6000; Tesla V100-SXM3-32GB; Tesla V100-SXM2-16GB-LS",
-    "415": "RTX 2060; TITAN RTX",
-    "418": "GTX 1660 Ti; GTX 1650; Quadro T1000; Quadro T2000; Quadro RTX 3000; MX230; MX250; "
-    "Quadro P520; Quadro P2200",
-    "440": "GTX 1650 Ti; MX330; MX350; Tesla V100S-PCIE-32GB; GTX 1660 SUPER",
-    "450": "A100-SXM4-40GB; A100-PCIE-40GB; A100-SXM4-80GB; T500; T1000; MX450",
-    "455": "RTX 3090; RTX 3080; RTX 3070",
-    "460": "RTX 3060 Ti; RTX 3070 Ti; RTX 3060; A40; A10; A10G; A30; RTX A4000; RTX A5000; RTX A6000; T400; T600; "
-    "CMP 30HX; CMP 40HX; CMP 50HX; GT 1010",
-    "470": "A16; A2; RTX A2000; RTX A2000 12GB; RTX A4500; T400 4GB; T1000 8GB; CMP 70HX; CMP 90HX; T4G; RTX 3050",
-    "520": "RTX 4090; H100 PCIe",
-    "525": "RTX 4080; RTX 6000 Ada Generation; L40; RTX 4070 Ti; L4; H100 80GB HBM3",
-    "535": "L40S; RTX 4090 D; GH200 480GB; H20",
-    "550": "RTX 4080 SUPER; H200",
-    "570": "RTX 5090; RTX 5070; B200; GB200",
-    "580": "GB10; B300 SXM6 AC",
-}  # fmt: skip
+FIRST = ROWS["FIRST"]
 OF_THE_FAMILY = {"A100": "450", "T4": "410", "Tesla V100": "384", "Tesla P100": "375", "GH200": "535", "B300": "580"}
 # names that no list of NVIDIA's has, or has without telling since when
 UNKNOWN = {

@@ -7,11 +7,10 @@ import json
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.inference import text_to_facts
 from tfgpu_doctor.matrix.gpu_names import InstanceIndex
 from tfgpu_doctor.matrix.lint import instance_gpus
 from tfgpu_doctor.matrix.schema import Instance, MatrixFile
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.facts import Known
 
 NAMED = {

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
-from tfgpu_doctor.inference import pci_names
-from tfgpu_doctor.inference.text_to_facts import read
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, machine_facts
+from tfgpu_doctor.parsers.text_to_facts import read
 from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.facts import Known, PciGpu, Unknown, value_or
 
@@ -17,7 +16,7 @@ ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
 def test_the_samples_in_the_docstrings() -> None:
-    assert doctest.testmod(pci_names).failed == 0
+    assert doctest.testmod(machine_facts).failed == 0
 
 
 def test_every_device_is_of_a_known_gpu_with_that_chip() -> None:
@@ -57,7 +56,7 @@ def test_a_machine_without_driver_and_pci_ids(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         for name, value in (("vendor", "0x10de"), ("class", "0x030000"), ("device", device)):
             (folder / name).write_text(f"{value}\n", encoding="utf-8")
-    seen = pci_names.named(host.gpus(str(tmp_path), wsl=False), MATRIX)
+    seen = machine_facts.named(host.gpus(str(tmp_path), wsl=False), MATRIX)
     assert [gpu.name for gpu in value_or(seen, ())] == ["GeForce RTX 4090", None]
 
 
@@ -65,6 +64,6 @@ def test_a_name_of_the_machines_own_list_stays() -> None:
     own = PciGpu("0000:01:00.0", "10de:2684", name="AD102 [GeForce RTX 4090]")
     basic = PciGpu("0000:02:00.0", "10de:1b80", name="Microsoft Basic Display Adapter")
     newer = PciGpu("0000:03:00.0", "10de:ffff")
-    named = pci_names.named(Known((own, basic, newer), "/sys"), MATRIX)
+    named = machine_facts.named(Known((own, basic, newer), "/sys"), MATRIX)
     assert [gpu.name for gpu in value_or(named, ())] == ["AD102 [GeForce RTX 4090]", "GeForce GTX 1080", None]
-    assert pci_names.named(Unknown("no PCI bus"), MATRIX) == Unknown("no PCI bus")
+    assert machine_facts.named(Unknown("no PCI bus"), MATRIX) == Unknown("no PCI bus")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.lines import Line
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 ROWS = Path(__file__).parent / "rows"

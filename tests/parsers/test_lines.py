@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from tfgpu_doctor.parsers import lines
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.parsers.text import lines
-from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.lines import Line
 
 TELLING = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
 THREE = f"first\n{TELLING}\nthird"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tests.healthy import MATRIX
 from tests.parsers.pasted import capture
-from tfgpu_doctor.inference.python_from_versions import Matches, Target, versions_offered
-from tfgpu_doctor.parsers.tools import pip_install
+from tfgpu_doctor.parsers import package_lists
+from tfgpu_doctor.parsers.remaining_releases import Matches, Target, versions_offered
 
 
 def betrayed(name: str, platform: str | None = None) -> Matches | None:
-    (event,) = (one for one in pip_install.parse(capture("pip_install", f"{name}.txt")) if one.kind == "no-version")
+    (event,) = (
+        one for one in package_lists.parse_events(capture("pip_install", f"{name}.txt")) if one.kind == "no-version"
+    )
     return versions_offered(MATRIX, event.name, event.versions, platform)
 
 

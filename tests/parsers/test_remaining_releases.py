@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from tests.corpus import Outcome
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.inference.asks import _ASKS, _ON_WINDOWS
-from tfgpu_doctor.inference.derived_messages import derived_messages
-from tfgpu_doctor.inference.parsed_text import ParsedText
-from tfgpu_doctor.inference.remaining_releases import OTHER_BUILDS, remaining_releases
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.parsers.derived_messages import derived_messages
+from tfgpu_doctor.parsers.parsed_text import ParsedText
+from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, remaining_releases
+from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up, value_or
 from tfgpu_doctor.records.versions import minor
 

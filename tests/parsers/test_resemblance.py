@@ -8,8 +8,8 @@ import msgspec
 
 from tests.corpus import reports, written
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.inference.resemblance import MOST, NO_CAUSE, STEPS, TABLE, Weights, resembling, terms_of
-from tfgpu_doctor.parsers.text.lines import Line, read
+from tfgpu_doctor.parsers.lines import Line, read
+from tfgpu_doctor.parsers.resemblance import MOST, NO_CAUSE, STEPS, TABLE, Weights, resembling, terms_of
 from tfgpu_doctor.records.facts import Message
 
 WEIGHTS = msgspec.json.decode(TABLE.read_bytes(), type=Weights)

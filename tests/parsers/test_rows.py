@@ -14,30 +14,26 @@ from typing import Any
 import pytest
 import yaml
 
-import tfgpu_doctor.inference
 import tfgpu_doctor.parsers
 from tests.guard import guarded
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, ROWS, every_capture, mangled
 from tests.parsers.pasted import lines as numbered
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.inference.python_from_versions import versions_offered
-from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.parsers.text import lines, platform_hints, prose, without_gpu
-from tfgpu_doctor.parsers.text.lines import Line
-from tfgpu_doctor.parsers.text.statements import issue_form
-from tfgpu_doctor.parsers.tools import (
-    driver_installation,
-    install_commands,
-    library_listings,
+from tfgpu_doctor.parsers import (
+    lines,
     nvidia_smi,
-    pip_install,
-    pip_list,
+    package_lists,
+    platform_hints,
+    prose,
+    statements,
     system_outputs,
-    tensorflow_devices,
-    toolkit_outputs,
+    tensorflow_outputs,
+    text_to_facts,
 )
+from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, look_up, value_or
 from tfgpu_doctor.records.report import Severity
 
@@ -64,7 +60,7 @@ def _context(field: str) -> Callable[[str], Any]:
 def _stated(text: str) -> dict[str, str]:
     """Key → value; two different values of one key stand side by side."""
     found: dict[str, str] = {}
-    for one in issue_form.parse(numbered(text)):
+    for one in statements.parse(numbered(text)):
         if one.value not in found.get(one.key, "").split(" | "):
             found[one.key] = f"{found[one.key]} | {one.value}" if one.key in found else one.value
     return found
@@ -89,7 +85,7 @@ def _logged_gpus(text: str) -> list[Any]:
             *(size and size // MIB for size in (one.memory_total, one.memory_free)),
             one.created,
         ]
-        for one in tensorflow_devices.parse(numbered(text)).gpus
+        for one in tensorflow_outputs.parse(numbered(text)).gpus
     ]
 
 
@@ -100,12 +96,12 @@ def _system(text: str) -> dict[str, Any]:
 
 
 def _offered(text: str) -> tuple[int, tuple[str, ...]]:
-    (event,) = (one for one in pip_install.parse(numbered(text)) if one.kind == "no-version")
+    (event,) = (one for one in package_lists.parse_events(numbered(text)) if one.kind == "no-version")
     return len(event.versions), event.versions[:1] + event.versions[-1:]
 
 
 def _pythons_offered(text: str) -> tuple[Any, ...] | None:
-    (event,) = (one for one in pip_install.parse(numbered(text)) if one.kind == "no-version")
+    (event,) = (one for one in package_lists.parse_events(numbered(text)) if one.kind == "no-version")
     found = versions_offered(MATRIX, event.name, event.versions, "linux_x86_64")
     return (found.pythons, found.exact) if found else None
 
@@ -117,7 +113,7 @@ def _card_named(text: str) -> tuple[str, list[str]] | None:
 
 def _is_said(text: str, find: Callable[[str], object]) -> bool:
     """True if a sentence says so, and has one of the words that it is looked at for."""
-    return find(text) is not None and any(word in text.lower() for word in without_gpu.WORDS)
+    return find(text) is not None and any(word in text.lower() for word in prose.WORDS)
 
 
 def _cards(text: str) -> list[str] | None:
@@ -126,7 +122,7 @@ def _cards(text: str) -> list[str] | None:
 
 
 def _devices(text: str) -> Any:
-    seen = tensorflow_devices.parse(numbered(text))
+    seen = tensorflow_outputs.parse(numbered(text))
     return seen.no_gpu, seen.some_gpu, seen.gpu_count
 
 
@@ -152,20 +148,20 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "sentences": lambda text: sorted(f"{one.key} {one.value} {one.stance}" for one in prose.parse(numbered(text))),
         "no_gpu": lambda text: prose.no_gpu(text) is not None,
         "card": _card_named,
-        "has_none": lambda text: _is_said(text, without_gpu.has_none),
-        "wants_cpu": lambda text: _is_said(text, without_gpu.wants_cpu),
+        "has_none": lambda text: _is_said(text, prose.has_none),
+        "wants_cpu": lambda text: _is_said(text, prose.wants_cpu),
     },
     "packages": {
-        "listed": _fields(pip_list.parse, "listing", "name", "version"),
-        "rows": _fields(pip_list.parse, "manager", "name", "version", "build", "channel"),
-        "events": _fields(pip_install.parse, "kind", "name", "version", "requirement"),
+        "listed": _fields(package_lists.parse_lists, "listing", "name", "version"),
+        "rows": _fields(package_lists.parse_lists, "manager", "name", "version", "build", "channel"),
+        "events": _fields(package_lists.parse_events, "kind", "name", "version", "requirement"),
         "offered": _offered,
         "pythons": _pythons_offered,
-        "commands": _fields(install_commands.parse, "tool", "verb", "packages"),
+        "commands": _fields(package_lists.parse_commands, "tool", "verb", "packages"),
     },
     "tools": {
-        "libraries": _fields(library_listings.parse, "via", "soname", "path", "version", "found"),
-        "versions": _fields(toolkit_outputs.parse, "component", "version", "via"),
+        "libraries": _fields(system_outputs.parse_libraries, "via", "soname", "path", "version", "found"),
+        "versions": _fields(system_outputs.parse_versions, "component", "version", "via"),
         "system": _system,
         "nvidia_smi": _smi,
         "nvidia_smi_failure": lambda text: nvidia_smi.parse(text).failure,
@@ -177,12 +173,12 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
     "tensorflow": {
         "gpus": _logged_gpus,
         "devices": _devices,
-        "count": lambda text: tensorflow_devices.parse(numbered(text)).gpu_count,
-        "built": lambda text: tensorflow_devices.parse(numbered(text)).build.is_cuda_build,
+        "count": lambda text: tensorflow_outputs.parse(numbered(text)).gpu_count,
+        "built": lambda text: tensorflow_outputs.parse(numbered(text)).build.is_cuda_build,
     },
     "statements": {
         "form": _stated,
-        "fields": _fields(issue_form.parse, "key", "value"),
+        "fields": _fields(statements.parse, "key", "value"),
     },
     "facts": {
         "card": _cards,
@@ -232,7 +228,7 @@ def test_each_row_is_read(module: str) -> None:
 def test_the_samples_in_the_docstrings_hold() -> None:
     names = [
         module.name
-        for package in (tfgpu_doctor.parsers, tfgpu_doctor.inference)
+        for package in (tfgpu_doctor.parsers,)
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     ]
     tried = {name: doctest.testmod(importlib.import_module(name)) for name in names}
@@ -271,8 +267,14 @@ def test_whoever_wants_the_cpu_is_told_of_no_error() -> None:
 # ---------------------------------------------------------------------------------------------- what must not hurt
 
 PARSERS: tuple[Callable[[Sequence[Line]], object], ...] = (
-    *(library_listings.parse, toolkit_outputs.parse, system_outputs.parse, install_commands.parse, pip_list.parse),
-    *(pip_install.parse, tensorflow_devices.parse, issue_form.parse, prose.parse, driver_installation.parse),
+    *(
+        system_outputs.parse_libraries,
+        system_outputs.parse_versions,
+        system_outputs.parse,
+        package_lists.parse_commands,
+        package_lists.parse_lists,
+    ),
+    *(package_lists.parse_events, tensorflow_outputs.parse, statements.parse, prose.parse, system_outputs.parse_dkms),
     *(platform_hints.read, catalogue.read),
 )
 STARTS = (

@@ -9,10 +9,8 @@ from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, lines
 from tests.parsers.pasted import capture as capture_of
 from tests.parsers.test_rows import rows
-from tfgpu_doctor.parsers.text import prose
-from tfgpu_doctor.parsers.text.statements import issue_form
-from tfgpu_doctor.parsers.tools import nvidia_smi, nvidia_smi_csv, pip_install, pip_list
-from tfgpu_doctor.parsers.tools.tensorflow_devices import device_facts, gpu_facts, parse
+from tfgpu_doctor.parsers import nvidia_smi, package_lists, prose, statements
+from tfgpu_doctor.parsers.tensorflow_outputs import device_facts, gpu_facts, parse
 from tfgpu_doctor.records.facts import GpuProcess, Known, TfDevice, Unknown, value_or
 
 MIB = 2**20
@@ -94,7 +92,7 @@ def test_a_broken_sensor_is_a_fault() -> None:
 
 
 def test_csv_in_any_order() -> None:
-    first, second = nvidia_smi_csv.parse(capture("query_in_another_order.csv"))
+    first, second = nvidia_smi.parse_csv(capture("query_in_another_order.csv"))
     assert (first.index, second.index) == (0, 1)
     assert value_or(first.compute_capability, None) == "8.0"
     assert value_or(second.name, None) == "NVIDIA RTX A4000"
@@ -104,10 +102,10 @@ def test_csv_in_any_order() -> None:
 
 def test_csv_refusals_are_unknown_and_a_lost_gpu_is_a_fault() -> None:
     text = "index, name, power.draw [W], temperature.gpu, ecc.mode.current\n0, X, [N/A], [GPU is lost], maybe"
-    (gpu,) = nvidia_smi_csv.parse(text)
+    (gpu,) = nvidia_smi.parse_csv(text)
     assert gpu.power == Unknown("nvidia-smi answers [N/A]")
     assert gpu.ecc_mode == Unknown("nvidia-smi answers 'maybe'")
-    assert gpu.fault == Known("GPU is lost", nvidia_smi_csv.SOURCE)
+    assert gpu.fault == Known("GPU is lost", nvidia_smi.CSV_SOURCE)
 
 
 # -------------------------------------------------------------------------------- pip and lists of packages
@@ -115,7 +113,9 @@ def test_csv_refusals_are_unknown_and_a_lost_gpu_is_a_fault() -> None:
 
 def test_tags_of_a_refused_wheel() -> None:
     (event,) = (
-        one for one in pip_install.parse(capture_of("pip_install", "wheel_refused.txt")) if one.kind == "wheel-refused"
+        one
+        for one in package_lists.parse_events(capture_of("pip_install", "wheel_refused.txt"))
+        if one.kind == "wheel-refused"
     )
     assert event.tags == ("cp35-cp35m-manylinux1_x86_64",)
 
@@ -125,7 +125,7 @@ def test_uv_at_any_width_of_the_terminal() -> None:
     printed = [line.text for line in capture_of("pip_install", "uv_of_2026.txt")]
     for width in range(32, 120, 3):
         wrapped = (textwrap.fill(line, width, subsequent_indent=" " * 6, break_long_words=False) for line in printed)
-        found = [(one.kind, one.version) for one in pip_install.parse(lines("\n".join(wrapped)))]
+        found = [(one.kind, one.version) for one in package_lists.parse_events(lines("\n".join(wrapped)))]
         assert found == [("uv-no-wheels", "2.9.1")], width
 
 
@@ -133,13 +133,15 @@ def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
     text = (
         "Could not find a version that satisfies the requirement tensorflow==1.15 (from versions: 2.2.0,\n2.2.1, 2.3.0"
     )
-    (cut,) = pip_install.parse(lines(text))
-    (whole,) = pip_install.parse(lines(text + ")\nERROR: more (of this)"))
+    (cut,) = package_lists.parse_events(lines(text))
+    (whole,) = package_lists.parse_events(lines(text + ")\nERROR: more (of this)"))
     assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
 
 
 def test_location_and_line() -> None:
-    (one,) = pip_list.parse(lines("\nName: keras\nVersion: 3.9.0\nLocation: /opt/env/lib/python3.12/site-packages"))
+    (one,) = package_lists.parse_lists(
+        lines("\nName: keras\nVersion: 3.9.0\nLocation: /opt/env/lib/python3.12/site-packages")
+    )
     assert (one.line, one.location) == (2, "/opt/env/lib/python3.12/site-packages")
 
 
@@ -147,7 +149,7 @@ def test_location_and_line() -> None:
 
 
 def test_line_numbers_are_those_of_the_values() -> None:
-    found = issue_form.parse(lines("\n### Python version\n\n3.8.10\n\nCUDA: 12.4"))
+    found = statements.parse(lines("\n### Python version\n\n3.8.10\n\nCUDA: 12.4"))
     assert [(one.line, one.raw) for one in found] == [(4, "3.8.10"), (6, "12.4")]
 
 

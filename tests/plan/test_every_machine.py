@@ -19,9 +19,8 @@ from tests.tables import each
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
-from tfgpu_doctor.plan.delivered import older_than_five_years
 from tfgpu_doctor.plan.ranking import Planner, make_plan
-from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import OSES, Target, describe, read_specifier
 
 DRIVERS = (None, "375", "418", "450", "470", "535", "550", "570", "595")

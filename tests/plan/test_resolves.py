@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
-from tests.tables import each
-from tfgpu_doctor.plan.delivered import delivered
+from tests.tables import each, read_rows
 from tfgpu_doctor.plan.ranking import make_plan
-from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.records import Option, delivered
 from tfgpu_doctor.plan.target import describe, read_specifier
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 pytestmark = [
     pytest.mark.index,
@@ -26,29 +27,7 @@ pytestmark = [
 ]
 
 # GPU, driver, Python, TensorFlow: the situations that people ask about, and each Python once
-SITUATIONS = [
-    ("RTX 4090", "550", "3.9", None),
-    ("RTX 4090", "550", "3.10", None),
-    ("RTX 4090", "550", "3.11", None),
-    ("RTX 4090", "550", "3.12", None),
-    ("RTX 4090", "550", "3.13", None),
-    ("GTX 1080 Ti", "535", "3.12", None),
-    ("Tesla V100", "525.60.13", "3.10", None),
-    ("A100", "470.82.01", "3.11", None),
-    ("A100", "470.82.01", "3.10", None),
-    ("Tesla K80", "470", "3.10", None),
-    ("T4", "550", "3.8", None),
-    ("RTX 3090", "535", "3.10", "2.16"),
-    ("RTX 3090", "535", "3.11", "2.15"),
-    ("RTX 3090", "535", "3.10", "2.15.0"),
-    ("RTX 3090", "535", "3.9", "2.14"),
-    ("RTX 3090", "535", "3.11", "2.13"),
-    ("RTX 3090", "535", "3.10", "2.12"),
-    ("RTX 3090", "535", "3.10", "2.11"),
-    ("RTX 3090", "535", "3.8", "2.10"),
-    ("RTX 3090", "535", "3.9", "2.8"),
-    # 2.5 and 2.6 need wrapt 1.12 and clang 5.0, which exist as source archives only: not for another Python's wheels
-]
+SITUATIONS = ROWS["SITUATIONS"]
 TAGS = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 27, 28)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from tfgpu_doctor.bench.comparing.records import BenchComparison
+from tfgpu_doctor.bench.comparison import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.fleet.records import Fleet

@@ -20,11 +20,11 @@ from tests.bench.large_samples import failures, four
 from tests.bench.test_bench_compare_text import COMPARISONS
 from tests.cli.hostile import BOMB
 from tests.compare.test_compare import DONE
-from tests.diagnosis.test_manifests import judged as judged_manifest
-from tests.diagnosis.test_manifests import made
 from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent, off_path
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.plan.test_check import judged as judged_manifest
+from tests.plan.test_check import made
 from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
@@ -35,8 +35,7 @@ from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.fleet.records import Fleet
-from tfgpu_doctor.inference import text_to_facts
-from tfgpu_doctor.parsers.text import lines
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier

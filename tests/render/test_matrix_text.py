@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.lookup.test_lookup import OURS, SMALL
 
+from tests.matrix.test_queries import OURS, SMALL
 from tests.render.showing import check_goldens
 from tests.render.showing import printed as as_text
 from tfgpu_doctor.matrix.queries import Filters, find_release, releases

@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from tests.smoke.smoking import Machine
-from tests.tables import each
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "action.sh"
@@ -123,7 +122,7 @@ def test_no_input_is_ever_part_of_a_command_line() -> None:
     assert subprocess.run(["bash", "-n", str(SCRIPT)], check=False, timeout=30).returncode == 0
 
 
-@each(("gpus", "code"), [(2, 0), (0, 1)])
+@pytest.mark.parametrize(("gpus", "code"), [(2, 0), (0, 1)])
 def test_it_runs_smoke_and_tells_the_job(runner: Runner, gpus: int, code: int) -> None:
     smoke = Machine(gpus).smoke()
     runner.program("tfgpu", code, smoke.to_json(), "::error title=x::y\n")
@@ -145,7 +144,7 @@ def test_it_runs_smoke_and_tells_the_job(runner: Runner, gpus: int, code: int) -
     ]
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", []),
@@ -169,7 +168,7 @@ def test_further_arguments(runner: Runner, text: str, words: list[str]) -> None:
 HOSTILE = ("$(touch hacked)", "`touch hacked`", "'; touch hacked; '", '"; touch hacked #', "x\n::error::y", "-rf /", "")
 
 
-@each("text", HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_inputs_are_arguments_and_nothing_else(runner: Runner, text: str) -> None:
     runner.program("tfgpu", 2, None, "", f"Error: {text}\n::add-mask::z\r::stop-commands::t\x1b[A ##[error]z\n")
     done = runner.run(source="installed", python=text, require_gpus=text, budget=text)
@@ -184,7 +183,7 @@ def test_hostile_inputs_are_arguments_and_nothing_else(runner: Runner, text: str
     assert runner.outputs()["verdict"] == "unknown"
 
 
-@each("text", ["--output x", "--format=json", "--repeat\n2\n--output=x"])
+@pytest.mark.parametrize("text", ["--output x", "--format=json", "--repeat\n2\n--output=x"])
 def test_formats_cannot_be_asked_for(runner: Runner, text: str) -> None:
     runner.program("tfgpu")
     done = runner.run(source="installed", arguments=text)
@@ -195,7 +194,9 @@ def test_formats_cannot_be_asked_for(runner: Runner, text: str) -> None:
 # ------------------------------------------------------------------------------------------- installing
 
 
-@each("source", ["", "git+https://git.example.com/tfgpu.git@0123abc", "--index-url=x", "a\nb", "$(touch x)"])
+@pytest.mark.parametrize(
+    "source", ["", "git+https://git.example.com/tfgpu.git@0123abc", "--index-url=x", "a\nb", "$(touch x)"]
+)
 def test_it_is_installed_into_an_environment_of_its_own(runner: Runner, source: str) -> None:
     """From the folder of the action, or from what a job names, which is no option of pip and not read by a shell."""
     runner.program("python3", 0, Machine().smoke().to_json())

@@ -8,10 +8,10 @@ import pytest
 from msgspec import structs
 
 from tests.scripts.wheel_records import ROOT
-from tfgpu_doctor.inference.log_lines import by_series
 from tfgpu_doctor.matrix.lint import log_lines
 from tfgpu_doctor.matrix.loader import Matrix, parse
 from tfgpu_doctor.matrix.schema import LogMessage
+from tfgpu_doctor.parsers.remaining_releases import by_series
 
 pytest.importorskip("refresh_log_lines")  # wheel_records has put the scripts on the path
 

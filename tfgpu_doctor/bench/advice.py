@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
-from tfgpu_doctor.bench.doubts import DOUBTFUL
-from tfgpu_doctor.bench.gpu_load import POWER_CAP, revised, slowdowns
 from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Parameters, Run
+from tfgpu_doctor.bench.samples import usable_cpus
+from tfgpu_doctor.bench.speeds import DOUBTFUL, POWER_CAP, revised, slowdowns
 from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or

@@ -98,7 +98,7 @@ class GpuTelemetry(Record, frozen=True):
     name: str | None = None
     pci_bus_id: str | None = None
     samples: Count = 0
-    utilization: Amount | None = None  # per cent; None, too, where samples leave pauses (bench/gpu_load.py)
+    utilization: Amount | None = None  # per cent; None, too, where samples leave pauses (bench/speeds.py)
     power_w: Amount | None = None
     sm_clock_mhz: Amount | None = None
     temperature_c: Number | None = None
@@ -146,7 +146,7 @@ class Run(Record, frozen=True):
     figures: tuple[Figure, ...] = ()
     advice: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what is usual and worth knowing
-    doubts: tuple[str, ...] = ()  # what makes the figure doubtful (bench/doubts.py); empty: it can be relied on
+    doubts: tuple[str, ...] = ()  # what makes the figure doubtful (bench/speeds.py); empty: it can be relied on
     stopped: str | None = None  # condition of the stopping rule that was not met; None: all were
     failure: str | None = None  # why there is no result
 

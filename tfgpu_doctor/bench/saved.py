@@ -12,8 +12,8 @@ import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.advice import advise_anew
-from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
+from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import judged
 from tfgpu_doctor.records.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
 

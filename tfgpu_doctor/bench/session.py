@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import psutil
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.advice import About, advise
-from tfgpu_doctor.bench.comparing.cpu_contention import usable_cpus
 from tfgpu_doctor.bench.devices import Case, GpuFound
-from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.peaks import with_peak
 from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.ratios import relate
+from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner.measurement import Measurement, to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.runner import WARM_UPS, measure
-from tfgpu_doctor.bench.runner.workers import Key, Workers
+from tfgpu_doctor.bench.runner.runner import WARM_UPS, Measurement, measure, to_run
+from tfgpu_doctor.bench.runner.workers import Workers
+from tfgpu_doctor.bench.samples import usable_cpus
+from tfgpu_doctor.bench.speeds import relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
@@ -49,69 +46,11 @@ class TooSlowError(CannotRunError):
     """What was asked for takes longer than the time that was given; the message says what would fit."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Cases that take turns: one size, one type."""
-
-    entries: tuple[tuple[Case, Job], ...]
-    expected: float | None = None  # seconds that a sample of the slowest device will take, where known
-    keep: frozenset[Key] = frozenset()  # processes that a later group needs
-    rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
-
-
-class Plan(Protocol):
-    """What a workload decides: the cases, the sizes, and the notes about the result."""
-
-    @property
-    def workload(self) -> str:
-        """Its name in workload_registry.WORKLOADS."""
-        ...
-
-    @property
-    def ready(self) -> float:
-        """What a process takes from the import of TensorFlow to its first sample, as a multiple of the import."""
-        ...
-
-    def settles(self, label: str) -> bool:
-        """Whether the median of such a run is usually known long before its deadline."""
-        ...
-
-    def groups(self, session: Session) -> Iterator[Group]:
-        """The groups, one after the other; may ask `session.first` to find out sizes.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            TooLargeError: something does not fit.
-            CannotRunError: what was asked for cannot be measured here.
-        """
-        ...
-
-    def title(self) -> str:
-        """What is computed, for people."""
-        ...
-
-    def parameters(self) -> dict[str, Scalar]:
-        """What two results must share to be compared."""
-        ...
-
-    def notes(self, runs: Sequence[Run]) -> Sequence[str]:
-        """Notes that qualify the result."""
-        ...
-
-    def advice(self, run: Run, runs: Sequence[Run]) -> Sequence[str]:
-        """What the figures of a run give reason to say, for this workload."""
-        ...
-
-    def conclusions(self, runs: Sequence[Run]) -> Sequence[str]:
-        """What the runs answer together, in sentences without their end; it stands first in every report."""
-        ...
-
-
 @dataclass
 class Session:
     """What is known while a benchmark runs."""
 
-    plan: Plan
+    plan: PlanBase
     matrix: Matrix
     environment: Facts
     start_worker: Callable[[], Worker]

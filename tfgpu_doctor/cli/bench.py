@@ -408,7 +408,7 @@ class _Kept:
 
 def exit_code(result: BenchResult) -> int:
     """Return the exit code of a measurement."""
-    from tfgpu_doctor.bench.runner.answers import NO_TIMES
+    from tfgpu_doctor.bench.runner.process import NO_TIMES
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
     failures = [run.failure for run in result.runs if run.failure]

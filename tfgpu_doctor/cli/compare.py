@@ -137,7 +137,7 @@ def _show(
     compare: Any, pair: Any, are_reports: bool, everything: bool, targets: list[Output], options: dict[str, Any]
 ) -> int:
     """Write the comparison; return the exit code."""
-    from tfgpu_doctor.bench.comparing import comparison as benches
+    from tfgpu_doctor.bench import comparison as benches
     from tfgpu_doctor.compare import comparison as reports
     from tfgpu_doctor.redact.redaction import redact
 

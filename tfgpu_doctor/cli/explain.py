@@ -104,8 +104,8 @@ def _is_message(source: str) -> bool:
         return False
     if _SENTENCE.match(source):
         return True
+    from tfgpu_doctor.parsers import lines
     from tfgpu_doctor.parsers import messages as catalogue
-    from tfgpu_doctor.parsers.text import lines
 
     read = lines.read([utf8(source)])
     return any(catalogue.is_failure(message.kind) for message in catalogue.read(read.lines))

@@ -21,11 +21,11 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.requirements import ended_on_macos, without_windows
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.plan.alternatives import on_macos
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import from_facts
-from tfgpu_doctor.plan.without_cuda import on_macos
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor

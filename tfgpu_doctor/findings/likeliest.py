@@ -40,9 +40,9 @@ from tfgpu_doctor.findings.symptoms import (
     situation,
     trouble,
 )
-from tfgpu_doctor.inference.resemblance import NO_CAUSE
 from tfgpu_doctor.matrix.compatibility import runs_on
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 from tfgpu_doctor.records.facts import CudnnFile, Known, Message, Toolkit, value_or
 from tfgpu_doctor.records.report import Evidence, Finding, Severity
 from tfgpu_doctor.records.versions import capability, major, minor

@@ -13,9 +13,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
-from tfgpu_doctor.inference.python_from_versions import versions_offered
 from tfgpu_doctor.manifests import Requirement as Planned
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, Conflict, all_fitting, conflicts
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, write, write_python

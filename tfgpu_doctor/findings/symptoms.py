@@ -130,7 +130,7 @@ LOW_UTILIZATION = Symptom(
 # What speaks for a cause where a text is all there is, and how much: signs, facts, the situation and words.
 # The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-23 (WSL2: 11-25), without
 # those that print a message of their own (a missing GLIBC, a mismatch of the driver). Which causes reports in the same
-# words had, inference/resemblance.py tells. likeliest.py adds it all up: the engine says of a guess that it
+# words had, parsers/resemblance.py tells. likeliest.py adds it all up: the engine says of a guess that it
 # is possible, and leaves out what the facts contradict.
 
 
@@ -145,7 +145,7 @@ _NEVER_NATIVE = "11.3"  # CUDA; 2.10, the last for native Windows, is built for 
 _OLDEST_OF_WHEELS, _JIT, _NEWEST = (3, 5), (7, 5), (12, 0)
 MOST = 3  # causes; a longer list is no help
 # What speaks for a cause, and how much: natural logarithms of odds, fitted by scripts/learn_evidence.py to reports that
-# the signs were not written from. `likeness` is multiplied by the number that inference/resemblance.py gives. `facts`
+# the signs were not written from. `likeness` is multiplied by the number that parsers/resemblance.py gives. `facts`
 # and `usual` are above the fit (0.5 and 0), because few of those reports are as short as a question in a chat.
 EVIDENCE = {
     "likeness": 4.0,

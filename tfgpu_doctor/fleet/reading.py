@@ -15,7 +15,7 @@ from tfgpu_doctor.files.reading import STDIN, chunks, in_mib, many_below, shown,
 from tfgpu_doctor.fleet.nodes import LONGEST_NAME, NamedBy, NoResult, Result, decode
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.fleet.unwrapping import LARGEST, Absent, Document, LeftOut, documents
-from tfgpu_doctor.parsers.text.encodings import utf8 as as_utf8
+from tfgpu_doctor.parsers.lines import utf8 as as_utf8
 from tfgpu_doctor.records.printable import cut, utf8
 from tfgpu_doctor.records.report import ReportError, schema_of, without_mark
 from tfgpu_doctor.records.units import count

@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from tfgpu_doctor.parsers.text.lines import Line
+from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.records.facts import Message
 from tfgpu_doctor.records.printable import cut
 

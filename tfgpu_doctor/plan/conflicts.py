@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from packaging.version import Version
+
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -105,9 +107,7 @@ def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> 
 def _requirements(
     universe: Universe, name: str, version: str, extras: tuple[str, ...] = ("and-cuda",)
 ) -> list[Requires]:
-    package = universe.package(name)
-    pinned = package.allowed(f"=={version}")
-    return [one for bits, one in package.requires(extras) if bits & pinned]
+    return [*universe.package(name).requires(Version(version), extras)]
 
 
 def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
@@ -144,8 +144,8 @@ def _direct(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> 
 
 
 def _newest(universe: Universe, one: Wanted) -> str | None:
-    package = universe.package(one.name)
-    return next((str(version) for version in package.named(package.allowed(one.specifier))), None)
+    newest = max(universe.package(one.name).allowed(one.specifier), default=None)
+    return str(newest) if newest else None
 
 
 def _shared(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[str | None]:
@@ -158,10 +158,7 @@ def _shared(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> 
     common = set.intersection(*(set(needed) for needed in required)) if required else set()
     for name in sorted(common):
         package = universe.package(name)
-        bits = package.installable
-        for needed in required:
-            bits &= package.allowed(needed[name])
-        if not bits:
+        if not package.installable.intersection(*(package.allowed(needed[name]) for needed in required)):
             return [f"{name}{needed[name]}" for needed in required]
     return [None for _ in lines]
 

@@ -11,13 +11,12 @@ from msgspec import structs
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.alternatives import alternatives
+from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, nearest_release
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, tensorflow_image
 from tfgpu_doctor.plan.install_commands import Installation, lasting, link_commands
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
-from tfgpu_doctor.plan.without_cuda import on_cpu
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.fact import ONE_OF
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, Python, value_or

@@ -20,7 +20,7 @@ from packaging.version import Version
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
-from tfgpu_doctor.parsers.text.platform_hints import holds_tensorflow
+from tfgpu_doctor.parsers.platform_hints import holds_tensorflow
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
 from tfgpu_doctor.plan.target import Target, from_facts
 from tfgpu_doctor.records.distributions import TENSORFLOW

@@ -20,7 +20,7 @@ from tfgpu_doctor.matrix.compatibility import (
     requirement,
 )
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.plan.delivered import locked
+from tfgpu_doctor.plan.records import locked
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.machine import Setting
 from tfgpu_doctor.records.report import Fix

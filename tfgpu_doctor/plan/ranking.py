@@ -12,7 +12,7 @@ from packaging.version import Version
 from tfgpu_doctor import __version__
 from tfgpu_doctor.matrix.compatibility import beyond_the_known
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
+from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, on_cpu, on_macos
 from tfgpu_doctor.plan.constraints import (
     PlanRequest,
     branch_to_go_back_to,
@@ -23,7 +23,6 @@ from tfgpu_doctor.plan.constraints import (
     problems,
     violations,
 )
-from tfgpu_doctor.plan.delivered import delivered, older_than_five_years
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.install_commands import (
@@ -33,9 +32,8 @@ from tfgpu_doctor.plan.install_commands import (
     repaired_by_links,
     what_may_be_missing,
 )
-from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut
+from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut, delivered, older_than_five_years
 from tfgpu_doctor.plan.target import Target, TargetError, as_typed, has_no_gpu, to_facts
-from tfgpu_doctor.plan.without_cuda import on_cpu, on_macos
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix, Tool
 from tfgpu_doctor.records.versions import major, minor

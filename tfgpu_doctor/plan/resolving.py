@@ -1,21 +1,32 @@
-"""Whether requirements can be met together, as an installer would find out, from the metadata in the matrix. Pure."""
+"""Whether requirements can be met together: pip's resolver (resolvelib) over the metadata in the matrix. Pure.
+
+    wanted = [Wanted("tensorflow", "==2.20.0"), Wanted("tf-keras", "==2.15.0")]
+    solve(universe, wanted)      # Unsolvable: tf-keras 2.15 requires tensorflow<2.16
+    smallest_conflict(...)       # both of them
+
+What the matrix does not know constrains nothing: other packages, and versions that are newer than all that it has.
+"""
 
 from __future__ import annotations
 
+import operator
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any, TypeAlias
 
 from packaging.markers import Marker
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import Version
+from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PackageReleases, PackageRow
 from tfgpu_doctor.records.distributions import TENSORFLOW
 
+MOST_STEPS = 2_000  # of a search; beyond that the answer is unknown, and nothing is refused
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[^\]]*)\])?(?P<specifier>[^;]*)(?:;\s*(?P<marker>.*))?")
 _LINUX = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}
 _MACOS = {"platform_system": "Darwin", "sys_platform": "darwin", "os_name": "posix"}
@@ -29,6 +40,9 @@ _MARKERS = {
 }
 _PATCHES = (0, 6, 30)  # of a Python: a Requires-Python may leave some out
 _CPYTHON = {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+_COMPARISONS: dict[str, Callable[[Version, Version], bool]] = {
+    ">=": operator.ge, "<=": operator.le, "<": operator.lt, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,23 @@ class Requires:
     @property
     def text(self) -> str:
         return f"{self.name}{self.specifier}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One requirement that is to be met."""
+
+    name: str
+    specifier: str = ""
+    extras: tuple[str, ...] = ()
+
+
+class Unsolvable(Exception):
+    """No versions meet all requirements."""
+
+
+class TooHard(Exception):
+    """The search has taken too many steps."""
 
 
 @lru_cache(maxsize=8192)
@@ -63,7 +94,7 @@ class Universe:
     python: str
 
     def known(self, name: str) -> bool:
-        """Whether the matrix has the releases of a package."""
+        """Return True if the matrix has the releases of a package."""
         return name in self.matrix.packages
 
     @cached_property
@@ -71,98 +102,95 @@ class Universe:
         return {}
 
     def package(self, name: str) -> Package:
-        """A known package."""
+        """Return a known package."""
         if name not in self._packages:
             self._packages[name] = Package(self, name, self.matrix.packages[name])
         return self._packages[name]
 
     def holds(self, marker: str | None, extras: Iterable[str] = ()) -> bool:
-        """Whether a marker holds here, with one of the extras or without any."""
+        """Return True if a marker holds here, with one of the extras or without any."""
         return marker is None or any(holds(marker, self.platform, self.python, one) for one in ("", *extras))
 
 
 @lru_cache(maxsize=64)
 def universe_of(matrix: Matrix, platform: str, python: str) -> Universe:
-    """The universe of a platform and a Python, made once."""
+    """Return the universe of a platform and a Python, made once."""
     return Universe(matrix, platform, python)
 
 
 class Package:
-    """One package of a universe."""
+    """One package of a universe: its versions, and what each requires."""
 
     def __init__(self, universe: Universe, name: str, row: PackageRow) -> None:
         self.universe = universe
-        self.versions = sorted({_version(one) for group in row.releases for one in group.versions}, reverse=True)
-        self._ascending = self.versions[::-1]
-        self._bit = {version: 1 << index for index, version in enumerate(self.versions)}
-        self.everything = (1 << len(self.versions)) - 1
-        own = self._pythons_of_tensorflow(name)
-        self.installable = self._yanked = 0
-        for group in row.releases:
-            bits = self._bits(group, own)
-            self._yanked |= bits if group.yanked else 0
-            self.installable |= 0 if group.yanked else bits
-        self._allowed: dict[str, int] = {}
-        self._requires: dict[tuple[str, ...], tuple[tuple[int, Requires], ...]] = {}
-        self._lines = row.requires
+        groups = [(group, [_version(one) for one in group.versions]) for group in row.releases]
+        self.versions = sorted({one for _, versions in groups for one in versions}, reverse=True)
+        own = {_version(one.version): one.python for one in universe.matrix.releases(universe.platform, name)}
+        usable = [(group.yanked, self._usable(group, versions, own)) for group, versions in groups]
+        self.installable = frozenset(one for yanked, versions in usable if not yanked for one in versions)
+        self._yanked = frozenset(one for yanked, versions in usable if yanked for one in versions)
+        self._allowed: dict[str, frozenset[Version]] = {}
+        self._requires: dict[tuple[Version, tuple[str, ...]], tuple[Requires, ...]] = {}
+        self._lines = [(read_requires(text), tuple(_spans(versions))) for text, versions in row.requires.items()]
 
-    def _pythons_of_tensorflow(self, name: str) -> dict[str, tuple[str, ...]] | None:
-        """TensorFlow's releases have their Pythons in a table of their own."""
-        found = self.universe.matrix.releases(platform=self.universe.platform, package=name)
-        return {row.version: row.python for row in found} or None
-
-    def _bits(self, group: PackageReleases, own: dict[str, tuple[str, ...]] | None) -> int:
-        """The versions of a group that have a wheel for the Python."""
+    def _usable(
+        self, group: PackageReleases, versions: list[Version], own: dict[Version, tuple[str, ...]]
+    ) -> list[Version]:
+        """Return the versions with a wheel for the Python; TensorFlow's Pythons stand in a table of their own."""
         python, platform = self.universe.python, self.universe.platform
         if (group.wheels and python not in group.wheels) or (group.platforms and platform not in group.platforms):
-            return 0
+            return []
         if group.python and not _admits(group.python, python):
-            return 0
-        has_wheel = (one for one in group.versions if own is None or python in own.get(one, (python,)))
-        return sum(self._bit[_version(one)] for one in has_wheel)
+            return []
+        return [one for one in versions if python in own.get(one, (python,))]
 
-    def _span(self, versions: str) -> int:
-        """The versions of "2.4.0..2.4.4 2.6.0"."""
-        bits = 0
-        for run in versions.split():
-            first, _, last = run.partition("..")
-            bits |= 2 * self._bit[_version(first)] - self._bit[_version(last or first)]
-        return bits
-
-    def allowed(self, specifier: str) -> int:
-        """The versions that a specifier admits and that can be installed. Raises ValueError."""
+    def allowed(self, specifier: str) -> frozenset[Version]:
+        """Return the versions that a specifier admits and that can be installed. Raises ValueError."""
         if specifier not in self._allowed:
-            parts = SpecifierSet(specifier)
-            bits = self.everything
-            for one in parts:
-                bits &= self._admitted(one)
+            parts = list(SpecifierSet(specifier))
             pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in parts)
-            self._allowed[specifier] = bits & (self.installable | (self._yanked if pins else 0))
+            candidates = self.installable | self._yanked if pins else self.installable
+            self._allowed[specifier] = frozenset(filter(_test_of(parts), candidates))
         return self._allowed[specifier]
 
-    def _admitted(self, one: Specifier) -> int:
-        if one.operator in (">=", "<", "<="):
-            bound, count = Version(one.version), len(self.versions)
-            side = bisect_right if one.operator == "<=" else bisect_left
-            below = side(self._ascending, bound)  # so many of the oldest
-            newer = (1 << (count - below)) - 1
-            return newer if one.operator == ">=" else self.everything & ~newer
-        if one.operator in ("==", "!=") and not one.version.endswith(".*"):
-            bit = self._bit.get(Version(one.version), 0)
-            return bit if one.operator == "==" else self.everything & ~bit
-        return sum(bit for version, bit in self._bit.items() if one.contains(version))
+    def allowed_or_any(self, specifier: str) -> frozenset[Version]:
+        """Return the same; all that can be installed where the specifier cannot be read."""
+        try:
+            return self.allowed(specifier)
+        except ValueError:
+            return self.installable
 
-    def requires(self, extras: tuple[str, ...] = ()) -> tuple[tuple[int, Requires], ...]:
-        """The requirements that hold here, each with the versions that have it."""
-        if extras not in self._requires:
-            read = ((versions, read_requires(text)) for text, versions in self._lines.items())
-            held = ((self._span(versions), one) for versions, one in read if self.universe.holds(one.marker, extras))
-            self._requires[extras] = tuple((bits, one) for bits, one in held if self.universe.known(one.name))
-        return self._requires[extras]
+    def requires(self, version: Version, extras: tuple[str, ...] = ()) -> tuple[Requires, ...]:
+        """Return the requirements of a version that hold here, of packages that the matrix knows."""
+        if (version, extras) not in self._requires:
+            self._requires[version, extras] = tuple(
+                one
+                for one, spans in self._lines
+                if any(first <= version <= last for first, last in spans)
+                and self.universe.known(one.name)
+                and self.universe.holds(one.marker, extras)
+            )
+        return self._requires[version, extras]
 
-    def named(self, bits: int) -> Iterator[Version]:
-        """The versions of a set, newest first."""
-        return (version for version, bit in self._bit.items() if bits & bit)
+
+def _spans(versions: str) -> Iterator[tuple[Version, Version]]:
+    """Return the first and the last version of each run of "2.4.0..2.4.4 2.6.0"."""
+    for run in versions.split():
+        first, _, last = run.partition("..")
+        yield _version(first), _version(last or first)
+
+
+def _test_of(parts: list[Specifier]) -> Callable[[Version], bool]:
+    """Return the test for a version of all parts of a specifier; bounds are compared as numbers."""
+    tests = [
+        (_COMPARISONS[one.operator], Version(one.version))
+        for one in parts
+        if one.operator in _COMPARISONS and not one.version.endswith(".*")
+    ]
+    others = [one for one in parts if one.operator not in _COMPARISONS or one.version.endswith(".*")]
+    return lambda version: (
+        all(compare(version, bound) for compare, bound in tests) and all(one.contains(version) for one in others)
+    )
 
 
 @lru_cache(maxsize=16384)
@@ -172,7 +200,7 @@ def _version(text: str) -> Version:
 
 @lru_cache(maxsize=4096)
 def holds(marker: str, platform: str, python: str, extra: str = "") -> bool:
-    """Whether an environment marker holds; one that cannot be read is taken to hold."""
+    """Return True if an environment marker holds; one that cannot be read is taken to hold."""
     environment = {**_MARKERS[platform], **_CPYTHON, "python_version": python, "python_full_version": f"{python}.9"}
     environment |= {"extra": extra, "platform_release": "", "platform_version": "", "implementation_version": python}
     try:
@@ -183,7 +211,7 @@ def holds(marker: str, platform: str, python: str, extra: str = "") -> bool:
 
 @lru_cache(maxsize=4096)
 def _admits(wanted: str, python: str) -> bool:
-    """Whether a Requires-Python admits some patch of a minor version."""
+    """Return True if a Requires-Python admits some patch of a minor version."""
     try:
         specifier = SpecifierSet(wanted)
     except ValueError:
@@ -191,123 +219,75 @@ def _admits(wanted: str, python: str) -> bool:
     return any(specifier.contains(f"{python}.{patch}") for patch in _PATCHES)
 
 
-MOST_STEPS = 2_000  # of a search; beyond that the answer is unknown, and nothing is refused
+_Identifier: TypeAlias = tuple[str, tuple[str, ...]]  # name and extras; tensorflow[and-cuda] requires tensorflow
+_Candidate: TypeAlias = tuple[_Identifier, Version]
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """One requirement that is to be met."""
+class _Provider(AbstractProvider[Wanted, _Candidate, _Identifier]):
+    """The packages of a universe, as resolvelib asks for them."""
 
-    name: str
-    specifier: str = ""
-    extras: tuple[str, ...] = ()
+    def __init__(self, universe: Universe) -> None:
+        self._universe = universe
 
+    def identify(self, requirement_or_candidate: Wanted | _Candidate) -> _Identifier:
+        if isinstance(requirement_or_candidate, Wanted):
+            return requirement_or_candidate.name, requirement_or_candidate.extras
+        return requirement_or_candidate[0]
 
-class Unsolvable(Exception):
-    """No versions are left for a package."""
+    def get_preference(
+        self,
+        identifier: _Identifier,
+        resolutions: Mapping[_Identifier, _Candidate],  # noqa: ARG002 - resolvelib names what it gives
+        candidates: Mapping[_Identifier, Iterator[_Candidate]],
+        information: Mapping[_Identifier, Iterator[Any]],
+        backtrack_causes: Sequence[Any],
+    ) -> tuple[bool, bool, bool, _Identifier]:
+        """Decide first where one version is left, then on TensorFlow, then on lines, and on what conflicted last."""
+        is_open = len(list(islice(candidates[identifier], 2))) > 1
+        is_line = any(one.parent is None for one in information[identifier])
+        causes = {self.identify(one) for cause in backtrack_causes for one in (cause.requirement, cause.parent) if one}
+        return is_open, identifier[0] not in TENSORFLOW, not is_line and identifier not in causes, identifier
 
+    def find_matches(
+        self,
+        identifier: _Identifier,
+        requirements: Mapping[_Identifier, Iterator[Wanted]],
+        incompatibilities: Mapping[_Identifier, Iterator[_Candidate]],
+    ) -> list[_Candidate]:
+        package = self._universe.package(identifier[0])
+        allowed = frozenset.intersection(*(package.allowed_or_any(one.specifier) for one in requirements[identifier]))
+        left = allowed - {version for _, version in incompatibilities[identifier]}
+        return [(identifier, version) for version in sorted(left, reverse=True)]
 
-class TooHard(Exception):
-    """The search has taken too many steps."""
+    def is_satisfied_by(self, requirement: Wanted, candidate: _Candidate) -> bool:
+        return candidate[1] in self._universe.package(requirement.name).allowed_or_any(requirement.specifier)
 
-
-@dataclass
-class _Search:
-    universe: Universe
-    left: dict[str, int] = field(default_factory=dict)  # package that will be installed → versions that are left
-    extras: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    steps: list[int] = field(default_factory=lambda: [0])
-
-    def copy(self) -> _Search:
-        return _Search(self.universe, dict(self.left), dict(self.extras), self.steps)
-
-    def propagate(self) -> None:
-        """Leave out versions whose requirements cannot be met, and require what all that are left require."""
-        changed = True
-        while changed:
-            self.steps[0] += 1
-            if self.steps[0] > MOST_STEPS:
-                raise TooHard
-            changed = False
-            for name in tuple(self.left):
-                changed |= self._narrow(name)
-
-    def _narrow(self, name: str) -> bool:
-        package, before = self.universe.package(name), self.left[name]
-        lines = [
-            (bits, one, _allowed(self.universe.package(one.name), one.specifier))
-            for bits, one in package.requires(self.extras[name])
-        ]
-        for bits, one, allowed in lines:
-            if not self.left.get(one.name, allowed) & allowed:
-                self.left[name] &= ~bits
-        left = self.left[name]
-        if not left:
-            raise Unsolvable(name)
-        changed = left != before
-        some: dict[str, tuple[int, int]] = {}  # package → versions that require it, and what any of them allows
-        for bits, one, allowed in lines:
-            if bits & left == left:
-                changed |= self.limit(one.name, allowed, one.extras)
-            elif bits & left:
-                asking, open_to = some.get(one.name, (0, 0))
-                some[one.name] = asking | (bits & left), open_to | allowed
-        for target, (asking, open_to) in some.items():
-            if asking == left:
-                changed |= self.limit(target, open_to, ())
-        return changed
-
-    def limit(self, name: str, allowed: int, extras: tuple[str, ...]) -> bool:
-        """Narrow a package that will be installed; whether that changed anything. Raises Unsolvable."""
-        before, known = self.left.get(name), self.extras.get(name, ())
-        after = allowed if before is None else before & allowed
-        if not after:
-            raise Unsolvable(name)
-        self.left[name], self.extras[name] = after, tuple(sorted({*known, *extras}))
-        return after != before or self.extras[name] != known
-
-    def finish(self) -> dict[str, str]:
-        """Decide on one version of each package, the newest possible one: TensorFlow first. Raises Unsolvable."""
-        self.propagate()
-        several = [name for name, bits in self.left.items() if bits & (bits - 1)]
-        if not several:
-            return {name: str(next(self.universe.package(name).named(bits))) for name, bits in self.left.items()}
-        name = min(several, key=lambda one: (one not in TENSORFLOW, one))
-        bits = self.left[name]
-        while bits:
-            newest = bits & -bits
-            attempt = self.copy()
-            attempt.left[name] = newest
-            try:
-                return attempt.finish()
-            except Unsolvable:
-                bits &= ~newest
-        raise Unsolvable(name)
-
-
-def _allowed(package: Package, specifier: str) -> int:
-    try:
-        return package.allowed(specifier)
-    except ValueError:
-        return package.installable
+    def get_dependencies(self, candidate: _Candidate) -> list[Wanted]:
+        (name, extras), version = candidate
+        required = self._universe.package(name).requires(version, extras)
+        itself = [Wanted(name, f"=={version}")] if extras else []
+        return [*itself, *(Wanted(one.name, one.specifier, one.extras) for one in required)]
 
 
 def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
-    """Versions of all known packages that meet the requirements, dependencies included.
+    """Return versions of all known packages that meet the requirements, dependencies included, the newest possible.
 
     Raises:
         Unsolvable: there are none.
         TooHard: the search was given up.
     """
-    search = _Search(universe)
-    for one in wanted:
-        if is_judged(universe, one):
-            search.limit(one.name, _allowed(universe.package(one.name), one.specifier), one.extras)
-    return search.finish()
+    judged = [one for one in wanted if is_judged(universe, one)]
+    try:
+        result = Resolver(_Provider(universe), BaseReporter()).resolve(judged, max_rounds=MOST_STEPS)
+    except ResolutionImpossible as error:
+        raise Unsolvable from error
+    except ResolutionTooDeep as error:
+        raise TooHard from error
+    return {name: str(version) for (name, _), version in result.mapping.values()}
 
 
 def is_judged(universe: Universe, one: Wanted) -> bool:
-    """Whether the matrix knows the package, and the requirement names no version that it may not have yet."""
+    """Return True if the matrix knows the package, and the requirement names no version that it may not have yet."""
     if not universe.known(one.name):
         return False
     try:
@@ -321,7 +301,7 @@ def is_judged(universe: Universe, one: Wanted) -> bool:
 
 
 def _may_be_new(package: Package, text: str) -> bool:
-    """Whether a version that the matrix lacks can have been published after it: not one older than all."""
+    """Return True if a version that the matrix lacks can have been published after it: not one older than all."""
     try:
         version = Version(text)
     except ValueError:
@@ -330,7 +310,7 @@ def _may_be_new(package: Package, text: str) -> bool:
 
 
 def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
-    """Whether the requirements can be met, or that is unknown."""
+    """Return True if the requirements can be met, or that is unknown."""
     try:
         solve(universe, wanted)
     except Unsolvable:
@@ -341,7 +321,7 @@ def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
 
 
 def smallest_conflict(universe: Universe, wanted: Sequence[Wanted]) -> tuple[int, ...]:
-    """The positions of requirements that exclude each other, of which none can be left out; empty: none do."""
+    """Return the positions of requirements that exclude each other, of which none can be left out; empty: none do."""
     if can_be_met(universe, wanted):
         return ()
     kept = [index for index, one in enumerate(wanted) if is_judged(universe, one)]

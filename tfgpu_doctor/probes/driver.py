@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tfgpu_doctor.parsers.tools import nvidia_smi, nvidia_smi_csv
+from tfgpu_doctor.parsers import nvidia_smi
 from tfgpu_doctor.probes import gpus, programs
 from tfgpu_doctor.probes.driver_children import Probe, Source, answer, init_result, start_child
 from tfgpu_doctor.probes.files import below, module_loaded, read_text, text_fact, why
@@ -218,9 +218,9 @@ def _gpus_by_smi(asked: _Asked) -> Fact[tuple[Gpu, ...]]:
         return Known((), program)
     if exit_code or not seen.gpus:
         return Unknown(f"{program}: {seen.failure or f'exit code {exit_code}, no table'}")
-    query = Probe("nvidia-smi --query-gpu", [program, *nvidia_smi_csv.QUERY], asked.environ, asked.end)
+    query = Probe("nvidia-smi --query-gpu", [program, *nvidia_smi.QUERY], asked.environ, asked.end)
     query.wait()
-    rich = nvidia_smi_csv.parse(query.completed.stdout) if query.completed and not query.completed.returncode else ()
+    rich = nvidia_smi.parse_csv(query.completed.stdout) if query.completed and not query.completed.returncode else ()
     return Known(rich or seen.gpus, program)
 
 

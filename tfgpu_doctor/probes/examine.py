@@ -11,9 +11,9 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from tfgpu_doctor.inference.pci_names import named
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.parsers.machine_facts import named
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, shadowed_modules, startup_files
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.transcript import tensorflow_distribution
@@ -177,7 +177,7 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
     from tfgpu_doctor.parsers import (
         messages as catalogue,  # compiling the catalogue takes longer than all other imports
     )
-    from tfgpu_doctor.parsers.text.lines import Line
+    from tfgpu_doctor.parsers.lines import Line
 
     texts = [*tensorflow.log.value, *value_or(driver.xid_events, ())]
     for phase in tensorflow.phases:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tfgpu_doctor.parsers.tools.nvidia_smi import bus_id
+from tfgpu_doctor.parsers.nvidia_smi import bus_id
 from tfgpu_doctor.records.facts import Fact, Gpu, GpuProcess, Known, NvLink, PeerLink, Unknown, map_fact, value_or
 
 NOT_SUPPORTED = 3  # NVML_ERROR_NOT_SUPPORTED

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from tfgpu_doctor.parsers.tools.ldconfig import CacheEntry, parse
+from tfgpu_doctor.parsers.system_outputs import CacheEntry, parse_cache
 from tfgpu_doctor.probes import elf, process, programs
 from tfgpu_doctor.probes.elf import Effect, Elf, Refusal
 from tfgpu_doctor.probes.files import below, names_in
@@ -168,7 +168,9 @@ def _cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
     if not program:
         return Unknown(f"no ldconfig to read {CACHE} with")
     done = process.run([program, "-C", cache, "-p"], timeout=5.0, env={"LC_ALL": "C"})
-    return parse(done.stdout) if done.returncode == 0 else Unknown(f"ldconfig -p failed: {done.error or done.stderr}")
+    if done.returncode != 0:
+        return Unknown(f"ldconfig -p failed: {done.error or done.stderr}")
+    return parse_cache(done.stdout)
 
 
 def _open(linker: LdSo, soname: str, library: Elf | None) -> Opening:

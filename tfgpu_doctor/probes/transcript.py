@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from tfgpu_doctor.parsers.tools.tensorflow_build import library_version
+from tfgpu_doctor.parsers.tensorflow_outputs import library_version
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.probes.host import as_limit
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES

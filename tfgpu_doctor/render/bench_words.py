@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from tfgpu_doctor.bench.comparing.cpu_contention import DISTURBED
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.bench.comparing.comparison import compare_benches
-from tfgpu_doctor.bench.comparing.records import RunChange
+from tfgpu_doctor.bench.comparison import RunChange, compare_benches
 from tfgpu_doctor.bench.results import SCHEMA as BENCH
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.saved import check_runs, load_result

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from tfgpu_doctor.bench.comparing.comparison import JUDGED
-from tfgpu_doctor.bench.comparing.records import WORDS, RunChange
-from tfgpu_doctor.bench.gpu_load import slowdowns
+from tfgpu_doctor.bench.comparison import JUDGED, WORDS, RunChange
 from tfgpu_doctor.bench.results import Run, Throughput
+from tfgpu_doctor.bench.speeds import slowdowns
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.records.facts import Known, Phase, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity

@@ -13,23 +13,20 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.comparing.records import RunChange
-from tfgpu_doctor.bench.gpu_load import revised
-from tfgpu_doctor.bench.peaks import with_peak
+from tfgpu_doctor.bench.comparison import RunChange
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner.budget import Clock, Limit, OneProcess
-from tfgpu_doctor.bench.runner.measurement import to_run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.runner import measure
+from tfgpu_doctor.bench.runner.runner import measure, to_run
+from tfgpu_doctor.bench.runner.workers import Clock, Limit, OneProcess
+from tfgpu_doctor.bench.speeds import revised, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.report import Report, Tool
 from tfgpu_doctor.smoke import judging, plan
 from tfgpu_doctor.smoke.baseline import Baseline, Origin
 from tfgpu_doctor.smoke.judging import Outcome
-from tfgpu_doctor.smoke.plan import Costs, SmokeOptions, Step
+from tfgpu_doctor.smoke.plan import Costs, Jobs, SmokeOptions, Step
 from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeCheck, SmokeRun, Status, verdict_of
-from tfgpu_doctor.smoke.workloads import Jobs
 
 # Enough samples for a figure of two digits, in little time: a gate tells broken from sound, not 2 % from 3 %.
 RULE = StoppingRule(min_samples=10, min_seconds=0.2, precision=0.05, deadline=2.0)

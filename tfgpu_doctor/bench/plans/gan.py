@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Case
-from tfgpu_doctor.bench.jobs import Ask, Job, Scalar
-from tfgpu_doctor.bench.plans.base import PlanBase, Reference
+from tfgpu_doctor.bench.devices import Ask, Case, Job, Scalar
+from tfgpu_doctor.bench.plans.base import Group, PlanBase, Reference
 from tfgpu_doctor.bench.plans.cnn import SLOW, SPREAD, STEPS_AN_ANSWER, cpu_seconds, with_time
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Group, Session
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.workloads import gan
-from tfgpu_doctor.bench.workloads.dcgan import SEED
+from tfgpu_doctor.bench.workloads.gan import SEED
 
 
 @dataclass

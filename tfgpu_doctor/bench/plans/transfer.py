@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 
-from tfgpu_doctor.bench.devices import Case
-from tfgpu_doctor.bench.jobs import Job, Scalar
-from tfgpu_doctor.bench.plans import interconnect, workload_size
-from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.devices import Case, Job, Scalar
+from tfgpu_doctor.bench.plans import workload_size
+from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Group, Session
-from tfgpu_doctor.bench.workloads import routes, transfer
+from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.records.facts import Facts, Gpu, value_or
 from tfgpu_doctor.records.units import approximate
 
@@ -21,8 +20,8 @@ TOLERATED = 1.02  # of a link's speed, which is exact; clocks of hosts are not
 HALF = 0.5  # of a link's speed, below which something is wrong with it
 IN_SWITCH = 2.0  # NVLink switches that add (NVLink SHARP) let busbw exceed the links, at most twofold
 LARGE = 2**24  # bytes from which on a link, and not the latency, sets the speed
-TO_HOST = (routes.TO_DEVICE, routes.TO_DEVICE_PINNED, routes.FROM_DEVICE, routes.FROM_DEVICE_PINNED)
-NAMES = {routes.PEER: "{0} to {1}", routes.PEER_BACK: "{1} to {0}"}
+TO_HOST = (transfer.TO_DEVICE, transfer.TO_DEVICE_PINNED, transfer.FROM_DEVICE, transfer.FROM_DEVICE_PINNED)
+NAMES = {transfer.PEER: "{0} to {1}", transfer.PEER_BACK: "{1} to {0}"}
 
 
 @dataclass
@@ -50,18 +49,18 @@ class Transfer(PlanBase):
 
     def _notes(self, runs: Sequence[Run]) -> Iterator[str]:
         measured = {str(run.parameters["route"]) for run in runs}
-        if routes.WITHIN in measured:
+        if transfer.WITHIN in measured:
             yield (
                 "memory copy: TensorFlow's DeepCopy copies within one memory. B/s count the bytes that are copied; "
                 "each is read and written. A size that fits into a cache measures the cache."
             )
-        if routes.TO_DEVICE in measured:
+        if transfer.TO_DEVICE in measured:
             yield (
                 "host to device, device to host: pageable host memory, as feeding an array and .numpy() use it. "
                 "Pinned: memory that TensorFlow allocates in a compiled function for transfers to or from a GPU "
                 "(according to its source, InferAllocAttr); no API reports whether it is pinned."
             )
-        if any(route.startswith(routes.ALL_REDUCE) for route in measured):
+        if any(route.startswith(transfer.ALL_REDUCE) for route in measured):
             yield (
                 "all-reduce: sums float32 over all devices; each device gets the sum. B/s are bus bandwidth: busbw = "
                 "algbw × 2(n-1)/n. algbw is the bytes on one device divided by the time."
@@ -75,7 +74,7 @@ class Transfer(PlanBase):
         """What summed, and the algorithm bandwidth at the largest size."""
         last: dict[tuple[str, Scalar], Run] = {}
         for run in runs:
-            if str(run.parameters["route"]).startswith(routes.ALL_REDUCE) and run.verified and run.verified.ok:
+            if str(run.parameters["route"]).startswith(transfer.ALL_REDUCE) and run.verified and run.verified.ok:
                 last[run.label, run.parameters["route"]] = run
         for (label, route), run in last.items():
             how = next((check.saw for check in run.verified.checks if check.name == "by"), "") if run.verified else ""
@@ -93,12 +92,12 @@ class Transfer(PlanBase):
             return
         route, size = str(run.parameters["route"]), int(run.parameters["bytes"] or 0)
         link = self._link(run, route)
-        if link is None or route == routes.WITHIN:
+        if link is None or route == transfer.WITHIN:
             return
         low, high = run.throughput.ci95
         shown = approximate(run.throughput.value, "B/s")
         carries = f"{link.name} can carry {approximate(link.speed, 'B/s')} at most"
-        most = IN_SWITCH if route == routes.ALL_REDUCE else TOLERATED
+        most = IN_SWITCH if route == transfer.ALL_REDUCE else TOLERATED
         if low > most * link.speed:
             yield f"{shown} is implausible: {carries}; either the copy was optimised away, or NVML reports another link"
         elif high < HALF * link.speed and size >= LARGE and self._is_best(run, runs) and self._should_be_fast(route):
@@ -110,7 +109,7 @@ class Transfer(PlanBase):
 
     def _should_be_fast(self, route: str) -> bool:
         """Whether the link alone should limit it: ordinary host memory and reductions on one device have reasons."""
-        return route not in (routes.TO_DEVICE, routes.FROM_DEVICE, routes.ALL_REDUCE_ONE)
+        return route not in (transfer.TO_DEVICE, transfer.FROM_DEVICE, transfer.ALL_REDUCE_ONE)
 
     @staticmethod
     def _is_best(run: Run, runs: Sequence[Run]) -> bool:
@@ -118,11 +117,11 @@ class Transfer(PlanBase):
         best = max(one.throughput.value for one in alike if one.throughput)
         return run.throughput is not None and run.throughput.value >= best
 
-    def _link(self, run: Run, route: str) -> interconnect.Link | None:
+    def _link(self, run: Run, route: str) -> Link | None:
         gpus = self._gpus(run)
         if len(gpus) < len(run.devices):
             return None
-        return interconnect.pcie(gpus[0]) if route in TO_HOST else interconnect.between(gpus)
+        return pcie(gpus[0]) if route in TO_HOST else between(gpus)
 
     def _gpus(self, run: Run) -> list[Gpu]:
         """What is known of the GPUs of a run, by the bus ids that TensorFlow's log told."""
@@ -165,9 +164,9 @@ class Transfer(PlanBase):
             bytes_moved=lambda _: transfer.bytes_moved(route, size),
             judge=transfer.judge,
             point={"route": name, "bytes": size},
-            step_name="sum" if route.startswith(routes.ALL_REDUCE) else "copy",
+            step_name="sum" if route.startswith(transfer.ALL_REDUCE) else "copy",
             blocks=True,
-            figures=route.startswith(routes.ALL_REDUCE),
+            figures=route.startswith(transfer.ALL_REDUCE),
             virtual_memory_mib=transfer.BUFFERS * max(self.sizes) // 2**20 + 256,
         )
 
@@ -192,12 +191,12 @@ class Transfer(PlanBase):
 
 def _stages(cases: Sequence[Case]) -> Iterator[tuple[list[Case], tuple[str, ...]]]:
     """Cases that are measured side by side with their routes: single devices, each pair of them, and all together."""
-    yield [case for case in cases if len(case.devices) == 1], (routes.WITHIN, *TO_HOST)
+    yield [case for case in cases if len(case.devices) == 1], (transfer.WITHIN, *TO_HOST)
     for case in cases:
         if len(case.devices) > 1:
-            yield from (([pair], (routes.PEER, routes.PEER_BACK)) for pair in _pairs(case))
+            yield from (([pair], (transfer.PEER, transfer.PEER_BACK)) for pair in _pairs(case))
             together = replace(case, label=case.label.removesuffix(", together"))
-            yield [together], (routes.ALL_REDUCE, routes.ALL_REDUCE_ONE)
+            yield [together], (transfer.ALL_REDUCE, transfer.ALL_REDUCE_ONE)
 
 
 def _labels(cases: Sequence[Case], its: Sequence[str]) -> list[str]:
@@ -237,3 +236,54 @@ def _short(cases: Sequence[Case], size: int, free: dict[str | int, int]) -> list
             count = len(case.devices) // len(case.gpus)
             needs[gpu] = needs.get(gpu, 0) + each * count + workload_size.CONTEXT
     return [(memory, need) for memory, need in needs.items() if need > workload_size.SHARE * free.get(memory, 2**62)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the links of a GPU can carry at most, by what NVML tells of them. Pure; unknown stays unknown.
+
+
+# Bytes/s of one PCIe lane in one direction: 2.5 and 5 GT/s at 8b/10b; 8, 16 and 32 GT/s at 128b/130b; 64 GT/s in flits
+# of 256 bytes with 236 of payload (PCI Express Base Specification, revisions 1.0 to 6.0). Packet headers come on top.
+LANE = {1: 250e6, 2: 500e6, 3: 984.6e6, 4: 1969.2e6, 5: 3938.5e6, 6: 7375e6}
+# Bytes/s of one NVLink in one direction, by compute capability (NVIDIA's whitepapers of P100, V100, Turing, A100,
+# GA102 and H100; Blackwell: 1.8 TB/s over 18 links in both directions).
+NVLINK = {"6.0": 20e9, "7.0": 25e9, "7.5": 25e9, "8.0": 25e9, "8.6": 14.0625e9, "9.0": 25e9, "10.0": 50e9, "10.3": 50e9}
+# The host is reached by NVLink-C2C, of which NVML's PCIe facts say nothing.
+COHERENT = ("GH200", "GB200", "GB300", "GB10", "THOR")
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link, and what it can carry."""
+
+    name: str  # "PCIe 4 ×16"
+    speed: float  # bytes/s in one direction, at most
+    now: str | None = None  # "×4" where it has fewer lanes than it could; its speed may rest while it is idle
+
+
+def pcie(gpu: Gpu) -> Link | None:
+    """The PCIe link of a GPU at the best that it and its slot can do; None where that is unknown.
+
+    The generation is the highest, not the current one, which falls while a GPU rests.
+    """
+    name = value_or(gpu.name, "").upper()
+    generation, width = value_or(gpu.pcie_generation_max, None), value_or(gpu.pcie_width_max, None)
+    if not generation or not width or generation not in LANE or any(one in name for one in COHERENT):
+        return None
+    current = value_or(gpu.pcie_width, None)
+    fewer = f"×{current}" if current and current < width else None
+    return Link(f"PCIe {generation} ×{width}", LANE[generation] * width, fewer)
+
+
+def nvlink(gpu: Gpu) -> Link | None:
+    """All active NVLinks of a GPU together; None where there is none, or their speed is unknown."""
+    active = sum(link.active for link in value_or(gpu.nvlinks, ()))
+    speed = NVLINK.get(value_or(gpu.compute_capability, ""))
+    return Link(f"{active} NVLink{'s' * (active != 1)}", active * speed) if active and speed else None
+
+
+def between(gpus: Sequence[Gpu]) -> Link | None:
+    """What the slowest of several GPUs can send to the others; None where that is unknown."""
+    found = [nvlink(gpu) or pcie(gpu) for gpu in gpus]
+    known = [link for link in found if link is not None]
+    return min(known, key=lambda link: link.speed) if known and len(known) == len(found) else None

@@ -20,12 +20,21 @@ import time
 from functools import partial
 from typing import Any
 
-from .fitting import fit
-from .judgement import Check, Judgement, finite, numbers
+from .judgement import Check, Judgement, finite, judged, numbers
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
-from .replicas import copies, limit_memory, misplaced, on_devices, strategy_over
-from .scaling import all_reduce, block, shares
-from .training import Training, train_apart
+from .training import (
+    Training,
+    all_reduce,
+    block,
+    count_identical,
+    fit,
+    limit_memory,
+    misplaced,
+    on_devices,
+    shares,
+    strategy_over,
+    train_apart,
+)
 
 UNIT = "images/s"
 DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
@@ -53,7 +62,7 @@ NO_FIT = "model.fit is not measured on several machines: Keras 3 fails there (ke
 def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether losses are finite and fall, agree with the other computation, and replicas are alike."""
     if "block" in answer:
-        return _judged(LATER, [_finite(answer["block"])])
+        return judged(LATER, [_finite(answer["block"])])
     losses = answer["losses"]
     checks = [_finite(losses)]
     if checks[0].ok:
@@ -72,14 +81,9 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
         checks.append(
             Check("replicas identical", same == of, f"{same} of {of} weights in {answer['replicas']} replicas")
         )
-    return _judged(SEVERAL if several else ONE, checks, residual, limit)
-
-
-def _judged(method: str, checks: list[Check], residual: float | None = None, limit: float | None = None) -> Judgement:
-    wrong = [f"failed: {check.name} ({check.saw})" for check in checks if not check.ok]
-    if residual is not None and not residual < math.inf:
-        residual = None
-    return Judgement(not wrong, method, residual, limit, "; ".join(wrong), tuple(checks))
+    return judged(
+        SEVERAL if several else ONE, checks, residual=residual if residual < math.inf else None, tolerance=limit
+    )
 
 
 def _finite(losses: list[float | None]) -> Check:
@@ -193,14 +197,9 @@ class Workload:
         return [began[id(weight)] for weight in training.model.trainable_variables]
 
     def _identical(self) -> tuple[int, int]:
-        """How many of the trained weights are the same in all replicas bit by bit, and how many there are."""
-        import numpy as np
-
-        same, weights = 0, self.training.model.trainable_variables
-        for weight in weights:
-            first, *others = (one.numpy() for one in copies(self.training.strategy, weight))
-            same += all(np.array_equal(first, other) for other in others)
-        return same, len(weights)
+        """Return how many of the trained weights are the same in all replicas bit by bit, and how many there are."""
+        weights = self.training.model.trainable_variables
+        return count_identical(self.training.strategy, weights), len(weights)
 
     def recheck(self) -> dict[str, Any] | None:
         """None while the last losses are finite, or nothing was verified yet."""

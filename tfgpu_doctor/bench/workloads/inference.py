@@ -17,9 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .judgement import Check, Judgement, nan_last, short
-from .models import batch
-from .saved_model import describe, export
+from .judgement import Check, Judgement, judged, nan_last, short
+from .models import MODELS, batch, build
 
 UNIT = "items/s"
 DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
@@ -54,13 +53,11 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
         share = answer["differing"] / answer["others"]
         saw = f"{answer['differing']} of {answer['others']} differ"
         checks.append(Check("whole numbers as on the CPU", share <= MAY_DIFFER[dtype], saw))
-    return Judgement(
-        ok=all(check.ok for check in checks),
-        method=METHOD.format(other),
+    return judged(
+        METHOD.format(other),
+        checks,
         residual=residual,
         tolerance=limit if answer["floats"] else None,
-        why="; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok),
-        checks=tuple(checks),
         computed_in="float32" if dtype == "tf32" and _plain(residual, parameters) else dtype,
     )
 
@@ -261,10 +258,6 @@ class Workload:
             return self.results[0]
         return {name: np.concatenate([one[name] for one in self.results]) for name in self.results[0]}
 
-    def figures(self) -> dict[str, Any]:
-        """Nothing beside the samples."""
-        return {}
-
     def placed_on(self) -> list[str]:
         """The devices of each replica's outputs."""
         return [device for call in self.calls for device in dict.fromkeys(call.where())]
@@ -309,3 +302,55 @@ def compare(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
         worst = max(worst, apart / size if size else apart, key=nan_last)
     answer["residual"] = worst if answer["floats"] and worst < math.inf else None
     return answer
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# SavedModels: a network of models.py written as one, and what the signature of a user's takes and gives.
+
+
+def export(model: str, dtype: str, folder: str) -> dict[str, Any]:
+    """Write a SavedModel of one of our networks: signature serving_default, images in, logits out, any batch."""
+    import tensorflow as tf
+
+    network = build(model, dtype)
+    module = tf.Module()
+    module.network = network
+    spec = tf.TensorSpec([None, *MODELS[model].image], tf.float32, name="images")
+
+    def serve(images: Any) -> dict[str, Any]:
+        return {"logits": network(images, training=False)}
+
+    signature = tf.function(serve, input_signature=[spec], autograph=False)
+    tf.saved_model.save(module, folder, signatures={"serving_default": signature})
+    return {}
+
+
+def describe(folder: str, signature: str | None) -> dict[str, Any]:
+    """What a SavedModel's signature takes and gives; `signature` None: the only one, or serving_default.
+
+    Returns:
+        name, names (of all signatures), and inputs and outputs as {"name", "shape" (None where any), "dtype"}; or
+        "unusable", a sentence.
+    """
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(folder)
+    names = sorted(getattr(loaded, "signatures", {}))
+    wanted = signature or ("serving_default" if "serving_default" in names or len(names) != 1 else names[0])
+    if wanted not in names:
+        has = f"it has {', '.join(names)}" if names else "it has none (tf.saved_model.save(…, signatures=…) makes them)"
+        return {"unusable": f"there is no signature {wanted}: {has}"}
+    function = loaded.signatures[wanted]
+    inputs = function.structured_input_signature[1]
+    outputs = function.structured_outputs
+    return {
+        "name": wanted,
+        "names": names,
+        "inputs": [_spec(name, spec) for name, spec in sorted(inputs.items())],
+        "outputs": [_spec(name, spec) for name, spec in sorted(outputs.items())],
+    }
+
+
+def _spec(name: str, spec: Any) -> dict[str, Any]:
+    shape = None if spec.shape.rank is None else spec.shape.as_list()
+    return {"name": name, "shape": shape, "dtype": spec.dtype.name}

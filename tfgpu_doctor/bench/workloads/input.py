@@ -11,19 +11,21 @@ came. The losses of a training are finite.
 
 from __future__ import annotations
 
+import os
 import time
-from typing import Any
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from . import pictures, pipelines
-from .judgement import Check, Judgement, short
+from .judgement import Check, Judgement, judged, short
 from .models import MODELS, training_flop
-from .replicas import misplaced, on_devices, room_for, strategy_over, synchronise
-from .training import Training
+from .training import Training, misplaced, on_devices, room_for, strategy_over, synchronise
 
 UNIT = "images/s"
 DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 BLOCK = 4  # batches that are timed together
-READY = pipelines.PREFETCH + 1  # batches that may wait ready, and are used up before
 METHOD = "every image of an epoch once, with the pixels that it has outside of any pipeline; losses finite"
 
 
@@ -42,8 +44,7 @@ def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> J
     if answer["losses"] is not None:
         wrong = sum(loss is None for loss in answer["losses"])
         checks.append(Check("loss finite", wrong == 0, f"{len(answer['losses']) - wrong} of {len(answer['losses'])}"))
-    why = "; ".join(f"failed: {check.name} ({check.saw})" for check in checks if not check.ok)
-    return Judgement(ok=not why, method=METHOD, why=why, checks=tuple(checks))
+    return judged(METHOD, checks)
 
 
 def reference(folder: str, image: list[int], count: int, make: bool) -> None:
@@ -53,9 +54,9 @@ def reference(folder: str, image: list[int], count: int, make: bool) -> None:
     """
     height, width, channels = image
     if make:
-        pictures.make(folder, (height, width, channels), count)
+        make_images(folder, (height, width, channels), count)
     else:
-        pictures.expected(folder, (height, width, channels), count)
+        expected(folder, (height, width, channels), count)
 
 
 class Workload:
@@ -83,21 +84,21 @@ class Workload:
                 synchronise(self.training.tensors()[-1:])
             self.cold["network"] = time.perf_counter() - started
         if parameters["pipeline"] is not None:
-            self._open(parameters, pipelines.PIPELINES[parameters["pipeline"]], strategy)
+            self._open(parameters, PIPELINES[parameters["pipeline"]], strategy)
 
-    def _open(self, parameters: dict[str, Any], chosen: pipelines.Pipeline, strategy: Any) -> None:
+    def _open(self, parameters: dict[str, Any], chosen: Pipeline, strategy: Any) -> None:
         """Build the pipeline, and check its first epoch."""
         import numpy as np
         import tensorflow as tf
 
         folder, count, image = parameters["folder"], parameters["count"], self.model.image
-        self.expected = np.array(pictures.expected(folder, image, count), np.uint32)
+        self.expected = np.array(expected(folder, image, count), np.uint32)
         self.counts = np.zeros(len(self.expected), np.int64)
-        files = pictures.find(folder, count)
+        files = find(folder, count)
         started = time.perf_counter()
         spread = len(self.devices) > 1
         whole = self.size * len(self.devices)  # a strategy deals out shares of each batch
-        data = pipelines.build(files, image, self.model.classes, whole, chosen, None if spread else self.devices[0])
+        data = build(files, image, self.model.classes, whole, chosen, None if spread else self.devices[0])
         if spread and strategy is not None:
             data = strategy.experimental_distribute_dataset(data)
             self.shares = strategy.experimental_local_results
@@ -151,7 +152,7 @@ class Workload:
             pixels = images.numpy()
             if pixels.shape != (self.size, *self.model.image) or pixels.dtype != np.float32:
                 self.shapes += len(pixels)
-            sums = np.array([pictures.checksum(one) for one in np.ascontiguousarray(pixels)], np.uint32)
+            sums = np.array([checksum(one) for one in np.ascontiguousarray(pixels)], np.uint32)
             self.wrong += int(np.count_nonzero(sums != self.expected[indices.numpy()]))
 
     def _found(self) -> dict[str, Any]:
@@ -187,10 +188,6 @@ class Workload:
             answer.update(self._found())
         return None if judge(answer, "", {}).ok else answer
 
-    def figures(self) -> dict[str, Any]:
-        """Nothing beside the samples."""
-        return {"figures": []}
-
     def placed_on(self) -> list[str]:
         """Where the losses lie; for a pipeline alone, its images."""
         if self.training is not None:
@@ -203,3 +200,221 @@ class Workload:
             return None
         graph = self.training.step.get_concrete_function(*self.resident).graph
         return misplaced(self.devices, self.placed_on(), graph)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Encoded images in a folder: finding them, making some where the user has none, and what each must become.
+#
+# Found with the standard library alone, since the parent looks, too. A made image is as large as what cameras and data
+# sets give a network of that size (SIDE times its side) and holds smooth shapes under noise, so that its JPEG is as
+# hard to decode as a photograph's: about 0.2 bytes a pixel at quality 90.
+
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
+SIDE = 1.75  # ImageNet's images are 400 by 350 on average, and networks take 224 by 224 of them
+QUALITY = 90
+SEED = 13
+PAD = 4  # pixels by which an image is moved at most
+
+
+def find(folder: str, count: int) -> list[str]:
+    """The first `count` images below a folder, in the order of their paths; links are not followed."""
+    found: list[str] = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        paths = (os.path.join(place, name) for name in sorted(files) if name.lower().endswith(SUFFIXES))
+        found += [path for path in paths if os.path.isfile(path)]  # reading a named pipe would wait for ever
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def make_images(folder: str, image: tuple[int, int, int], count: int) -> None:
+    """Write `count` JPEG files for a network that takes images of shape `image`: (height, width, channels)."""
+    import numpy as np
+    import tensorflow as tf
+
+    height, width = int(image[0] * SIDE), int(image[1] * SIDE)
+    for index in range(count):
+        rng = np.random.default_rng([SEED, index])
+        coarse = rng.uniform(40, 215, (height // 8 + 2, width // 8 + 2, image[2])).astype(np.float32)
+        with tf.device("/CPU:0"):
+            smooth = tf.image.resize(coarse, (height, width), method="bicubic").numpy()
+            noise = rng.normal(0, 12, smooth.shape)
+            pixels = np.clip(smooth + noise, 0, 255).astype(np.uint8)
+            data = tf.io.encode_jpeg(pixels, quality=QUALITY)
+        (Path(folder) / f"{index:06}.jpg").write_bytes(data.numpy())
+
+
+def load(path: Any, image: tuple[int, int, int]) -> Any:
+    """Read, decode and resize one file: uint8 of shape `image`."""
+    import tensorflow as tf
+
+    pixels = tf.io.decode_image(tf.io.read_file(path), channels=image[2], expand_animations=False)
+    resized = tf.image.resize(tf.ensure_shape(pixels, (None, None, image[2])), image[:2])
+    return tf.cast(tf.clip_by_value(resized + 0.5, 0.0, 255.0), tf.uint8)
+
+
+def _chance(index: Any, step: int, below: int) -> Any:
+    """A number from 0 to `below` - 1 for each index, the same in every epoch and in every pipeline; int64."""
+    import tensorflow as tf
+
+    mixed = tf.math.floormod((index + step) * 1103515245 + 12345, 2**31)
+    return tf.math.floormod(mixed // 65536, below)
+
+
+def _light(index: Any) -> tuple[Any, Any]:
+    """Factor and summand that turn 0..255 into 0..1, a little brighter or darker."""
+    import tensorflow as tf
+
+    gain = 0.8 + tf.cast(_chance(index, 101, 400), tf.float32) * 0.001
+    shift = tf.cast(_chance(index, 211, 200), tf.float32) * 0.001 - 0.1
+    return gain * (1.0 / 255.0), shift
+
+
+def augment(pixels: Any, index: Any, image: tuple[int, int, int]) -> Any:
+    """Move, mirror and light one image: uint8 to float32 from 0 to 1, both of shape `image`; `index` is int64."""
+    import tensorflow as tf
+
+    height, width, channels = image
+    padded = tf.pad(pixels, [[PAD, PAD], [PAD, PAD], [0, 0]])
+    down, right = _chance(index, 1, 2 * PAD + 1), _chance(index, 2, 2 * PAD + 1)
+    moved = tf.slice(padded, tf.stack([down, right, tf.zeros_like(down)]), [height, width, channels])
+    mirrored = tf.cond(_chance(index, 3, 2) > 0, lambda: tf.reverse(moved, [1]), lambda: moved)
+    factor, shift = _light(index)
+    return tf.clip_by_value(tf.cast(mirrored, tf.float32) * factor + shift, 0.0, 1.0)
+
+
+def augment_batch(pixels: Any, index: Any, image: tuple[int, int, int]) -> Any:
+    """The same for a batch at once: uint8 [n, h, w, c], int64 [n]; the same numbers, bit by bit."""
+    import tensorflow as tf
+
+    height, width, _ = image
+    padded = tf.pad(pixels, [[0, 0], [PAD, PAD], [PAD, PAD], [0, 0]])
+    rows = _chance(index, 1, 2 * PAD + 1)[:, None] + tf.range(height, dtype=tf.int64)
+    columns = tf.range(width, dtype=tf.int64)[None, :]
+    columns = tf.where((_chance(index, 3, 2) > 0)[:, None], width - 1 - columns, columns)
+    columns = _chance(index, 2, 2 * PAD + 1)[:, None] + columns
+    moved = tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
+    factor, shift = (one[:, None, None, None] for one in _light(index))
+    return tf.clip_by_value(tf.cast(moved, tf.float32) * factor + shift, 0.0, 1.0)
+
+
+def checksum(pixels: Any) -> int:
+    """Of one image, a contiguous NumPy array."""
+    return zlib.crc32(pixels)
+
+
+@lru_cache(maxsize=4)
+def expected(folder: str, image: tuple[int, int, int], count: int) -> tuple[int, ...]:
+    """The checksum of each image, loaded and augmented one after the other, without a pipeline.
+
+    Raises ValueError: a file is no image; the message names it.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    sums = []
+    with tf.device("/CPU:0"):
+        for index, path in enumerate(find(folder, count)):
+            try:
+                pixels = load(tf.constant(path), image)
+            except tf.errors.OpError as error:
+                name = os.path.relpath(path, folder)
+                raise ValueError(f"{name} in the data set cannot be decoded: {str(error)[:200]}") from error
+            ready = augment(pixels, tf.constant(index, tf.int64), image)
+            sums.append(checksum(np.ascontiguousarray(ready.numpy())))
+    return tuple(sums)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The same images through tf.data with different knobs turned: what each costs or brings.
+#
+# TensorFlow turns some knobs by itself (map_parallelization and inject_prefetch, on by default): here they are off, so
+# that each knob shows what it does, and *as TensorFlow tunes it* is the sequential code with them on.
+
+
+PREFETCH = 2  # batches that wait ready, as many as TensorFlow's guide starts from; known, so that they can be used up
+READY = PREFETCH + 1  # batches that may wait ready, and are used up before
+OWN = ("map_parallelization", "inject_prefetch", "map_and_batch_fusion", "parallel_batch", "map_fusion")
+
+
+class Pipeline(NamedTuple):
+    """Which knobs are turned."""
+
+    base: str | None = None  # the pipeline that lacks one knob of this one, or several of the last
+    tuned: bool = False  # TensorFlow may optimise the graph
+    parallel_map: bool = False  # images are augmented by several threads
+    parallel_decode: bool = False  # and read and decoded
+    cache: bool = False  # decoded images stay in memory after the first epoch
+    vectorised: bool = False  # a batch is augmented at once
+    prefetch: bool = False  # the next batches are made while the model computes
+    to_device: bool = False  # and copied to the device
+
+
+_DECODING = Pipeline("parallel map", parallel_map=True, parallel_decode=True)
+PIPELINES = {
+    "sequential": Pipeline(),
+    "as TensorFlow tunes it": Pipeline("sequential", tuned=True),
+    "parallel map": Pipeline("sequential", parallel_map=True),
+    "parallel decode": _DECODING,
+    "batch before map": _DECODING._replace(base="parallel decode", vectorised=True),
+    "cache": _DECODING._replace(base="parallel decode", cache=True),
+    "prefetch": _DECODING._replace(base="parallel decode", prefetch=True),
+    "prefetch to device": _DECODING._replace(base="prefetch", prefetch=True, to_device=True),
+    "everything": _DECODING._replace(base="sequential", cache=True, vectorised=True, prefetch=True),
+}
+ALONE = ("sequential", "as TensorFlow tunes it", "parallel map", "parallel decode", "batch before map", "cache")
+FEEDING = ("sequential", "as TensorFlow tunes it", "parallel decode", "prefetch", "prefetch to device", "everything")
+
+
+def build(
+    files: Sequence[str], image: tuple[int, int, int], classes: int, size: int, chosen: Pipeline, device: str | None
+) -> Any:
+    """An endless dataset of (images float32 [size, h, w, c], labels int32 [size], index int64 [size]).
+
+    Args:
+        device: where batches are copied to in advance, where the pipeline does that.
+    """
+    import tensorflow as tf
+
+    data = tf.data
+    auto = getattr(data, "AUTOTUNE", None) or data.experimental.AUTOTUNE
+
+    plain = tf.autograph.experimental.do_not_convert  # which would leave files behind in the folder for temporary ones
+
+    def decoded(path: Any, label: Any, index: Any) -> Any:
+        return load(path, image), label, index
+
+    def augmented(pixels: Any, label: Any, index: Any) -> Any:
+        return augment(pixels, index, image), label, index
+
+    def augmented_batch(pixels: Any, label: Any, index: Any) -> Any:
+        return augment_batch(pixels, index, image), label, index
+
+    with tf.device("/CPU:0"):
+        labels = [index % classes for index in range(len(files))]
+        indices = tf.range(len(files), dtype=tf.int64)
+        found = data.Dataset.from_tensor_slices((list(files), tf.constant(labels, tf.int32), indices))
+        found = found.map(plain(decoded), num_parallel_calls=auto if chosen.parallel_decode else None)
+        found = found.cache() if chosen.cache else found
+        found = found.repeat()
+        calls = auto if chosen.parallel_map else None
+        if chosen.vectorised:
+            found = found.batch(size, drop_remainder=True).map(plain(augmented_batch), num_parallel_calls=calls)
+        else:
+            found = found.map(plain(augmented), num_parallel_calls=calls).batch(size, drop_remainder=True)
+        found = found.prefetch(PREFETCH) if chosen.prefetch and not chosen.to_device else found
+        found = found.with_options(_options(data, chosen.tuned))
+        if chosen.to_device and device is not None:
+            found = found.apply(data.experimental.prefetch_to_device(device, PREFETCH))
+    return found
+
+
+def _options(data: Any, tuned: bool) -> Any:
+    """Optimisations that change what a knob does, off or as TensorFlow has them."""
+    options = data.Options()
+    for name in () if tuned else OWN:
+        if hasattr(options.experimental_optimization, name):  # another TensorFlow has others
+            setattr(options.experimental_optimization, name, False)
+    return options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Check(NamedTuple):
@@ -27,6 +27,13 @@ class Judgement(NamedTuple):
     computed_in: str | None = None  # the type that the residual speaks of, where that is another than asked for
     worst_row: float | None = None  # matrices: largest relative error of a single row
     row_tolerance: float | None = None
+
+
+def judged(method: str, checks: Iterable[Check], **details: Any) -> Judgement:
+    """Return the verdict of checks, all of which must hold; `details` are other fields of it."""
+    found = tuple(checks)
+    wrong = [f"failed: {check.name} ({check.saw})" for check in found if not check.ok]
+    return Judgement(ok=not wrong, method=method, why="; ".join(wrong), checks=found, **details)
 
 
 def finite(value: float) -> float | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .judgement import short
-from .replicas import copies
+from .training import copies
 
 ELSEWHERE = "/task:"  # how names of other machines' devices begin
 END, STEPS, VERIFY, REDUCE = 0, 1, 2, 3

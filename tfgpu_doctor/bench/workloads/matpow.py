@@ -208,10 +208,6 @@ class Workload:
         """None when the last result is the verified one bit by bit, or nothing was verified yet."""
         return None if self.expected is None or self.unchanged() else self._residual()
 
-    def figures(self) -> dict[str, Any]:
-        """Nothing beside the samples."""
-        return {}
-
     def _residual(self) -> dict[str, Any]:
         """The worst of all powers; None where it is no number."""
         computed = self.results()

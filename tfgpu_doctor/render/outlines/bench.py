@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tfgpu_doctor.bench.doubts import DOUBTFUL
 from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
+from tfgpu_doctor.bench.speeds import DOUBTFUL
 from tfgpu_doctor.records.units import digits, scale_of
 from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render import formats

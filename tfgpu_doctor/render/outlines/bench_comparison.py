@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from tfgpu_doctor.bench.comparing.comparison import exit_code, is_failing, is_open
-from tfgpu_doctor.bench.comparing.records import (
+from tfgpu_doctor.bench.comparison import (
     WORDS,
     Alone,
-    Basis,
     BenchComparison,
     FailOnSpeed,
     Measured,
     RunChange,
     Side,
     Verdict,
+    exit_code,
+    is_failing,
+    is_open,
 )
 from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.records.report import EXIT_UNKNOWN
@@ -186,14 +187,13 @@ def _title(run: RunChange | Alone) -> tuple[str, ...]:
     return tuple(part for part in (run.label, run.dtype, point) if part)
 
 
-def change(ratio: Ratio, basis: Basis = "time") -> str:
-    """How the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"; bounds are no confidence interval."""
-    what, how = ("CPU time" if basis == "CPU time" else "time"), ("limits: " if basis == "bounds" else "95 %: ")
+def change(ratio: Ratio) -> str:
+    """Return how the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"."""
     if not 1 / _LARGE < ratio.value < _LARGE:
         value, low, high = (digits(one, ratio.low, ratio.high) for one in (ratio.value, ratio.low, ratio.high))
-        return f"{what} × {value} ({how}{low} to {high})"
+        return f"time × {value} (95 %: {low} to {high})"
     value, low, high = (_signed(one, ratio) for one in (ratio.value, ratio.low, ratio.high))
-    return f"{what} {value} % ({how}{low} to {high} %)"
+    return f"time {value} % (95 %: {low} to {high} %)"
 
 
 def _signed(value: float, ratio: Ratio) -> str:
@@ -206,7 +206,7 @@ def _signed(value: float, ratio: Ratio) -> str:
 def _verdict(run: RunChange) -> str:
     """The verdict with the change; reasons stand apart. The same samples have no change to show."""
     shown = run.ratio if run.ratio and run.ratio.low < run.ratio.high and run.verdict != "not comparable" else None
-    return WORDS[run.verdict] + (f": {change(shown, run.basis)}" if shown else "")
+    return WORDS[run.verdict] + (f": {change(shown)}" if shown else "")
 
 
 def _speeds(run: RunChange) -> str:

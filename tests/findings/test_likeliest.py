@@ -1,0 +1,243 @@
+"""Which cause is the likeliest in a text, by its signs, its facts, its situation and its words.
+
+What comes second and third changes with the reports that the words are learnt from; the first must stand.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from tests.corpus import Outcome
+from tests.each import each
+from tests.healthy import MATRIX, healthy, spoil
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import diagnose
+from tfgpu_doctor.findings.symptoms import BECAUSE, COMMON, MOST, ONLY_ON, SAID, SYMPTOMS
+from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.records.facts import Facts, Known, Message, lists_gpu, value_or
+from tfgpu_doctor.records.report import Severity
+
+_SMI = """
+| NVIDIA-SMI 535.54       Driver Version: 535.54       CUDA Version: 12.2     |
+|   0  Tesla T4            Off  | 00000000:00:1E.0 Off |                    0 |
+| N/A   33C    P8     9W /  70W |      0MiB / 15360MiB |      0%      Default |"""
+_NATIVE = "Failed to load the native TensorFlow runtime."
+
+# situation, system → a text, and the cause that must come first
+OF_A_SITUATION = {
+    ("no GPU", "windows"): (
+        "Windows 10: TensorFlow does not see my GPU",
+        "tf.windows-native",
+    ),
+    ("no GPU", "wsl2"): (
+        "Under WSL2 TensorFlow does not see my GPU",
+        "wsl.setup",
+    ),
+    ("no GPU", "macos"): ("On macOS TensorFlow does not use the GPU", None),  # certain: tf.cpu-build
+    ("no GPU", "container"): (
+        "I start it in a docker container, and TensorFlow does not see my GPU",
+        "container.no-gpu",
+    ),
+    ("no GPU", ""): (
+        "TensorFlow does not see my GPU",
+        "cuda.missing",
+    ),
+    ("import", "windows"): (f"Windows 10\n{_NATIVE}", "tf.import-dll"),
+    ("import", "macos"): (f"macOS\n{_NATIVE}", "tf.abi-numpy"),  # AVX is no matter of every Mac
+    ("import", ""): (_NATIVE, "tf.abi-numpy"),
+    ("hangs", ""): ("TensorFlow hangs at the first epoch", "perf.small-work"),
+    ("slow", ""): ("The training is slower on the GPU than on the CPU", None),  # a sign sees perf.small-work
+    ("fails", "wsl2"): ("Under WSL2 TensorFlow crashes since the update of Windows", "wsl.setup"),
+    ("fails", "container"): (
+        "In the docker container training fails on the GPU",
+        "container.no-gpu",
+    ),
+    ("fails", ""): (
+        "TensorFlow crashes when I train on the GPU",
+        "memory.oom",
+    ),
+}
+# what a text tells besides → a text, and the cause that must come first
+BY_FACTS = {
+    "PyTorch works": (
+        "torch.cuda.is_available() returns True, TensorFlow does not see my GPU",
+        "cuda.missing",
+    ),
+    "the terminal works": (
+        "TensorFlow works in the terminal, in Jupyter it does not see my GPU",
+        "tf.wrong-env",
+    ),
+    "root works": (
+        "TensorFlow works as root, as a user it does not see my GPU",
+        "driver.init-failed",
+    ),
+    "a release of two packages": (
+        "TensorFlow 1.12 does not see my GPU",
+        "tf.cpu-build",
+    ),
+    "a GPU that is too old for every release": (
+        "TensorFlow does not see my Quadro K2000 GPU",
+        "gpu.arch-too-old",
+    ),
+    "a GPU that is too new for nearly every release": (
+        "TensorFlow does not see my RTX 5090 GPU",
+        "gpu.arch-too-new",
+    ),
+    "kernels are compiled at the first use": (
+        "TensorFlow hangs at the first epoch with my RTX 3090",
+        "gpu.arch-too-new",
+    ),
+    "another CUDA is wanted than is there": (
+        "TensorFlow does not see my GPU. CUDA 12.2 is installed, somebody said that I need CUDA 11.2",
+        "cuda.version-mismatch",
+    ),
+    "nothing but trouble": (
+        "I have a problem with my GPU under TensorFlow, see the screenshot",
+        "memory.oom",
+    ),
+    "a finding that is certain": ("Windows 11, TensorFlow 2.15: TensorFlow does not see my GPU", None),
+    "nothing is wrong": ("TensorFlow uses my GPU", None),
+    "only a question": ("Which TensorFlow works with an RTX 3080?", None),
+}
+
+
+# versions that a text names beside a failed import without its last line
+UNFIT = {
+    "tensorflow-gpu 1.13.1, Ubuntu 18.04, CUDA 10.1": "cuda.version-mismatch",
+    "tensorflow-gpu 1.15, Ubuntu 18.04, CUDA 10.0, cuDNN 8.0": "cudnn.version-mismatch",
+}
+
+
+def facts_of(text: str) -> Facts:
+    return text_to_facts.read(lines.read([text.encode()]), MATRIX)
+
+
+def common(facts: Facts) -> list[str]:
+    return [one.id for one in diagnose(facts, MATRIX).findings if one.possible and one.cause == BECAUSE]
+
+
+@each(("seen", "system"), OF_A_SITUATION)
+def test_the_likeliest_cause_of_a_situation(seen: str, system: str) -> None:
+    text, cause = OF_A_SITUATION[seen, system]
+    assert next(iter(common(facts_of(text))), None) == cause
+
+
+@each("name", BY_FACTS)
+def test_what_the_facts_say_ranks_and_leaves_out(name: str) -> None:
+    text, cause = BY_FACTS[name]
+    assert next(iter(common(facts_of(text))), None) == cause
+
+
+@each(("named", "cause"), UNFIT.items())
+def test_what_does_not_fit_together_comes_first_and_says_what(named: str, cause: str) -> None:
+    first = next(one for one in diagnose(facts_of(f"{named}\n{_NATIVE}"), MATRIX).findings if one.possible)
+    assert (first.id, first.cause.count("does not fit together"), bool(first.evidence)) == (cause, 1, True)
+
+
+def test_what_somebody_gives_as_the_reason_comes_first() -> None:
+    text = "TensorFlow does not use my GPU, there is no cuDNN on this machine"
+    (symptom, first, second, *_) = diagnose(facts_of(text), MATRIX).findings
+    assert (symptom.id, first.id, first.cause, second.cause) == ("gpu.not-visible", "cudnn.missing", SAID, BECAUSE)
+
+
+def test_where_nvidia_smi_works_nothing_below_tensorflow_is_the_cause() -> None:
+    guessed = common(facts_of(f"TensorFlow does not see my GPU in the docker container.{_SMI}"))
+    assert guessed and not any(one.startswith(("driver.", "container.", "wsl.", "gpu.none")) for one in guessed)
+
+
+def test_a_traceback_without_its_last_line_is_a_failed_import() -> None:
+    cut = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    import tensorflow as tf'
+    assert len(common(facts_of(cut))) == MOST
+
+
+def test_every_situation_and_system_has_a_row() -> None:
+    assert set(OF_A_SITUATION) == {(seen, system) for seen, table in COMMON.items() for system in table}
+
+
+def test_every_cause_is_a_finding() -> None:
+    assert {one for table in COMMON.values() for row in table.values() for one in row} <= set(DECLARATIONS)
+
+
+def test_a_probed_machine_gets_none() -> None:
+    """What a machine was examined for is known: what is common elsewhere says nothing about it."""
+    texts = [text for text, _ in (*OF_A_SITUATION.values(), *BY_FACTS.values())]
+    machines = [spoil(healthy(), {"messages": facts_of(text).messages}) for text in texts]
+    assert [common(machine) for machine in machines] == [[]] * len(texts)
+
+
+def test_no_guess_of_a_report_is_impossible(outcomes: list[Outcome]) -> None:
+    """Over all reports: not more than a few, nothing of another system, and nothing that the situation rules out."""
+    wrong = []
+    for one in outcomes:
+        guessed = [found.id for found in one.report.findings if found.possible and found.cause == BECAUSE]
+        system = value_or(one.report.facts.host.os, None)
+        foreign = [cause for cause in guessed if system not in (None, ONLY_ON.get(cause, system))]
+        devices = value_or(one.report.facts.tensorflow.devices, None)
+        unseen = devices is not None and not lists_gpu(devices)
+        slow = [cause for cause in guessed if unseen and cause.startswith(("perf.", "memory.", "compute."))]
+        wrong += [(one.case["id"], guessed)] if foreign or slow or len(guessed) > MOST else []
+    assert wrong == []
+
+
+# an error that a sign sees, and the cause whose reports have the same words
+_SIGN, _WORDS = "Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open", "tf.cpu-build"
+
+
+def like(facts: Facts, words: int, **likeness: float) -> Facts:
+    """Facts of a text that is so much like reports of these causes."""
+    told = [one for one in value_or(facts.messages, ()) if one.kind != "resembles"]
+    told += [
+        Message("resembles", 1, "words", {"cause": cause, "likeness": str(much), "words": str(words)})
+        for cause, much in likeness.items()
+    ]
+    return structs.replace(facts, messages=Known(tuple(told), "the text"))
+
+
+@each(
+    ("words", "likeness", "certain"),
+    [
+        (100, {_WORDS: 1.0}, False),
+        (100, {_WORDS: -0.9, "driver.missing": -0.5}, True),
+        (100, {_WORDS: 1.0, "driver.missing": 1.0}, True),
+        (100, {"ok": 1.0}, False),
+        (5, {_WORDS: 1.0}, True),  # a few words raise no doubt
+        (100, {}, True),
+    ],
+)
+def test_an_error_is_doubted_where_another_cause_is_likelier(
+    words: int, likeness: dict[str, float], certain: bool
+) -> None:
+    found = diagnose(like(facts_of(_SIGN), words, **likeness), MATRIX).findings
+    (error,) = (one for one in found if one.id == "driver.missing")
+    assert (error.possible, error.severity) == (not certain, Severity.ERROR if certain else Severity.WARNING)
+    likeliest = next(one for one in found if one.severity is not Severity.NOTE and one.id not in SYMPTOMS)
+    assert (likeliest.id == "driver.missing") is (certain or "ok" in likeness)
+
+
+def test_of_two_problems_the_likelier_comes_first() -> None:
+    facts = facts_of("failed call to cuInit: CUDA_ERROR_NO_DEVICE\nCUDA_VISIBLE_DEVICES=-1\nlibdevice not found at ./x")
+    both = ("gpu.hidden", "xla.libdevice-missing")
+    orders = [
+        [one.id for one in diagnose(like(facts, 100, **{first: 3.0, other: 2.0}), MATRIX).findings if one.id in both]
+        for first, other in (both, both[::-1])
+    ]
+    assert orders == [[*both], [*both[::-1]]]
+
+
+def test_beside_an_error_only_what_is_about_as_likely_is_guessed() -> None:
+    facts = facts_of(_SIGN)
+    guessed = [common(like(facts, 100, **{"driver.missing": 0.0, _WORDS: much})) for much in (-0.9, 0.2)]
+    assert guessed == [[], [_WORDS]]
+
+
+def test_a_text_that_is_like_healthy_ones_gets_no_guess() -> None:
+    facts = facts_of("a line about a gpu " * 5)
+    assert [common(like(facts, 100, ok=1.0, **{_WORDS: much})) for much in (0.0, 1.0)] == [[], [_WORDS]]
+
+
+@each("values", [{}, {"cause": "cuda.missing"}, {"cause": "no.such", "likeness": "much", "words": "nan"}])
+def test_a_saved_report_can_hold_any_likeness(values: dict[str, str]) -> None:
+    messages = Known(
+        (Message("trouble-said", 1, "a problem with a GPU"), Message("resembles", 1, "", values)), "a report"
+    )
+    assert diagnose(Facts(messages=messages), MATRIX).findings

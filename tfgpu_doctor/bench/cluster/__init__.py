@@ -1,1 +1,0 @@
-"""Several machines that train together."""

@@ -1,1 +1,0 @@
-"""Two bench results beside each other."""

@@ -1,0 +1,424 @@
+"""Two bench results compared: which runs became slower or faster, and which are inconclusive, and why. Pure.
+
+The times of two runs are compared by the lower quartile of the samples of each process, and the slowest of every five
+processes is left out: whatever else uses the machine only ever slows a step (Chen and Revels, "Robust benchmarking in
+noisy environments", 2016, arXiv 1608.04295). A quarter, not less: a change must slow three of four steps to be seen,
+and a smaller share would hide more. On a virtual machine whose host was restless, 15 rounds of
+benchmarks/compare_gate.py of 2026-11-23 (A against A, A against 10 % more):
+
+    each process   over processes        slower, faster    same     10 % more found
+    median         mean                  2 of 15           3        23 of 30
+    quartile       mean                  1 of 15           6        27 of 30
+    quartile       without the slowest   1 of 15           8        29 of 30
+
+A change counts when it is larger than the factor and clear, that is when the 95 % interval of the ratio excludes 1
+(samples.py has the bootstrap). A change that does not count is *same* when chance alone could hardly have moved the
+ratio by the factor, and *cannot tell* when it could: then a change of that size might hide. It is *cannot tell*, too,
+where the medians of all samples differ by more than the factor although the lower quartiles do not: the change may
+concern only some of the steps. The same samples are *same* whatever they are.
+
+Nothing is compared of other work, under other circumstances (comparability.py), or with too few undisturbed samples.
+Times are seconds of one step: a sample over the steps that it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from tfgpu_doctor import __version__
+from tfgpu_doctor.bench.comparability import Obstacle, asides, asides_of_run, other_circumstances, other_run, other_work
+from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.samples import FEWEST, Samples, center, deviations, samples_of, usable_cpus
+from tfgpu_doctor.bench.statistics import median, percent, quantile
+from tfgpu_doctor.records.about import public
+from tfgpu_doctor.records.fact import Document
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Tool
+
+SCHEMA: Literal["tfgpu.bench-compare/1"] = "tfgpu.bench-compare/1"
+FACTOR = 1.05
+NAMES = ("BASE", "NEW")
+QUARTILE = 0.25
+PROCESSES_FOR_ONE_SLOW = 5  # the slowest of so many processes is left out
+ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
+ENOUGH = 5  # processes, with which the gate holds its promise (benchmarks/compare_gate.py)
+
+Verdict = Literal["slower", "faster", "same", "cannot tell", "not comparable"]
+# the verdicts as people read them
+WORDS: dict[Verdict, str] = {
+    "slower": "slower",
+    "faster": "faster",
+    "same": "the same",
+    "cannot tell": "inconclusive",
+    "not comparable": "not comparable",
+}
+JUDGED: tuple[Verdict, ...] = ("slower", "faster", "same")
+FailOnSpeed = Literal["slower", "faster", "change", "never"]
+_FAILING: dict[FailOnSpeed, tuple[Verdict, ...]] = {
+    "slower": ("slower",),
+    "faster": ("faster",),
+    "change": ("slower", "faster"),
+    "never": (),
+}
+Pair = tuple[Run, Run]  # BASE, NEW
+Both = tuple[Samples, Samples]
+
+
+class Side(Record, frozen=True):
+    """One of the two results."""
+
+    name: str
+    created: str
+    tool: str  # version that measured
+    workload: str
+    title: str
+    software: Annotated[dict[str, str], public("software")]
+
+
+class Measured(Record, frozen=True):
+    """One run, as it was judged."""
+
+    step_s: float  # the median, as the result has it
+    samples: int  # that count
+    processes: int  # that count
+    left_out: int  # samples during which something else wanted the CPUs
+    throughput: float | None  # likewise
+    unit: str | None
+
+
+class FigureChange(Record, frozen=True):
+    """A figure beside the samples; it has no verdict, since its samples are not in the file."""
+
+    name: str
+    unit: str
+    base: float
+    new: float
+    ratio: Ratio | None  # NEW over BASE, with what both intervals allow at worst; None where BASE is 0
+
+
+class RunChange(Record, frozen=True):
+    """One case in both results."""
+
+    label: str
+    dtype: str
+    spread: str
+    parameters: dict[str, int | float | str | None]
+    step_name: str
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()  # why it cannot be told or compared
+    ratio: Ratio | None = None  # time of a step, NEW over BASE; above 1 is slower
+    base: Measured | None = None
+    new: Measured | None = None
+    lost: bool = False  # it had a speed in BASE and has failed in NEW
+    figures: tuple[FigureChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Alone(Record, frozen=True):
+    """A case that only one of the results has."""
+
+    label: str
+    dtype: str
+    parameters: dict[str, int | float | str | None]
+    measured: bool  # whether it has a speed
+
+
+class BenchComparison(Document, frozen=True):
+    """Two bench results beside each other."""
+
+    schema: Literal["tfgpu.bench-compare/1"]
+    tool: Tool
+    created: str  # UTC
+    base: Side
+    new: Side
+    factor: float  # a change counts when it is larger, and clear
+    across: tuple[str, ...]  # differences that were allowed
+    runs: tuple[RunChange, ...]
+    only_base: tuple[Alone, ...] = ()
+    only_new: tuple[Alone, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def in_brief(self) -> str:
+        """Return how many cases have which verdict."""
+        verdicts = Counter(run.verdict for run in self.runs)
+        return ", ".join(f"{many} {WORDS[verdict]}" for verdict, many in verdicts.items()) or "no common runs"
+
+
+def compare_benches(
+    base: BenchResult,
+    new: BenchResult,
+    created: str,
+    *,
+    factor: float = FACTOR,
+    across: Collection[str] = (),
+    names: tuple[str, str] = NAMES,
+) -> BenchComparison:
+    """Compare two results.
+
+    Args:
+        created: the time, UTC.
+        factor: above 1; how much longer or shorter a step may take and still be the same.
+        across: names in comparability.ACROSS that may differ.
+        names: what the results are called.
+    """
+    ours, theirs = _numbered(base.runs), _numbered(new.runs)
+    forbidden = tuple(other_work(base, new))
+    pairs = [(ours[key], theirs[key]) for key in ours if key in theirs]
+    return BenchComparison(
+        schema=SCHEMA,
+        tool=Tool(name="tfgpu", version=__version__),
+        created=created,
+        base=_side(base, names[0]),
+        new=_side(new, names[1]),
+        factor=factor,
+        across=tuple(sorted(set(across))),
+        runs=tuple(_compare(base, new, pair, forbidden, factor, across) for pair in pairs),
+        only_base=tuple(_alone(run) for key, run in ours.items() if key not in theirs),
+        only_new=tuple(_alone(run) for key, run in theirs.items() if key not in ours),
+        notes=tuple(asides(base, new)),
+    )
+
+
+def exit_code(comparison: BenchComparison, fail_on: FailOnSpeed) -> int:
+    """Return 0 if all that BASE measured was judged and passes, 1 if a run fails the gate, 3 if one is inconclusive.
+
+    A run that had a speed in BASE and has failed in NEW fails the gates for what is slower and for any change.
+    """
+    if fail_on == "never":
+        return EXIT_OK
+    if any(is_failing(run, fail_on) for run in comparison.runs):
+        return EXIT_PROBLEM
+    counted = any(run.base is not None for run in comparison.runs)
+    missing = any(run.measured for run in comparison.only_base)
+    return EXIT_UNKNOWN if not counted or missing or any(map(is_open, comparison.runs)) else EXIT_OK
+
+
+def is_failing(run: RunChange, fail_on: FailOnSpeed) -> bool:
+    """True if a run makes the exit code 1."""
+    return run.verdict in _FAILING[fail_on] or (run.lost and "slower" in _FAILING[fail_on])
+
+
+def is_open(run: RunChange) -> bool:
+    """True if BASE has a speed of this run, and it was not judged."""
+    return run.base is not None and run.verdict not in JUDGED and not run.lost
+
+
+def speedless(run: Run, name: str) -> str | None:
+    """Return why a run has no speed that could be compared; None when it has one."""
+    if run.failure is not None:
+        return f"the run failed in {name}: {run.failure}"
+    if run.virtual:
+        return "virtual devices have no meaningful speed"
+    if run.verified is None or not run.verified.ok:
+        return f"the result in {name} is {'wrong' if run.verified else 'not verified'}"
+    if not run.samples_s:
+        return f"{name} has no samples"
+    return None
+
+
+def ratio_of_times(base: Samples, new: Samples) -> Ratio:
+    """Return the time of NEW over that of BASE, with the 95 % interval of a bootstrap over their processes."""
+    slowest = [len(one.processes) // PROCESSES_FOR_ONE_SLOW for one in (base, new)]
+    middle = center(new, QUARTILE, slowest[1]) - center(base, QUARTILE, slowest[0])
+    moved = [deviations(one, QUARTILE, seed, slowest[seed]) for seed, one in enumerate((base, new))]
+    both = [after - before for before, after in zip(*moved, strict=True)]
+    low, high = (math.exp(middle + quantile(both, share)) for share in (0.025, 0.975))
+    return Ratio(value=math.exp(middle), low=low, high=high)
+
+
+def verdict_of(ratio: Ratio, factor: float) -> Verdict:
+    """Return what a ratio with its interval says."""
+    if ratio.value > factor and ratio.low > 1:
+        return "slower"
+    if ratio.value < 1 / factor and ratio.high < 1:
+        return "faster"
+    return "same" if ratio.high / ratio.value <= factor else "cannot tell"
+
+
+def _side(result: BenchResult, name: str) -> Side:
+    return Side(
+        name=name,
+        created=result.created,
+        tool=result.tool.version,
+        workload=result.workload,
+        title=result.title,
+        software=dict(result.software),
+    )
+
+
+def _numbered(runs: Sequence[Run]) -> dict[object, Run]:
+    """Return runs by what makes them the same case; a second one of the same kind is the second one's partner."""
+    found: dict[object, Run] = {}
+    counts: Counter[object] = Counter()
+    for run in runs:
+        point = tuple(sorted((name, str(value)) for name, value in run.parameters.items()))
+        key = run.label, run.dtype, run.spread, point
+        found[key, counts[key]] = run
+        counts[key] += 1
+    return found
+
+
+def _alone(run: Run) -> Alone:
+    return Alone(label=run.label, dtype=run.dtype, parameters=dict(run.parameters), measured=speedless(run, "") is None)
+
+
+def _compare(
+    base: BenchResult,
+    new: BenchResult,
+    pair: Pair,
+    forbidden: Sequence[Obstacle],
+    factor: float,
+    across: Collection[str],
+) -> RunChange:
+    without = [speedless(run, name) for run, name in zip(pair, NAMES, strict=True)]
+    on_gpu = any(device.startswith("/GPU") for run in pair for device in run.devices)
+    obstacles = [] if any(without) else [*forbidden, *other_circumstances(base, new, on_gpu=on_gpu), *other_run(*pair)]
+    reasons = tuple(dict.fromkeys(filter(None, without))) or _reasons(obstacles, across)
+    change = RunChange(
+        label=pair[0].label,
+        dtype=pair[0].dtype,
+        spread=pair[0].spread,
+        parameters=dict(pair[0].parameters),
+        step_name=pair[0].step_name,
+        verdict="not comparable",
+        reasons=reasons,
+        lost=without[0] is None and pair[1].failure is not None,
+        notes=(
+            *(f"across {obstacle.text}" for obstacle in obstacles if obstacle.across in across),
+            *asides_of_run(base, new, pair),
+        ),
+    )
+    samples = [
+        samples_of(run, usable_cpus(one.environment), run.steps) for run, one in zip(pair, (base, new), strict=True)
+    ]
+    if reasons:
+        sides = [
+            None if why else _measured(run, one, one) for run, one, why in zip(pair, samples, without, strict=True)
+        ]
+        return msgspec.structs.replace(change, base=sides[0], new=sides[1])
+    judged = _judge(pair, (samples[0], samples[1]), factor)
+    notes = (*change.notes, *judged.pop("notes", ()))
+    return msgspec.structs.replace(change, **judged, figures=tuple(_figures(*pair)), notes=notes)
+
+
+def _reasons(obstacles: Sequence[Obstacle], across: Collection[str]) -> tuple[str, ...]:
+    return tuple(
+        f"{obstacle.text} (--across {obstacle.across} allows it)" if obstacle.across else obstacle.text
+        for obstacle in obstacles
+        if obstacle.across not in across
+    )
+
+
+def _measured(run: Run, whole: Samples, kept: Samples) -> Measured:
+    """Return a run in numbers: time and speed as `tfgpu bench` shows them, and how many samples count here."""
+    speed = run.throughput
+    middle = run.median_s if run.median_s and math.isfinite(run.median_s) else median(run.samples_s)
+    return Measured(
+        step_s=middle / run.steps,
+        samples=len(kept),
+        processes=len(kept.processes),
+        left_out=len(whole) - len(kept),
+        throughput=speed.value if speed else None,
+        unit=speed.unit if speed else None,
+    )
+
+
+def _judge(pair: Pair, samples: Both, factor: float) -> dict[str, Any]:
+    """Return the fields of the verdict over two runs that may be compared."""
+    kept, notes = _counting(pair, samples)
+    whole = {name: _measured(run, one, one) for name, run, one in zip(("base", "new"), pair, samples, strict=True)}
+    if pair[0].samples_s == pair[1].samples_s and pair[0].steps == pair[1].steps:
+        notes = ("both results have the same samples",)
+        return {"verdict": "same", **whole, "ratio": Ratio(value=1.0, low=1.0, high=1.0), "notes": notes}
+    if reasons := (*_too_few(kept, samples), *_loads_apart(pair, samples)):
+        return {"verdict": "cannot tell", "reasons": reasons, **whole, "notes": notes}
+    ratio = ratio_of_times(kept[0], kept[1])
+    verdict = verdict_of(ratio, factor)
+    reasons = tuple(_unclear(verdict, ratio, samples, kept, factor))
+    sides = {
+        name: _measured(run, one, left)
+        for name, run, one, left in zip(("base", "new"), pair, samples, kept, strict=True)
+    }
+    return {
+        "verdict": "cannot tell" if reasons else verdict,
+        "reasons": reasons,
+        "ratio": ratio,
+        "notes": notes,
+        **sides,
+    }
+
+
+def _on(device: str, pair: Pair) -> bool:
+    return all(name.startswith(device) for run in pair for name in run.devices)
+
+
+def _counting(pair: Pair, samples: Both) -> tuple[Both, tuple[str, ...]]:
+    """Return the samples that count, and notes about them.
+
+    On GPUs those that others disturbed count where no others are left: a CPU launches their kernels, and does not
+    compute.
+    """
+    kept = samples[0].undisturbed(), samples[1].undisturbed()
+    if _on("/GPU", pair) and any(len(one) < FEWEST <= len(whole) for one, whole in zip(kept, samples, strict=True)):
+        return samples, ("other programs used the CPUs during the runs, which may have delayed kernel launches",)
+    return kept, ()
+
+
+def _too_few(kept: Both, samples: Both) -> Iterator[str]:
+    for name, left, whole in zip(NAMES, map(len, kept), map(len, samples), strict=True):
+        if whole < FEWEST:
+            yield f"{name} has only {whole} sample{'s' * (whole != 1)}; at least {FEWEST} are needed"
+        elif left < FEWEST:
+            some = f"all but {left} of {whole}" if left else f"all {whole}"
+            yield f"other programs used the CPUs during {some} samples of {name}: measure on an idle machine"
+
+
+def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
+    """Say that a CPU's run got fewer CPUs than the other, where it is not known which samples were disturbed."""
+    if not _on("/CPU", pair) or all(one.lost is not None for one in samples) or not all(run.cpu_load for run in pair):
+        return
+    loads = [median(run.cpu_load) for run in pair]
+    if min(loads) <= ALIKE * max(loads):
+        used = f"the run used {loads[0]:.1f} CPUs in BASE and {loads[1]:.1f} in NEW"
+        yield f"{used}; it is unknown whether other programs used the rest"
+
+
+def _unclear(verdict: Verdict, ratio: Ratio, samples: Both, kept: Both, factor: float) -> Iterator[str]:
+    """Say that chance is larger than the factor, or that only the medians changed by more than it."""
+    change = median(kept[1].all()) / median(kept[0].all())
+    if verdict == "cannot tell":
+        noise = f"the ratio is only known to ±{percent(ratio.high / ratio.value - 1)} %"
+        counts = [len(one.processes) for one in kept]
+        few = "one process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
+        if min(len(one.processes) for one in samples) < ENOUGH:
+            yield f"{noise}, from {few}: measure both with --processes {ENOUGH} on an idle machine"
+        else:
+            yield f"{noise}: measure on an idle machine, with more --processes, or raise --factor"
+    elif verdict == "same" and not 1 / factor <= change <= factor:
+        medians = f"the median of all samples changed by a factor of {change:.2f}, the lower quartile did not"
+        yield f"{medians}: only some of the steps changed, or other programs slowed them down"
+
+
+def _figures(base: Run, new: Run) -> Iterator[FigureChange]:
+    """Yield figures of the same name and unit in both."""
+    theirs = {(one.name, one.unit): one for one in new.figures}
+    for one in base.figures:
+        other = theirs.get((one.name, one.unit))
+        if other is not None and math.isfinite(one.value) and math.isfinite(other.value):
+            yield FigureChange(
+                name=one.name, unit=one.unit, base=one.value, new=other.value, ratio=_quotient(one, other)
+            )
+
+
+def _quotient(base: Figure, new: Figure) -> Ratio | None:
+    """Return NEW over BASE, where that is a number; without intervals, it is its own."""
+    low, high = new.ci95 or (new.value, new.value)
+    least, most = base.ci95 or (base.value, base.value)
+    if not all(math.isfinite(one) and one > 0 for one in (base.value, new.value, low, high, least, most)):
+        return None
+    return Ratio(value=new.value / base.value, low=low / most, high=high / least)

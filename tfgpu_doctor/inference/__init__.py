@@ -1,1 +1,0 @@
-"""Parsed text and messages become the same facts that the probes fill. Pure."""

@@ -1,0 +1,387 @@
+"""What was done around a failure, in the form of messages: how a container was started, what was installed where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from tfgpu_doctor.parsers import prose, questions
+from tfgpu_doctor.parsers.machine_facts import devices, first_said
+from tfgpu_doctor.parsers.parsed_text import ParsedText
+from tfgpu_doctor.parsers.resemblance import SUBJECT
+from tfgpu_doctor.records import distributions
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Known, Message, lists_gpu
+from tfgpu_doctor.records.versions import minor, same_minor
+
+# TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
+# tensorflow/tsl 2.11 to 2.14, external/local_tsl and local_xla 2.15 to 2.19, no folder from 2.20 on
+_ERAS = (
+    ("12", re.compile(r"external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+(?:\.\d+)? +(?:\d+ )?\w+\.cc:")),
+    ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
+)
+_CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
+# packages of a distribution with the driver's libraries or its kernel module (not nvidia-container-toolkit)
+_LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
+# the lines with which a job asks its scheduler for anything, and those that ask for a GPU; the script before a command
+_SCHEDULERS = (
+    (re.compile(r"^\s*#SBATCH\b"), re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")),
+    (re.compile(r"^\s*#PBS\b"), re.compile(r"gpus?=|gpu_|accelerator")),
+    (re.compile(r"^\s*#BSUB\b"), re.compile(r"-gpu\b|ngpus|gpus_")),
+    (re.compile(r"^\s*#\$ -"), re.compile(r"gpu|cuda|[vap]100")),
+    (
+        re.compile(r"(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b"),
+        re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu"),
+    ),
+)
+_GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
+_LOG_IN_A_SENTENCE = re.compile(r"\b[EWI] (?:tensorflow|external)/|\b[EWI]0000 \d\d:")
+_NOTEBOOK = re.compile(
+    r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
+    r"|\bpycharm\b|\bvs ?code\b",
+    re.IGNORECASE,
+)
+_FROM_SOURCE = re.compile(
+    r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}", re.IGNORECASE
+)
+_PACKAGED = re.compile(r"(?:pip3?|conda|virtualenv|venv|anaconda)\b.{0,40}", re.IGNORECASE)
+_BUILT_BY_USER = re.compile(
+    r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
+    r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:",
+    re.IGNORECASE,
+)
+_TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
+_PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
+_RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRuntimeError)\b")
+_OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
+# failures that every program prints in these words
+_OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
+_JETSON = re.compile(
+    r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b", re.IGNORECASE
+)
+_TF_FOLDER = re.compile(r"(?P<folder>/[^\s\"':]{1,200}/(?:site|dist)-packages)/tensorflow/")
+_OF_USER = re.compile(
+    r"/\.local/lib/python\d\.\d{1,2}/site-packages/tensorflow(?=/)"
+    r"|AppData\\Roaming\\Python\\Python\d{2,3}\\site-packages\\tensorflow(?=\\)"
+)
+_OF_ENVIRONMENT = re.compile(r"[/\\]envs[/\\][\w.-]{1,60}[/\\]lib[/\\](?!.{0,300}site-packages)", re.IGNORECASE)
+_VERSION_AND_GPUS = re.compile(
+    r"\b(?P<version>[12]\.\d{1,2}\.\d)['\"]?[, ]{1,3}\[(?P<gpus>\]|PhysicalDevice\(.{0,200})"
+)
+_PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
+# lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell
+_PRINTED = re.compile(
+    r"WARNING: All log messages before absl|To enable (?:the following|them in)|Skipping registering GPU|tfgpu: "
+    r"|If the cause is memory fragmentation|Current allocation summary follows|\[.{0,200}\]$"
+    r"|(?:Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize|Reserved|PeakReserved|LargestFreeBlock): |Epoch \d+/\d+$"
+    r"|\d+/(?:\d+|Unknown) \S*[=━]|Package +Version|[\w.-]+ +\d[\w.]*(?: +\S+)?$|[-= ]+$"
+    r"|(?:\([^()\n]{1,40}\) ?)?\S{0,80}[$#>%] |(?:bash|sh|zsh|ls|cat): |\w{3} \w{3} +\d{1,2} \d\d:\d\d:\d\d"
+)
+_LOG_BEGINS = re.compile(r"[IWEF\d][\d.: -]{0,60}(?:[IWEF] )?[\w/.]{0,120}(?::\d{0,6})?")  # of a line that is cut off
+_SENTENCES = ("WARNING: All log messages before", "To enable the following", "Skipping registering GPU", "tfgpu: ")
+_FEW = 20  # words
+_WORD = re.compile(r"[A-Za-z0-9_.']+|[^\x00-\x7f]")
+_ANSWER_WITHIN = 3  # lines between the question for the version and the answer
+_NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
+# what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
+_ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")
+_FAMILY = ("tensorflow", "tf-nightly", "tf-keras", "keras", "tensorboard", "nvidia-tensorflow")
+_EVENTS = {
+    "no-version": "no-distribution",
+    "no-match": "no-distribution",
+    "wheel-refused": "wheel-not-supported",
+    "uv-no-wheels": "no-distribution",
+    "no-extra": "no-such-extra",
+    "removed": "package-removed",
+    "build-failed": "build-failed",
+    "conflict": "requirement-conflict",
+    "installed": "tensorflow-installed",
+    "satisfied": "tensorflow-installed",
+    "externally-managed": "externally-managed",
+    "conda-unsatisfiable": "conda-unsatisfiable",
+    "unresolvable": "conda-unsatisfiable",
+    "conda-not-found": "conda-not-found",
+    "conda-no-provider": "conda-unsatisfiable",
+}
+
+
+def derived_messages(text: ParsedText) -> Iterator[Message]:
+    """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
+    for read in (
+        *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
+        *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
+        *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu, _of_driver),
+        *(_of_scheduler, _two_answers, _times, _nobody_complains),
+    ):
+        yield from read(text)
+
+
+def _message(text: ParsedText, kind: str, line: int, **values: str) -> Message:
+    return Message(kind, line, text.text_of(line), values)
+
+
+def _nobody_complains(text: ParsedText) -> Iterator[Message]:
+    """All lines are what programs print, the last perhaps cut off; or these are a few words, which ask nothing."""
+    *lines, last = [line.text.strip() for line in text.lines if line.text.strip()] or [""]
+    whole = " ".join((*lines[:_FEW], last))
+    if not SUBJECT.search(whole.lower()):
+        return
+    if all(map(_is_printed, lines)) and (_is_printed(last) or (lines and _is_cut(last))):
+        yield _message(text, "only-printed", 1)
+    if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
+        yield _message(text, "few-words", 1)
+    if (framework := text.find(_OTHER_FRAMEWORK)) and not text.find(_TENSORFLOW):
+        yield _message(text, "other-framework", framework[1])
+
+
+def _is_printed(line: str) -> bool:
+    """Whether a program printed it, and not as a part of a traceback, which complains."""
+    return not line.startswith('File "') and (_PRINTED.match(line) is not None or not prose.is_sentence(line))
+
+
+def _is_cut(line: str) -> bool:
+    return _LOG_BEGINS.fullmatch(line) is not None or any(one.startswith(line) for one in _SENTENCES)
+
+
+def _of_platform(text: ParsedText) -> Iterator[Message]:
+    hints = text.hints
+    for line, asked in hints.starts:
+        yield _message(text, "container-start", line, gpus={True: "yes", False: "no", None: ""}[asked])
+    if hints.image and hints.image_line:
+        yield _message(text, "image-named", hints.image_line, image=hints.image)
+    if hints.building:
+        yield _message(text, "image-build", hints.building)
+    if hints.hides_all:
+        yield _message(text, "hides-every-gpu", hints.hides_all)
+
+
+def _of_libraries(text: ParsedText) -> Iterator[Message]:
+    for one in text.libraries:
+        if not one.found and one.via == "ldd":
+            yield _message(text, "library-not-opened", one.line, library=one.soname)
+
+
+def _of_commands(text: ParsedText) -> Iterator[Message]:
+    for command in text.commands:
+        if command.verb in ("install", "add", "create") and any("tensorflow" in name for name in command.packages):
+            yield _message(text, "tensorflow-installed", command.line)
+        drivers = command.verb == "install" and any(map(_LINUX_DRIVER.match, command.packages))
+        if drivers and text.hints.os == "wsl2":
+            yield _message(text, "linux-driver-in-wsl", command.line)
+
+
+def _jetson(text: ParsedText) -> Iterator[Message]:
+    if jetson := text.find(_JETSON):
+        yield _message(text, "jetson", jetson[1])
+
+
+def _other_python(text: ParsedText) -> Iterator[Message]:
+    pythons = {minor(one.value): one for one in text.all_stated("python")}
+    if len(pythons) > 1:
+        yield _message(text, "other-environment", list(pythons.values())[-1].line)
+
+
+def _notebook(text: ParsedText) -> Iterator[Message]:
+    if notebook := text.find(_NOTEBOOK):
+        yield _message(text, "notebook", notebook[1])
+
+
+def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
+    for gpu in text.tensorflow.gpus:
+        if gpu.created:
+            values = {"capability": gpu.compute_capability} if gpu.compute_capability else {}
+            yield _message(text, "gpu-created", gpu.line, **values)
+        elif gpu.name and gpu.compute_capability:
+            yield _message(text, "gpu-found", gpu.line)
+    build = text.tensorflow.build
+    if build.is_cuda_build is False and build.line:
+        yield _message(text, "built-without-cuda", build.line)
+
+
+def _wanted(text: ParsedText) -> Iterator[Message]:
+    """The CUDA that somebody is told to have."""
+    for one in text.prose:
+        if one.key == "cuda" and one.stance == "wanted":
+            yield _message(text, "cuda-wanted", one.line, version=one.value)
+
+
+def _of_driver(text: ParsedText) -> Iterator[Message]:
+    """A module that was built for another kernel."""
+    seen = text.installed_driver
+    if seen.is_for_another_kernel:
+        yield _message(text, "module-not-built", max(seen.built.values()), kernel=seen.running or "")
+
+
+def _of_scheduler(text: ParsedText) -> Iterator[Message]:
+    """A job without a GPU, whose script or command asks its scheduler for none."""
+    failed = text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed")
+    if text.find(_GRANTED) or not (failed or _lists_none(text)):
+        return
+    for directive, request in _SCHEDULERS:
+        asked = [line for line in text.lines if directive.search(line.text)]
+        if asked:
+            if not any(request.search(line.text) for line in asked):
+                yield _message(text, "slurm-no-gpu", asked[0].number)
+            return
+
+
+def _times(text: ParsedText) -> Iterator[Message]:
+    """A sentence compares what a job takes on either device, in no form of messages.txt."""
+    if text.messages_of("time-on-both"):
+        return
+    for line in text.lines:
+        if prose.is_sentence(line.text) and (both := questions.on_both(line.text)):
+            yield _message(text, "time-on-both", line.number, **both)
+
+
+def _without_gpu(text: ParsedText) -> Iterator[Message]:
+    """Somebody says that there is no GPU of NVIDIA's, or that none is wanted."""
+    if none := _said(text, prose.has_none):
+        yield _message(text, "no-gpu-present", none)
+    if wanted := _said(text, prose.wants_cpu):
+        yield _message(text, "wants-cpu", wanted)
+
+
+def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> int | None:
+    """The line of the first clause in which a reader finds something of here and now."""
+    for line in text.lines:
+        sentence = _LOG_IN_A_SENTENCE.split(line.text, maxsplit=1)[0]
+        low = sentence.lower()
+        if not any(word in low for word in prose.WORDS) or not prose.is_sentence(sentence):
+            continue
+        for clause in prose.clauses(sentence):
+            found = reader(clause)
+            if found and prose.stance(clause, found.start(), found.end()) != "elsewhere":
+                return line.number
+    return None
+
+
+def _lists_none(text: ParsedText) -> str | None:
+    """Where TensorFlow lists no GPU, or somebody says so."""
+    listed = devices(text)
+    return listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else None
+
+
+def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
+    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work."""
+    if line := re.match(r"line (\d+)", _lists_none(text) or ""):
+        yield _message(text, "no-gpu-listed", int(line[1]))
+    elif devices(text) == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
+        yield _message(text, "gpu-fails-said", said)
+
+
+def _of_another_program(text: ParsedText) -> Iterator[Message]:
+    """A failure that need not be TensorFlow's, in a text that does not name TensorFlow, or that JAX reports."""
+    failed, full = text.messages_of(*_OF_ANY_PROGRAM), text.messages_of("out-of-memory")
+    named = text.find(_TENSORFLOW) is not None
+    if failed and not named:
+        program = "PyTorch" if text.find(_PYTORCH) else ""
+        yield _message(text, "another-program", failed[0].line, program=program)
+    elif full and any(_RAISED_BY_JAX.search(message.text) for message in full):
+        yield _message(text, "another-program", full[0].line, program="JAX")
+    elif full and not named and (found := text.find(_OTHER_FRAMEWORK)):
+        program = "JAX" if found[0][0].lower() == "jax" else "PyTorch"
+        yield _message(text, "another-program", full[0].line, program=program)
+
+
+def _of_installers(text: ParsedText) -> Iterator[Message]:
+    for event in text.events:
+        values: dict[str, str] = {}
+        kind = _EVENTS.get(event.kind)
+        if event.kind in ("no-version", "no-match"):
+            values = {"requirement": event.requirement}
+            if event.kind == "no-version":
+                values["versions"] = ", ".join(event.versions) or "none"
+        elif event.kind == "wheel-refused":
+            values = {"package": event.name, "version": event.version, "tags": " ".join(event.tags)}
+        elif event.kind == "conflict":
+            values = {
+                "package": event.name,
+                "need": event.requirement,
+                "other": event.other,
+                "has": event.other_version or "",
+            }
+        elif event.kind in _NAMES_ONE:
+            values = {"package": event.name, "version": event.version}
+        if kind and (event.kind in _ANY_PACKAGE or event.name.startswith(_FAMILY)):
+            yield Message(kind, event.line, text.text_of(event.line), values)
+
+
+def _of_packages(text: ParsedText) -> Iterator[Message]:
+    """What the lists show of TensorFlow itself: conda's variant, and a second one beside it."""
+    found = {}
+    for one in text.listed:
+        if one.name in distributions.ANY:
+            found[one.name, one.manager] = one
+            if one.build and (variant := _CONDA_VARIANT.search(one.build)):
+                yield _message(text, "conda-build", one.line, variant=variant.lastgroup or "", version=one.version)
+        if select := re.fullmatch(r"_tflow_(\d)(\d{1,2})0_select", one.name):
+            found["tensorflow", "conda"] = one
+            yield _message(text, "conda-tensorflow", one.line, version=f"{select[1]}.{select[2]}.0")
+    halves = [one for one in map(found.get, (("tensorflow", "conda"), ("tensorflow-gpu", "conda"))) if one]
+    if len({half.channel for half in halves} - {None}) == 2:  # a metapackage, and what it names from elsewhere
+        yield _message(text, "two-tensorflows", halves[0].line)
+    managers = {manager for _, manager in found}
+    if len(managers) == 2 or ("conda" in managers and _pip_beside_conda(text)):
+        yield _message(text, "two-tensorflows", next(iter(found.values())).line)
+
+
+def _pip_beside_conda(text: ParsedText) -> bool:
+    """Whether pip was asked for TensorFlow in an environment whose list shows conda's selector of its own."""
+    asked = any(re.search(r"\bpip\d? install .*tensorflow", line.text) for line in text.lines)
+    return asked and any(one.name.startswith("_tflow") for one in text.listed)
+
+
+def _two_packages(text: ParsedText) -> Iterator[Message]:
+    """One TensorFlow loads a library of another: the folders of traceback and loader differ."""
+    missed = text.messages_of("undefined-symbol")
+    folders = {found["folder"] for message in missed if (found := _TF_FOLDER.search(message.text))}
+    if not folders:
+        return
+    if {found["folder"] for line in text.lines if (found := _TF_FOLDER.search(line.text))} - folders:
+        yield Message("two-tensorflows", missed[0].line, missed[0].text)
+
+
+def _source_build(text: ParsedText) -> Iterator[Message]:
+    """TensorFlow was compiled by its user: the form says so, or a sentence."""
+    told = text.all_stated("install")
+    from_wheel = any(_PACKAGED.fullmatch(one.value.strip()) for one in told)  # beside it, "source" is a slip
+    built = [one.line for one in told if _FROM_SOURCE.fullmatch(one.value.strip()) and not from_wheel]
+    if not built and (found := text.find(_BUILT_BY_USER)):
+        built = [found[1]]
+    if built:
+        yield _message(text, "source-build", built[0])
+
+
+def _version_printed(text: ParsedText) -> Iterator[Message]:
+    """TensorFlow prints another release of itself than the list of packages has."""
+    listed = {one.version for one in text.listed if one.name in distributions.TENSORFLOW}
+    printed = [one for one in text.all_stated("tensorflow") if _PRINTED_VERSION.fullmatch(one.raw)]
+    asked = [line.number for line in text.lines if "__version__" in line.text]
+    for one in printed:
+        by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
+        if by_tensorflow and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
+            yield _message(text, "other-version-runs", one.line, version=one.value)
+
+
+def _two_answers(text: ParsedText) -> Iterator[Message]:
+    """The version and the list of GPUs, printed together by two Pythons: one finds a GPU, and the other does not."""
+    answers = [(match, line.number) for line in text.lines if (match := _VERSION_AND_GPUS.search(line.text))]
+    seeing = {match["version"] for match, _ in answers if "GPU" in match["gpus"]}
+    for match, line in answers:
+        if seeing and match["version"] not in seeing and "GPU" not in match["gpus"]:
+            yield _message(text, "other-version-runs", line, version=match["version"])
+            return
+
+
+def _of_the_user(text: ParsedText) -> Iterator[Message]:
+    """An environment's Python runs the TensorFlow of the user's own folder, which comes before the environment's."""
+    own = text.find(_OF_USER)
+    if own and text.find(_OF_ENVIRONMENT):
+        yield _message(text, "other-version-runs", own[1], folder=own[0][0])
+
+
+def _eras(text: ParsedText) -> Iterator[Message]:
+    for cuda, pattern in _ERAS:
+        if found := text.find(pattern):
+            yield _message(text, "log-era", found[1], cuda=cuda)
+            return

@@ -1,0 +1,285 @@
+"""Bytes of a text in any encoding → UTF-8. Pure.
+
+Bytes that somebody pasted → the lines worth reading, in bounded memory.
+
+A paste of some thousand lines is kept whole. Of a log of hundreds of megabytes only a part is: its head, its tail,
+every new kind of line that speaks of something this program knows, and what stands around it. Two lines are of one
+kind when they differ in digits only, so that a million steps of training cost a dictionary look-up each.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from tfgpu_doctor.parsers import wrappings
+from tfgpu_doctor.records import printable
+
+# ------------------------------------------------------------------------------------------ encodings
+
+
+def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Turn UTF-16, which PowerShell writes, into UTF-8; anything else stays as it is."""
+    decoder: codecs.IncrementalDecoder | None = None
+    first = True
+    for chunk in chunks:
+        if first:
+            first = False
+            if name := _utf16(chunk):
+                decoder = codecs.getincrementaldecoder(name)(errors="replace")
+        # a log that was copied and truncated while it was written begins with as many NULs as it had bytes
+        if decoder:
+            yield printable.utf8(decoder.decode(chunk))
+        else:
+            yield chunk.translate(None, b"\0") if b"\0" in chunk else chunk
+
+
+def _utf16(head: bytes) -> str | None:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    sample = head[:2000]
+    if sample.count(0) > len(sample) * 0.6:  # mostly NUL: no UTF-16 either
+        return None
+    if len(sample) >= 20 and sample[1::2].count(0) > len(sample) // 2 * 0.7:
+        return "utf-16-le"
+    return "utf-16-be" if len(sample) >= 20 and sample[0::2].count(0) > len(sample) // 2 * 0.7 else None
+
+
+# ------------------------------------------------------------------------------------------ lines
+
+WHOLE = 4_000  # lines up to which everything is kept
+TAIL = 400  # last lines of a longer text
+MOST = 8_000  # lines kept in all; the parsers take 0.1 ms for each
+PER_SHAPE = 40  # lines of one kind
+EXAMINED = 10_000_000  # lines; of what follows only the tail is kept
+AROUND = 3  # lines kept before and after the first of a kind
+LONGEST = 2_000  # characters of a line; a longer one is read in pieces
+PIECES = 12  # states of one progress bar
+LONGEST_RUN = 100  # of one character
+# All that the parsers see: the time that they take is in proportion to it, whatever the text. Where it is not enough
+# for long lines, each is cut to its beginning and its end; a short one is always read as a whole.
+MOST_CHARACTERS = 1_000_000
+MOST_PIECES = 2 * MOST  # a line may wrap others
+_CUTS = (LONGEST, 1_000, 500, 300, 200, 120, 100, 80, 60, 40)  # characters of a line; the first of them that is enough
+_SHORT = 300  # characters of a line that is never cut
+_SHARES = (MOST_PIECES, 1_000, 100, 30, 10, 4, 2)  # pieces of a line, likewise
+_OVERLAP = 200  # characters that two pieces of a line share, so that a message stands in one of them
+_SHAPES = 100_000  # kinds remembered
+_BUFFER = 48_000  # bytes of a line
+_MOST_BYTES = 8 << 20  # kept; from then on LONGEST of each line
+_ONE_LINE = 10  # a notebook of fewer lines is read as a whole; one with a line for each text is read line by line
+_LARGEST_NOTEBOOK = 8 << 20  # bytes
+
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+# A line without any of these says nothing that a parser knows. Lower case; words with one beginning stand together,
+# which makes the expression three times as fast.
+_TELLING = (
+    rb"a(?:bort|vx)|c(?:annot|on(?:da|tainer)|ould not|u(?:blas|d(?:a|nn)|fft|init|pti|rand|s(?:olver|parse)))"
+    rb"|d(?:e(?:scriptor|vice)|ll|ocker|river|umped)|e(?:rror|x(?:ception|haust))|fa(?:il|tal)|g(?:libc|pu)"
+    rb"|i(?:llegal|mport)|k(?:eras|illed)|libdevice|m(?:emory|ig)|n(?:ccl|o (?:module|space)|umpy"
+    rb"|v(?:cc|cuda|i(?:dia|nfer)|link|ml|r(?:m|tc)))|oom|p(?:ip|roto|tx|ython)|s(?:egmentation|hm|lowdown|ymbol)"
+    rb"|t(?:ensor|hrottl|raceback)|unable|v(?:ersion|isual)|warn|x(?:id|la)"
+)
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    "|[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+)
+# one character over and over: no message holds as much, and expressions that try each way to share it take for ever
+_RUN = re.compile(rf"([^\s])\1{{{LONGEST_RUN},}}|\s{{{LONGEST_RUN},}}")
+# a word in italics or bold, between blanks: "_without_ nvidia graphic card"
+_EMPHASIS = re.compile(r"(?<![^\s(])(_|\*{1,2})([^\W\d_]{2,20})\1(?=[\s.,;:!?)]|$)")
+_QUOTED = re.compile(r"^(?:\s*> )+(?=\s*\S)|^\s*>(?=[^>\s])")
+
+
+class Line(NamedTuple):
+    """One line and where it stands."""
+
+    number: int  # 1-based
+    text: str
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The lines that are worth reading, in their order, and what was left out."""
+
+    lines: tuple[Line, ...]
+    total: int  # lines of the text
+    size: int  # bytes of the text
+    cut: int = 0  # lines of which a part was left out
+
+    @property
+    def left_out(self) -> int:
+        """Lines that were passed over because nothing in them is of a kind that could matter."""
+        return self.total - len({line.number for line in self.lines})
+
+
+def read(chunks: Iterable[bytes]) -> Excerpt:
+    r"""Decode and choose; never raises, whatever the bytes.
+
+    >>> read([b"one\r\n\x1b[31mtw", b"o\x1b[0m\n> three"]).lines
+    (Line(number=1, text='one'), Line(number=2, text='two'), Line(number=3, text='three'))
+    """
+    whole = iter(chunks)
+    head = next(whole, b"")
+    chunks = utf8(chain([head], whole))
+    if wrappings.is_notebook(head) and head.count(b"\n") < _ONE_LINE:
+        chunks = _of_notebook(chunks)
+    chooser = _Chooser(page=wrappings.is_page(head))
+    for lines in _split(chunks, chooser):
+        chooser.take(lines)
+    return chooser.excerpt()
+
+
+def clean(text: str) -> str:
+    """Without escape sequences, control characters, direction marks and the quote marks of mail and Markdown."""
+    text = _ESCAPES.sub("", text.expandtabs()) if not text.isprintable() else text
+    text = _QUOTED.sub("", text.replace("\xa0", " ")).rstrip()
+    text = _EMPHASIS.sub(r"\2", text) if "_" in text or "*" in text else text
+    return _RUN.sub(lambda run: run[0][:LONGEST_RUN], text) if len(text) > LONGEST_RUN else text
+
+
+def _of_notebook(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """What a notebook shows that stands on a few endless lines. One that is cut off stays as it is; a huge one gets a
+    line for each of its strings, as Jupyter writes it, since a decoded one takes many times its size.
+    """
+    data = bytearray()
+    whole = iter(chunks)
+    for chunk in whole:
+        data += chunk
+        if len(data) > _LARGEST_NOTEBOOK:
+            break
+    if len(data) <= _LARGEST_NOTEBOOK:
+        shown = wrappings.of_notebook(bytes(data))
+        yield bytes(data) if shown is None else printable.utf8(shown)
+        return
+    for chunk in chain([bytes(data)], whole):
+        yield chunk.replace(b'["', b'[\n"').replace(b'", "', b'","').replace(b'","', b'",\n"').replace(b'"]', b'"\n]')
+
+
+def _split(chunks: Iterable[bytes], chooser: _Chooser) -> Iterator[list[bytes]]:
+    """Whole lines of each chunk; a line that never ends is cut off, and the rest of it dropped."""
+    rest = b""
+    for chunk in chunks:
+        chooser.size += len(chunk)
+        *lines, tail = chunk.split(b"\n")
+        if lines:
+            lines[0] = rest + lines[0]
+            yield lines
+            rest = tail
+        elif len(rest) < _BUFFER:
+            rest += tail[:_BUFFER]
+        rest = rest[: _BUFFER * 2]
+    if rest:
+        yield [rest]
+
+
+class _Chooser:
+    """Decides line by line what is kept."""
+
+    def __init__(self, page: bool = False) -> None:
+        self.size = 0
+        self._page = page
+        self._number = 0
+        self._kept: dict[int, bytes] = {}
+        self._bytes = 0
+        self._cut: set[int] = set()
+        self._before: deque[tuple[int, bytes]] = deque(maxlen=AROUND)
+        self._tail: deque[tuple[int, bytes]] = deque(maxlen=TAIL)
+        self._after = 0
+        self._telling = re.compile(_TELLING)
+        self._seen: dict[int, int] = {}  # kind → how many were kept; -1: tells nothing
+
+    def take(self, lines: list[bytes]) -> None:
+        """Look at the next lines."""
+        number, seen = self._number, self._seen
+        self._number += len(lines)
+        for line in lines if number < EXAMINED else ():
+            number += 1
+            if number <= WHOLE:
+                self._keep(number, line)
+                continue
+            count = seen.get(hash(line[:600].translate(_DIGITS)))
+            if (count is None or 0 <= count < PER_SHAPE) and self._look(number, line, count):
+                continue
+            if self._after > 0:
+                self._after -= 1
+                self._keep(number, line)
+            self._before.append((number, line[:_BUFFER]))
+        tail = lines[-TAIL:]
+        self._tail.extend(zip(range(self._number - len(tail) + 1, self._number + 1), tail, strict=True))
+
+    def _look(self, number: int, line: bytes, count: int | None) -> bool:
+        """Whether the line is kept for its own sake."""
+        shape = hash(line[:600].translate(_DIGITS))
+        telling = count is not None or self._telling.search(line[:_BUFFER].lower()) is not None
+        if len(self._seen) < _SHAPES or count is not None:
+            self._seen[shape] = (count or 0) + 1 if telling else -1
+        if not telling:
+            return False
+        if not count:
+            for place, before in self._before:
+                self._keep(place, before)
+            self._after = AROUND
+        self._keep(number, line)
+        return True
+
+    def _keep(self, number: int, line: bytes) -> None:
+        if len(self._kept) < MOST:
+            self._kept[number] = self._begin_of(number, line)
+
+    def _begin_of(self, number: int, line: bytes) -> bytes:
+        room = _BUFFER if self._bytes < _MOST_BYTES else LONGEST
+        if len(line) > room:
+            self._cut.add(number)
+        self._bytes += min(len(line), room)
+        return line[:room]
+
+    def excerpt(self) -> Excerpt:
+        """What was kept, decoded, in the order of the text."""
+        for number, line in self._tail:
+            if number not in self._kept:
+                self._kept[number] = self._begin_of(number, line)
+        pieces = {
+            number: list(_pieces(self._kept[number].decode("utf-8", "replace"), self._page))
+            for number in sorted(self._kept)
+        }
+        share = _fitting(map(len, pieces.values()), _SHARES, MOST_PIECES)
+        sizes = [len(text) for texts in pieces.values() for text in texts[:share]]
+        room = MOST_CHARACTERS - sum(size for size in sizes if size <= _SHORT)
+        longest = _fitting((size for size in sizes if size > _SHORT), _CUTS, room)
+        lines: list[Line] = []
+        for number, texts in pieces.items():
+            if len(texts) > share:
+                self._cut.add(number)
+                texts = texts[: share // 2] + texts[-(share // 2) :]
+            for text in texts:
+                if len(text) > max(longest, _SHORT):
+                    self._cut.add(number)
+                    lines += (Line(number, text[: longest // 2]), Line(number, text[-(longest // 2) :]))
+                else:
+                    lines.append(Line(number, text))
+        return Excerpt(tuple(lines), self._number, self.size, len(self._cut))
+
+
+def _fitting(sizes: Iterable[int], limits: tuple[int, ...], most: int) -> int:
+    """The first limit under which all together are at most so much; the last where none is enough."""
+    known = tuple(sizes)
+    return next((limit for limit in limits if sum(min(size, limit) for size in known) <= most), limits[-1])
+
+
+def _pieces(text: str, page: bool) -> Iterator[str]:
+    """The line, or its pieces where it wraps others, or progress bars were drawn over each other, or it is endless."""
+    for line in wrappings.unwrap(text.removesuffix("\r"), page):
+        line = line.removesuffix("\r")
+        for part in line.split("\r")[-PIECES:] if "\r" in line else (line,):
+            part = clean(part)
+            if len(part) <= LONGEST:
+                yield part
+            else:
+                for start in range(0, len(part) - _OVERLAP, LONGEST - _OVERLAP):
+                    yield part[start : start + LONGEST]

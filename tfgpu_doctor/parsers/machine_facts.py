@@ -1,0 +1,650 @@
+"""Names for PCI devices that the machine's own pci.ids does not have, or that a text gives by their numbers alone.
+
+The GPUs that a text tells without a driver: listed by lspci, named by somebody, of a cloud's instance type.
+
+The driver and the GPUs of a pasted text.
+
+CUDA and cuDNN of a pasted text: stated, printed by nvcc, installed by a command, named in a sentence or a path.
+
+TensorFlow's build and devices in a pasted text: as it lists them, or as somebody puts it in a sentence.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from msgspec import structs
+
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.parsers import nvidia_smi, prose, tensorflow_outputs
+from tfgpu_doctor.parsers.cuda_results import CURESULTS
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
+from tfgpu_doctor.parsers.prose import card_in, stance
+from tfgpu_doctor.parsers.statements import names_no_gpu
+from tfgpu_doctor.records.facts import (
+    NOT_IN_TEXT,
+    Build,
+    CallResult,
+    Cuda,
+    Cudnn,
+    CudnnFile,
+    Driver,
+    Fact,
+    Gpu,
+    Known,
+    LibraryFile,
+    Message,
+    Nvcc,
+    PciGpu,
+    SmiResult,
+    TfDevice,
+    Toolkit,
+    Unknown,
+    lists_gpu,
+)
+from tfgpu_doctor.records.versions import minor, of_capability
+
+# ------------------------------------------------------------------------------------------ pci names
+
+_IDS = re.compile(
+    r"(?:(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) 03[08][0-9]: )?\b(?P<id>10de:[0-9a-f]{4})\b"
+)
+# of lspci, for a device that its pci.ids does not have; of Windows, without a driver
+_NO_NAME = re.compile(r"\bDevice(?: (?P<number>[0-9a-f]{4}))?$|^Microsoft Basic Display Adapter$")
+
+
+def by_number(lines: Iterable[Line], matrix: Matrix) -> Fact[tuple[PciGpu, ...]] | None:
+    """The GPUs of NVIDIA that a text names by vendor and device id alone (lspci -n, the kernel's log); None: none.
+
+    >>> from tfgpu_doctor.parsers import lines
+    >>> by_number(lines.read([b"01:00.0 0300: 10de:2684 (rev a1)"]).lines, Matrix.load()).value[0].name
+    'GeForce RTX 4090'
+    """
+    found: dict[str, PciGpu] = {}
+    first = 0
+    for line in lines:
+        small = line.text.lower()
+        for match in _IDS.finditer(small) if "10de:" in small else ():
+            device_id, place = match["id"], match["address"] or ""
+            if model := matrix.gpu_of_device(device_id):
+                found.setdefault(place or device_id, PciGpu(place, device_id, name=model.name))
+                first = first or line.number
+    return Known(tuple(found.values()), f"line {first}: PCI device id") if found else None
+
+
+def named(gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:
+    """The same devices, those without a name with that of the matrix.
+
+    >>> from tfgpu_doctor.records.facts import Known
+    >>> card = PciGpu("0000:01:00.0", "10de:2684")
+    >>> named(Known((card,), "/sys/bus/pci/devices"), Matrix.load()).value[0].name
+    'GeForce RTX 4090'
+    """
+    if not isinstance(gpus, Known):
+        return gpus
+    return structs.replace(gpus, value=tuple(_named(one, matrix) for one in gpus.value))
+
+
+def _named(gpu: PciGpu, matrix: Matrix) -> PciGpu:
+    nameless = _NO_NAME.search(gpu.name or "")
+    number = nameless["number"] if nameless else None
+    device_id = f"10de:{number}" if number and ":" not in gpu.device_id else gpu.device_id
+    model = matrix.gpu_of_device(device_id) if nameless or not gpu.name else None
+    return structs.replace(gpu, device_id=device_id, name=model.name) if model else gpu
+
+
+# ------------------------------------------------------------------------------------------ cards
+
+_NOT_NVIDIA = re.compile(
+    r"\b(?:amd|advanced micro devices|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega"
+    r"|none|cpu only|no gpu)",
+    re.IGNORECASE,
+)
+_NVIDIA = re.compile(
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|(?<!amd )\b[avhtlpk]\d{1,3}\b"
+    r"|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
+    re.IGNORECASE,
+)
+_LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
+_EMPTY = re.compile(
+    r"\blspci\b[^.;\n]{0,40}(?:nvidia|vga|3d)['\"`]*\W{1,4}(?:\w+ ){0,3}?(?:empty|nothing"
+    r"|no (?:output|result|line|match|nvidia)|none|nichts|leer|vac[ií][oa]"
+    r"|vazio|nada|vide|rien|vuoto|niente|puste|nic|boş|пуст\w*|ничего|空)"
+    r"|(?:empty|nothing|nada|nichts|rien|ничего)\W+(?:\w+ ){0,3}?lspci\b",
+    re.IGNORECASE,
+)
+_PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
+_INSTANCE_WORDS = ("large", "metal", "gpu-", "standard", "_v", "instance", "vm", "aws", "ec2")
+# the line of a system's "About" page, or of neofetch
+_OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
+# the graphics of a machine whose owner never speaks of NVIDIA
+_ONLY_GRAPHICS = re.compile(
+    r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc|graphics)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD "
+    r"|ATI )?Radeon|AMD Ra[a-z]{3,5}n|(?:AMD|ATI) (?:R[579X]|Vega|GPU|card|graphics))\b.{0,40}",
+    re.IGNORECASE,
+)
+# a card of unknown name
+_SOME_NVIDIA = re.compile(
+    r"\b(?:my|the|and|with|has|have|dedicated|discrete|of) (?:an? )?(?:\w+ )?nvidia"
+    r"(?:['’]s|\W(?:\w+ )?(?:card|gpu|graphics))\b",
+    re.IGNORECASE,
+)
+_CAPABILITY = re.compile(
+    r"\bcompute capabilit(?:y|ies)\W{1,3}(?:(?:is|of|version|level|being|only)\W{1,3}){0,2}"
+    r"(?P<capability>\d{1,2}\.\d)\b",
+    re.IGNORECASE,
+)
+_NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
+_NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
+
+
+def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
+    """The NVIDIA cards that lspci lists or that a device id tells, else those that somebody names."""
+    listed = text.system.cards
+    if not listed and (line := _empty_lspci(text)):
+        return Known((), f"line {line}: lspci shows none of NVIDIA's")
+    if not listed:
+        stated = (by_number(text.lines, matrix) if matrix is not None else None) or _stated_cards(text)
+        if matrix is None or stated != NOT_IN_TEXT:
+            return stated
+        described = _instance_cards(text, matrix)
+        return described if described != NOT_IN_TEXT else _described_card(text)
+    found = tuple(
+        PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
+        for one in listed
+        if one.vendor == "nvidia"
+    )
+    fact = Known(found, f"line {listed[0].line}: lspci")
+    return named(fact, matrix) if matrix is not None else fact
+
+
+def _empty_lspci(text: ParsedText) -> int | None:
+    """The line of an ``lspci | grep -i nvidia`` that found nothing: somebody says so, or a prompt follows at once."""
+    if said := text.find(_EMPTY):
+        return said[1]
+    for place, line in enumerate(text.lines[:-1]):
+        if _LSPCI.search(line.text) and _PROMPT.match(text.lines[place + 1].text):
+            return line.number
+    return None
+
+
+def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
+    """The cards that somebody names, which is no proof that a driver sees them; none, when they are all others'."""
+    named = text.all_stated("gpu")
+    cards = [
+        one
+        for one in named
+        if not names_no_gpu(one.value) and (not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value))
+    ]
+    if cards:
+        found = tuple(PciGpu(address="", device_id="", name=card_in(one.value) or one.value) for one in cards[:1])
+        return Known(found, stated_at(cards[0]), "stated")
+    if named and not text.find(_SOME_NVIDIA):
+        return Known((), stated_at(named[0]), "stated")
+    shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
+    if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
+        shown = text.find(_ONLY_GRAPHICS)
+    return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_IN_TEXT
+
+
+def _described_card(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
+    """A card without a name, of which somebody tells the compute capability."""
+    for number, clause in text.clauses("compute capabilit"):
+        match = _CAPABILITY.search(clause)
+        if match and stance(clause, match.start(), match.end()) == "here":
+            card = PciGpu(address="", device_id="", name=of_capability(match["capability"]))
+            return Known((card,), f"line {number}, as stated", "stated")
+    return NOT_IN_TEXT
+
+
+def _instance_cards(text: ParsedText, matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:
+    """The card of the cloud's instance type that a sentence names: of a g4dn.xlarge a T4, of a g4ad.xlarge none."""
+    named = (
+        (number, one, *found)
+        for number, one in text.clauses(*_INSTANCE_WORDS)
+        for found in matrix.instances.named_in(one)
+    )
+    for number, clause, match, row in named:
+        if stance(clause, match.start(), match.end()) != "elsewhere":
+            cards = () if row.gpu.startswith("AMD ") else (PciGpu(address="", device_id="", name=row.gpu),)
+            return Known(cards, f"line {number}: {match[0]} has {row.gpu}", "stated")
+    return NOT_IN_TEXT
+
+
+# ------------------------------------------------------------------------------------------ driver
+
+_APART = re.compile(r"\bindex\b")
+_LISTED = re.compile(
+    r"\s*(?:GPU (?P<index>\d{1,2}): (?P<name>[^()]{1,80}?)|(?P<mig>MIG) \S{1,20} +Device +\d+:) "
+    r"\(UUID: (?P<uuid>[\w/-]{1,80})\)"
+)
+
+
+def driver(text: ParsedText) -> Driver:
+    """What nvidia-smi, TensorFlow's diagnostics and the kernel say of the driver."""
+    kernel = next((m for m in text.messages_of("kernel-version")), None)
+    module = (kernel.values.get("version") or kernel.values.get("module")) if kernel else None
+    running = fact_from(module is not None or None, kernel) if kernel else NOT_IN_TEXT
+    if stopped := text.messages_of("kernel-driver-not-running", "smi-no-driver"):
+        running = Known(False, line_of(stopped[0])) if module is None else running
+    return Driver(
+        version=_driver_version(text, module, kernel),
+        cuda_supported=Known(text.smi.cuda_version, text.smi_at)
+        if text.smi.cuda_version
+        else text.said_fact("supported"),
+        kernel_module=fact_from(_trimmed(module), kernel) if module else NOT_IN_TEXT,
+        kernel_module_loaded=running,
+        libcuda=_libcuda(text),
+        nvml_init=_nvml(text),
+        cuda_init=_cuinit(text),
+        nvidia_smi=_smi_result(text),
+        xid_events=fact_from(tuple(m.text for m in text.messages_of("xid")) or None, *text.messages_of("xid")[:1]),
+    )
+
+
+def _driver_version(text: ParsedText, module: str | None, kernel: Message | None) -> Fact[str]:
+    if text.smi.driver_version:
+        return Known(text.smi.driver_version, text.smi_at)
+    if module and kernel:
+        return Known(_trimmed(module) or module, line_of(kernel))
+    stated = text.stated_fact("driver")
+    return text.said_fact("driver") if isinstance(stated, Unknown) else stated
+
+
+def _libcuda(text: ParsedText) -> Fact[tuple[LibraryFile, ...]]:
+    for message in text.messages_of("library-not-opened", "loader-error", "libcuda-not-loaded"):
+        name = message.values.get("library", "")
+        if message.kind == "libcuda-not-loaded" or re.search(r"libcuda\.so|nvcuda\.dll", name):
+            return Known((), line_of(message))
+    version = next(iter(text.messages_of("libcuda-version")), None)
+    if version and text.hints.os != "wsl2":
+        path = "a package of the driver" if "package" in version.values else "libcuda.so.1"
+        file = LibraryFile(path=path, version=_trimmed(version.values.get("version") or version.values["linked"]))
+        return Known((file,), line_of(version))
+    return NOT_IN_TEXT
+
+
+# the texts of the runtime API's errors, and their numbers in the driver API (CUDA's driver_types.h and cuda.h)
+_STATUS = {
+    "initialization error": "3",
+    "system not yet initialized": "802",
+    "OS call failed": "304",
+    "unknown error": "999",
+}
+_HOST = re.compile(r"\bhost\b")
+# what somebody says of nvidia-smi other than that it works
+_SMI_FAILS = re.compile(
+    r"\b(?:fail|error|could|unable|mismatch|no devices|if|try|please|what|cannot|missing|not?|says)\b|n[o']t\b"
+    r"|\[|^\s*[$#>(]",
+    re.IGNORECASE,
+)
+_NO_HEADER = re.compile(r"--query-gpu[= ](?P<columns>[\w.,]{2,400})(?=.*noheader)")
+_OF_SMI = ("smi-no-driver", "smi-not-found", "smi-no-devices", "smi-no-libcuda", "nvml-mismatch")
+_OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
+
+
+def _nvml(text: ParsedText) -> Fact[CallResult]:
+    for message in text.messages_of("nvml-mismatch"):
+        if _OF_NVML.search(message.text):  # CUDA has a sentence of its own
+            return Known(CallResult(code=18, message=message.text), line_of(message))
+    return NOT_IN_TEXT
+
+
+def _cuinit(text: ParsedText) -> Fact[CallResult]:
+    for message in text.messages_of("cuinit-failed"):
+        values = message.values
+        number = (
+            values.get("code") or values.get("result") or values.get("number") or _STATUS.get(values.get("status", ""))
+        )
+        code = CURESULTS.get(values.get("name", ""), int(number) if number else None)
+        if code is not None:
+            words = next((n for n, c in CURESULTS.items() if c == code), None)
+            return Known(CallResult(code=code, message=message.text, name=words), line_of(message))
+    if stub := text.messages_of("stub-library"):  # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
+        return Known(CallResult(code=34, message=stub[0].text), line_of(stub[0]))
+    if compat := text.messages_of("forward-compatibility"):
+        return Known(CallResult(code=804, message=compat[0].text), line_of(compat[0]))
+    return NOT_IN_TEXT
+
+
+def _smi_result(text: ParsedText) -> Fact[SmiResult]:
+    if text.smi_line is None and not text.smi.failure:
+        # outside of a container it tells nothing of the inside
+        patterns = (_SMI_FAILS, _HOST) if text.hints.container else (_SMI_FAILS,)
+        clauses = text.clauses("nvidia-smi")
+        fine = (line for line, clause in clauses if not any(one.search(clause) for one in patterns))
+        said = next(fine, None)
+        works = said is not None and not text.messages_of(*_OF_SMI)
+        return Known(SmiResult(exit_code=0, output=""), f"line {said}, as stated", "stated") if works else NOT_IN_TEXT
+    result = SmiResult(
+        exit_code=1 if text.smi.failure else 0,
+        output=text.smi.failure or "",
+        driver_version=text.smi.driver_version,
+        cuda_version=text.smi.cuda_version,
+    )
+    return Known(result, text.smi_at)
+
+
+def gpus(text: ParsedText) -> Fact[Any]:
+    """The GPUs of nvidia-smi's table, else those of TensorFlow's log; what is merely stated is no GPU seen."""
+    if text.smi.gpus:
+        return Known(text.smi.gpus, text.smi_at)
+    if queried := _queried_gpus(text):
+        return queried
+    if listed := tuple(_listed_gpus(text)):
+        return Known(listed, "nvidia-smi -L")
+    logged = tensorflow_outputs.gpu_facts(text.tensorflow)
+    if logged:
+        return Known(logged, f"line {text.tensorflow.gpus[0].line}: TensorFlow's log")
+    return _compiled_for(text)
+
+
+def _compiled_for(text: ParsedText) -> Fact[Any]:
+    """The GPU that ptxas was to compile for: sm_86."""
+    for message in text.messages_of("no-arch-in-ptxas"):
+        digits = re.fullmatch(r"sm_(\d{1,2})(\d)a?", message.values["arch"])
+        if digits:
+            capability = Known(f"{digits[1]}.{digits[2]}", line_of(message), "inferred")
+            return Known((Gpu(index=0, compute_capability=capability),), line_of(message), "inferred")
+    return NOT_IN_TEXT
+
+
+def _queried_gpus(text: ParsedText) -> Fact[Any] | None:
+    """The table of ``nvidia-smi --query-gpu``: its columns in a header or in the command, and rows of as many cells."""
+    for place, line in enumerate(text.lines):
+        asked = _NO_HEADER.search(line.text)
+        header = asked["columns"] if asked else line.text
+        commas = header.count(",")
+        if not asked and (not commas or not nvidia_smi.is_header(header)):
+            continue
+        rows = itertools.takewhile(partial(_has_commas, commas), text.lines[place + 1 :])
+        found = nvidia_smi.parse_csv("\n".join([header, *(row.text for row in rows)]))
+        # -l repeats its rows; without a column that tells GPUs apart there may be a single one
+        known = {gpu.index: gpu for gpu in reversed(found)} if _APART.search(line.text) else dict(enumerate(found[:1]))
+        if known:
+            gpus = tuple(known[index] for index in sorted(known))
+            return Known(gpus, f"line {line.number}: {nvidia_smi.CSV_SOURCE}")
+    return None
+
+
+def _has_commas(number: int, row: Line) -> bool:
+    return row.text.count(",") == number
+
+
+def _listed_gpus(text: ParsedText) -> Iterator[Gpu]:
+    """Rows of ``nvidia-smi -L``, with the MIG instances below each."""
+    rows = [(match, line.number) for line in text.lines if (match := _LISTED.match(line.text))]
+    for place, (match, line) in enumerate(rows):
+        if match["index"]:
+            below = itertools.takewhile(lambda row: row[0]["mig"], rows[place + 1 :])
+            yield Gpu(
+                index=int(match["index"]),
+                name=Known(match["name"], f"line {line}"),
+                uuid=Known(match["uuid"], f"line {line}"),
+                mig_instances=Known(tuple(row[0]["uuid"] for row in below), f"line {line}"),
+            )
+
+
+def _trimmed(version: str | None) -> str | None:
+    """ "375.66.0" as TensorFlow prints it is the driver's "375.66"."""
+    return re.sub(r"^(\d{3}\.\d{2,3})\.0$", r"\1", version) if version else None
+
+
+# ------------------------------------------------------------------------------------------ cuda
+
+_INSTALLED_BY = re.compile(
+    r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
+)
+# the distributions' own package: "nvidia-cuda-toolkit 12.2.1", "nvidia-cuda-toolkit/jammy 11.5.1-1ubuntu1"
+_OF_DISTRIBUTION = re.compile(
+    r"(?<![\w-])nvidia-cuda-toolkit(?:/\w+)?[ =:-]{1,30}(?P<version>\d{1,2}(?:\.\d{1,3}){1,2})\b"
+)
+_FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
+_RUNTIME_FILE = re.compile(
+    r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)"
+    r"|\blib(?:cublas|cufft|curand|cusolver|cusparse)\.so\.(?P<alike>7\.[05]|8\.0|9\.[0-2]|10\.0)(?=\.?\d*\b)",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[.;,]\s+|\b(?:but|and)\b")
+_SENTENCE = 400  # a line that is longer is a program's
+_OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
+_ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
+_HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
+_AROUND = 20  # characters before and after that may turn a statement into a wish
+# a sentence about what a program wants or a page says, no statement of what is there
+NOT_HERE = re.compile(
+    r"looking for|looks? (?:\w+ )?for|search|whereis|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
+    r"|Download and install|built (?:for"
+    r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
+    r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
+    re.IGNORECASE,
+)
+
+
+# "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
+_WORKS_WITH = re.compile(
+    r"\b(?:works?|worked|fine|runs|(?:does|did)(?:n't| not) (?:happen|occur)|no (?:such )?(?:problem|error|issue)s?)\b"
+    r"[^.\n]{0,40}\b(?:tensor ?flow(?:[-_]gpu)?|tf)[ =v]{1,4}(?P<version>[12]\.\d{1,2})(?!\d)"
+    r"|\b(?:revert\w*|downgrad\w*|(?:went|going) back)\b[^.\n]{0,40}?\b(?:to|with) (?:tensor ?flow(?:[-_]gpu)?|tf)?"
+    r"[ =v]{0,4}(?P<older>[12]\.\d{1,2})(?:\.\d+)?\b[^.\n]{0,40}\b(?:works?|worked|fine|fixed|solved)\b",
+    re.IGNORECASE,
+)
+
+
+def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
+    """The toolkits that tools, files, somebody's words, a command or a path tell of."""
+    printed = [one for one in text.versions if one.component == "cuda"]
+    kits = [
+        Toolkit(path=one.via, version=one.version, source=f"line {one.line}: {one.via}", via=one.via) for one in printed
+    ]
+    stated = text.all_stated("cuda")
+    if printed:  # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
+        stated = [one for one in stated if one.value != text.smi.cuda_version]
+    kits += [Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated") for one in stated]
+    kits += _mentioned_toolkits(text, bool(kits))
+    kits += _listed_runtimes(text)
+    kits += _named_files(text)
+    kits += () if kits or matrix is None else _of_another_release(text, matrix)
+    nvcc = next((one for one in printed if one.via == "nvcc"), None)
+    return Cuda(
+        toolkits=Known(_distinct(kits), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
+        nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_IN_TEXT,
+    )
+
+
+def _listed_runtimes(text: ParsedText) -> Iterator[Toolkit]:
+    """CUDA's libraries in listings of files: libcudart.so.10.1 is there; up to 10.0 all have their toolkit's number."""
+    for one in text.libraries:
+        version = minor(one.version)
+        if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
+            yield Toolkit(
+                path=one.path or one.soname, version=version, source=f"line {one.line}: {one.via}", via=one.via
+            )
+
+
+def _named_files(text: ParsedText) -> Iterator[Toolkit]:
+    """CUDA's runtime that somebody names in a sentence: "the folder has cudart64_102.dll"."""
+    named = text.messages_of("library-not-opened", "loader-error", "library-opened")
+    sought = {message.line: message.values.get("library", "") for message in named}
+    for line in text.lines:
+        if len(line.text) > _SENTENCE or not any(name in line.text.lower() for name in ("cudart", *_OLD)):
+            continue
+        for match in _files_there(line.text):
+            if match[0] in sought.get(line.number, "") or (match["alike"] and match[0] in sought.values()):
+                continue
+            digits = match["digits"] or ""
+            version = match["version"] or match["alike"] or f"{digits[:-1]}.{digits[-1]}"
+            yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
+
+
+def _of_another_release(text: ParsedText, matrix: Matrix) -> Iterator[Toolkit]:
+    """The CUDA of a release that is said to work on that machine."""
+    for release, source in _that_works(text, matrix):
+        yield Toolkit(path=f"for TensorFlow {release.version}", version=release.cuda, source=source, via="stated")
+
+
+def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str]]:
+    """The release that is said to work on that machine, and where."""
+    if found := text.find(_WORKS_WITH):
+        version = found[0]["version"] or found[0]["older"]
+        rows = (matrix.tensorflow(f"{version}.0", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
+        yield from [(row, f"line {found[1]}: {row.version} works") for row in rows if row and row.gpu][:1]
+
+
+def _files_there(line: str) -> Iterator[re.Match[str]]:
+    """The files of each clause that is no wish: "it wants libcudart.so.10.1, my file is libcudart.so.10.2.89"."""
+    for clause in _CLAUSE.split(line):
+        if not NOT_HERE.search(clause):
+            yield from _RUNTIME_FILE.finditer(clause)
+
+
+def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
+    """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
+    for line in _lines_with(text, "cuda", "gpu"):
+        for match in _INSTALLED_BY.finditer(line.text):
+            if match["name"] != "cudnn":
+                yield Toolkit(
+                    path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
+                )
+        if packaged := _OF_DISTRIBUTION.search(line.text):
+            where = f"line {line.number}: nvidia-cuda-toolkit {packaged['version']}"
+            yield Toolkit(path="nvidia-cuda-toolkit", version=packaged["version"], source=where, via="stated")
+        if text.libraries and _HEADER.search(line.text):
+            continue
+        if not stated and (folder := _stated_as_installed(_FOLDER, line.text)):
+            yield Toolkit(path=folder[0], version=folder["version"], source=f"line {line.number}", via="stated")
+    for one in () if stated else text.said("cuda"):
+        yield Toolkit(path=one.raw, version=one.value, source=f"line {one.line}", via="stated")
+
+
+def _lines_with(text: ParsedText, *words: str) -> Iterator[Line]:
+    """The lines that have one of the words: the expressions above try every character of a line."""
+    return (line for line in text.lines if any(word in low for low in [line.text.lower()] for word in words))
+
+
+def _stated_as_installed(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+    """What a sentence says is installed; not what somebody wants, asks for or is told to install."""
+    match = pattern.search(line)
+    around = line[max(match.start() - _AROUND, 0) : match.end() + _AROUND] if match else ""
+    return None if NOT_HERE.search(around) else match
+
+
+def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
+    """The cuDNN that was loaded, and those that are stated or installed by a command, or of a release that works."""
+    files = (*_cudnn_files(text), *_mentioned_cudnn(text))
+    if not files and matrix:
+        files = tuple(CudnnFile(where, one.cudnn, "stated") for one, where in _that_works(text, matrix))
+    differs = next(iter(text.messages_of("cudnn-version-differs")), None)
+    loaded = next(iter(text.messages_of("cudnn-loaded")), None)
+    version = differs.values["runtime"] if differs else _packed(loaded.values["version"]) if loaded else None
+    return Cudnn(
+        installed=Known(files, files[0].path, _grade(files[0].source)) if files else NOT_IN_TEXT,
+        runtime=fact_from(dotted(version), differs or loaded),
+    )
+
+
+def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
+    """What tools print, what the form states, and what listings show."""
+    for one in text.versions:
+        if one.component == "cudnn":
+            yield CudnnFile(path=f"line {one.line}: {one.via}", version=one.version, source=one.via)
+    for stated in text.all_stated("cudnn"):
+        yield CudnnFile(path=stated_at(stated), version=stated.value, source="stated")
+    for file in text.libraries:
+        if file.found and file.component == "cudnn" and file.version:
+            path = f"line {file.line}: {file.path or file.soname}"
+            yield CudnnFile(path=path, version=file.version, source=file.via)
+
+
+def _mentioned_cudnn(text: ParsedText) -> Iterator[CudnnFile]:
+    """What a conda command installs, or a sentence says is installed, unless the form states one."""
+    stated = text.all_stated("cudnn")
+    for line in _lines_with(text, "cudnn"):
+        for match in _INSTALLED_BY.finditer(line.text):
+            if match["name"] == "cudnn":
+                yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")
+    for one in () if stated else text.said("cudnn"):
+        yield CudnnFile(path=f"line {one.line}", version=one.value, source="stated")
+
+
+def _grade(via: str | None) -> str:
+    return "stated" if via == "stated" else "observed"
+
+
+def _distinct(kits: list[Toolkit]) -> tuple[Toolkit, ...]:
+    seen: dict[str | None, Toolkit] = {}
+    for kit in kits:
+        seen.setdefault(kit.version, kit)
+    return tuple(seen.values())
+
+
+def dotted(version: str | None) -> str | None:
+    """cuDNN's number as it was printed: "8.0.5", "5005" for 5.0.5, "8600" for 8.6.0."""
+    version = version.strip(".") if version else None
+    return _packed(version) if version and version.isdecimal() else version
+
+
+def _packed(number: str) -> str:
+    """CUDNN_VERSION: major × 1000 + minor × 100 + patch up to 8, major × 10000 + ... from 9 on (cudnn_version.h)."""
+    value = int(number)
+    base = 10_000 if value >= 90_000 else 1_000
+    return f"{value // base}.{value % base // 100}.{value % 100}"
+
+
+# ------------------------------------------------------------------------------------------ devices
+
+TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
+_OF_A_PROGRAM = re.compile(
+    r"task manager|^\d{4}-\d\d-|\b[EWI]\d{4} |\.cc:\d|\.py:\d|\w(?:Error|Warning): |^ *(?:\||File )"
+)
+_TF_INSTALLED = re.compile(
+    r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
+)
+_BARE_LIST = re.compile(r"^\[\]$")
+
+
+def build(text: ParsedText) -> Fact[Build]:
+    """What tf.sysconfig.get_build_info() prints."""
+    built = text.tensorflow.build
+    if built.is_cuda_build is None:
+        return NOT_IN_TEXT
+    found = Build(
+        is_cuda_build=built.is_cuda_build,
+        is_rocm_build=bool(built.is_rocm_build),
+        cuda_version=built.cuda_version,
+        cudnn_version=built.cudnn_version,
+        compute_capabilities=built.compute_capabilities,
+    )
+    return Known(found, f"line {built.line}: TensorFlow's build")
+
+
+def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
+    """What TensorFlow lists, or what somebody says that it does not list."""
+    listed = tensorflow_outputs.device_facts(text.tensorflow)
+    source = "TensorFlow's list of devices"
+    if lists_gpu(listed) and text.tensorflow.gpu_count != 0:
+        return Known(listed, source)
+    if text.tensorflow.gpu_count:
+        counted = tuple(
+            TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(text.tensorflow.gpu_count, 64))
+        )
+        return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
+    if text.tensorflow.gpu_count == 0:
+        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
+    if said := first_said(text, prose.no_gpu):
+        return Known((), f"line {said}, as stated", "stated")
+    about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
+    if about_tensorflow and (bare := text.find(_BARE_LIST)):
+        return Known((), f"line {bare[1]}: an empty list", "inferred")
+    return NOT_IN_TEXT
+
+
+def first_said(text: ParsedText, reader: Callable[[str], object]) -> int | None:
+    """The first line in which a reader finds something, and that no program printed."""
+    said = (line.number for line in text.lines if reader(line.text) and not _OF_A_PROGRAM.search(line.text))
+    return next(said, None)

@@ -1,0 +1,295 @@
+"""A report of tfgpu among the pasted lines, as text or as Markdown.
+
+Its stack, the variables that it found, and of each finding the heading and the advice; reports with older labels (saw,
+need, why, so, do) are understood as well.
+
+>>> from tfgpu_doctor.parsers.lines import Line
+>>> text = '''$ tfgpu doctor
+... tfgpu doctor 0.1.0, matrix of 2026-11-21
+...
+...   ✗ GPU        none
+...
+... ✗ This machine has no NVIDIA GPU  gpu.none
+...     found     no NVIDIA device ← /sys/bus/pci/devices
+...     fix       Run this on a machine with
+...               an NVIDIA GPU
+...
+... ✗ broken: TensorFlow cannot use the GPU (1 problem)
+... $ python train.py'''
+>>> (report, found), rest = split([Line(n, line) for n, line in enumerate(text.splitlines(), 1)])
+>>> report.values
+{'GPU': 'none'}
+>>> found.line, found.values["id"], found.values["severity"], found.values["title"]
+(6, 'gpu.none', 'error', 'This machine has no NVIDIA GPU')
+>>> without_blanks("Run this on a machine with an NVIDIA GPU") in found.values["advice"]
+True
+>>> [line.text for line in rest]
+['$ tfgpu doctor', '$ python train.py']
+
+The facts that a pasted report of tfgpu shows in its stack.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from tfgpu_doctor.parsers import platform_hints
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.records.about import LAYERS
+from tfgpu_doctor.records.facts import (
+    Build,
+    Fact,
+    Facts,
+    Gpu,
+    Known,
+    Message,
+    Package,
+    PciGpu,
+    TfDevice,
+    Toolkit,
+)
+from tfgpu_doctor.records.printable import cut
+
+# ------------------------------------------------------------------------------------------ own report
+
+_HEAD = re.compile(r"^\W*(?:<sub>)?tfgpu (?:doctor|explain) \d+\.\d+\S*, matrix of \d")
+_VERDICT = re.compile(r"^\W*(?:ok|degraded|broken|unknown)(?:\*\*)?: ")
+_ID = r"(?P<id>[a-z0-9]+\.[a-z0-9]+(?:-[a-z0-9]+)*)"
+_FINDING = re.compile(rf"^(?:### )?(?P<mark>[✗x!⚠iℹ?]) (?P<title>\S.*?) (?: |<sub>){_ID}(?:</sub>)?$")
+_WRAPPED = re.compile(r"^(?:### )?(?P<mark>[✗x!⚠iℹ]) (?P<title>\S.*)$")
+_ID_ALONE = re.compile(rf"^ {{2}}(?P<more>.*?)(?:^|(?<= ) ?){_ID}$")
+_ROW = re.compile(rf"^(?:  |\| )\S (?:\| )?(?P<layer>{'|'.join(LAYERS)}) +(?:\| )?(?P<text>\S.*?)(?: \|)?$")
+_REST_OF_ROW = re.compile(r"^ {12,}(?P<text>\S.*)$")
+_VARIABLE = re.compile(r"^(?:    |- )?(?:found|saw)? *(?P<name>[A-Z][A-Z0-9_]{3,60})=(?P<value>\S*)(?: (?:←|<-)|$)")
+_PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]{0,80})==(?P<version>\S+)$")
+_ADVICE = re.compile(r"^(?:    )?(?:fix|do) ")
+_MARKUP = re.compile(r"^```\w*$|<!-- -->")
+_MOST_ADVICE, _MOST_LINES = 20_000, 300  # characters, and lines below a heading
+_SEVERITIES = {"✗": "error", "x": "error", "!": "warning", "⚠": "warning", "i": "note", "ℹ": "note"}
+_SHOWN = 300
+_TITLE_LINES = 4  # over which a narrow terminal may wrap a title
+
+
+def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
+    """The report and its findings, as messages, and the lines that do not belong to it."""
+    start = next((place for place, line in enumerate(lines) if _HEAD.match(line.text)), None)
+    if start is None:
+        return (), lines
+    # Markdown begins with the verdict, and an empty line
+    start = next((n for n in range(max(start - 2, 0), start) if _VERDICT.match(lines[n].text)), start)
+    last = [place for place, line in enumerate(lines) if _VERDICT.match(line.text) and place > start + 2]
+    folded = [place for place, line in enumerate(lines) if line.text.strip() == "</details>"]
+    end = max([*last, *folded], default=len(lines) - 1)
+    own = lines[start : end + 1]
+    report = Message("own-report", own[0].number, cut(own[0].text.strip(), _SHOWN), _stack(own))
+    return (report, *_findings(own)), [*lines[:start], *lines[end + 1 :]]
+
+
+def without_blanks(text: str) -> str:
+    """The text without blanks and the escapes of Markdown, to compare it with one that was wrapped or escaped."""
+    return re.sub(r"[\s\\]+", "", html.unescape(text))
+
+
+def _stack(lines: Sequence[Line]) -> dict[str, str]:
+    """What the report says of each layer, the variables ("$NAME") and the packages ("name==") that it shows."""
+    found = dict(_shown(lines))
+    layer = None
+    for line in lines:
+        if row := _ROW.match(line.text):
+            layer = row["layer"]
+            found[layer] = row["text"].replace("\\", "")
+        elif layer and (rest := _REST_OF_ROW.match(line.text)):
+            found[layer] += f" {rest['text']}"
+        else:
+            layer = None
+    return found
+
+
+def _shown(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        if variable := _VARIABLE.match(line.text.replace("\\", "")):
+            yield f"${variable['name']}", variable["value"].strip("'")
+        elif package := _PACKAGE.match(line.text):
+            yield f"{package['name']}==", package["version"]
+
+
+def _advice(following: Sequence[Line]) -> str:
+    """The fixes of the finding above these lines, without blanks and the first label."""
+    found: list[str] = []
+    for line in following:
+        if _FINDING.match(line.text) or _VERDICT.match(line.text) or line.text.startswith(("<details>", "    see ")):
+            break
+        if found or _ADVICE.match(line.text):
+            found.append(_MARKUP.sub("", line.text if found else _ADVICE.sub("", line.text)))
+    return cut(without_blanks("".join(found)), _MOST_ADVICE)
+
+
+def _findings(lines: Sequence[Line]) -> Iterator[Message]:
+    """A title with its id, which a narrow terminal moves to the next line."""
+    for place, line in enumerate(lines):
+        match = _FINDING.match(line.text)
+        title, finding_id = (match["title"], match["id"]) if match else (None, None)
+        opening = match or _WRAPPED.match(line.text)
+        if opening and not match:
+            title, finding_id = _wrapped(opening["title"], lines[place + 1 : place + _TITLE_LINES])
+        if opening and title and finding_id:
+            severity = _SEVERITIES.get(opening["mark"], "error")
+            advice = _advice(lines[place + 1 : place + _MOST_LINES])
+            values = {"id": finding_id, "severity": severity, "title": title.strip(), "advice": advice}
+            yield Message("own-finding", line.number, cut(line.text.strip(), _SHOWN), values)
+
+
+def _wrapped(begin: str, following: Sequence[Line]) -> tuple[str | None, str | None]:
+    """A title and its id, put together from the lines below the first."""
+    title = begin
+    for line in following:
+        if below := _ID_ALONE.match(line.text):
+            return f"{title} {below['more']}".strip(), below["id"]
+        if not re.match(r" {2}\S", line.text):
+            break
+        title = f"{title} {line.text.strip()}"
+    return None, None
+
+
+# ------------------------------------------------------------------------------------------ own report facts
+
+_CARD = re.compile(
+    r"(?:(?P<count>\d{1,3}) × )?(?P<name>\S.*?)(?:, compute capability (?P<capability>\d+\.\d+))?"
+    r"(?:, [\d.]+ [KMGT]?i?B)?(?P<pci> on the PCI bus| \(as stated\))?"
+)
+_DRIVER = re.compile(r"(?P<version>\d{3}(?:\.\d+)*)(?:, CUDA up to (?P<cuda>\d+\.\d+))?")
+_PYTHON = re.compile(r"(?P<version>\d\.\d+\S*?)(?:, (?P<environment>[a-z]+))?(?:, (?P<executable>\S*[/\\].*))?")
+_TENSORFLOW = re.compile(
+    r"(?P<version>\d[^\s,]*)(?: \((?P<package>[\w-]+)\))?"
+    r"(?:, built for (?:the CPU|CUDA (?P<cuda>\S+), cuDNN (?P<cudnn>\S+?))(?:,.*)?)?(?:, not imported)?"
+)
+_DEVICES = re.compile(r"\d+ GPUs?: (?P<names>.+)")
+_WHEELS = {"windows": "windows_amd64", "macos x86_64": "macos_x86_64", "macos arm64": "macos_arm64"}
+
+
+def with_report(facts: Facts) -> Facts:
+    """The facts with those of the report among the lines, which its machine knew better than what stands around it."""
+    messages = facts.messages.value if isinstance(facts.messages, Known) else ()
+    for message in messages:
+        if message.kind == "own-report":
+            return _with(facts, dict(_facts(message)))
+    return facts
+
+
+def _with(facts: Facts, found: Mapping[str, Fact[Any]]) -> Facts:
+    parts: dict[str, dict[str, Fact[Any]]] = {}
+    for path, fact in found.items():
+        part, _, name = path.rpartition(".")
+        parts.setdefault(part, {})[name] = fact
+    changed = {part: structs.replace(getattr(facts, part), **fields) for part, fields in parts.items() if part}
+    return structs.replace(facts, **changed, **parts.get("", {}))
+
+
+def _facts(message: Message) -> Iterator[tuple[str, Fact[Any]]]:
+    source = f"line {message.line}: the report"
+    for layer, read in _LAYERS.items():
+        if text := message.values.get(layer):
+            yield from ((path, Known(value, source)) for path, value in read(text, source) if value is not None)
+    variables = {name[1:]: value for name, value in message.values.items() if name.startswith("$")}
+    if variables:
+        yield "variables", Known(variables, source)
+    listed = {name[:-2]: version for name, version in message.values.items() if name.endswith("==")}
+    if listed:
+        yield "python.packages", Known(tuple(Package(*one, location=source) for one in listed.items()), source)
+
+
+_Values = Iterator[tuple[str, Any]]
+
+
+def _machine(text: str, _source: str) -> _Values:
+    system, *more = text.split(", ")
+    named = platform_hints.name(system)
+    os = next((one for one in ("windows", "macos") if system.lower().startswith(one)), "linux")
+    machine = next((one for one in more if re.fullmatch(r"x86_64|aarch64|arm64|AMD64", one)), None)
+    yield "host.os", "wsl2" if "WSL2" in more else os
+    yield "host.distribution", system
+    yield "host.distribution_id", named.distribution_id
+    yield "host.machine", machine
+    yield "host.libc", next((one for one in more if one.startswith(("glibc ", "musl "))), None)
+    container = next((one.removesuffix(" container") for one in more if one.endswith(" container")), "none")
+    yield "host.container", container
+    arm = "linux_aarch64" if machine in ("aarch64", "arm64") else "linux_x86_64"
+    yield "python.wheel_platform", _WHEELS.get(os) or _WHEELS.get(f"{os} {machine}", arm)
+
+
+def _gpu(text: str, source: str) -> _Values:
+    if text == "none":
+        yield "host.pci_gpus", ()
+        return
+    cards = [found for one in text.split("; ") if (found := _CARD.fullmatch(one))]
+    listed = [one for one in cards if one["capability"] for _ in range(int(one["count"] or 1))]
+    if listed:
+        yield (
+            "gpus",
+            tuple(
+                Gpu(index=n, name=Known(one["name"], source), compute_capability=Known(one["capability"], source))
+                for n, one in enumerate(listed)
+            ),
+        )
+    if on_bus := [one["name"] for one in cards if one["pci"]]:
+        yield "host.pci_gpus", tuple(PciGpu(address="", device_id="", name=name) for name in on_bus)
+
+
+def _driver(text: str, _source: str) -> _Values:
+    if text == "none":
+        yield "driver.libcuda", ()
+        yield "driver.kernel_module_loaded", False
+    elif found := _DRIVER.match(text):
+        yield "driver.version", found["version"]
+        yield "driver.cuda_supported", found["cuda"]
+
+
+def _cuda(text: str, source: str) -> _Values:
+    _, _, toolkit = text.rpartition("toolkit ")
+    versions = re.findall(r"\d+\.\d+(?:\.\d+)?", toolkit) if "toolkit " in text else []
+    if versions or text.endswith("no toolkit"):
+        yield "cuda.toolkits", tuple(Toolkit(path=source, version=one, source=source, via="report") for one in versions)
+
+
+def _cudnn(text: str, _source: str) -> _Values:
+    version, _, state = text.partition(", ")
+    if state == "loaded":
+        yield "cudnn.runtime", version
+
+
+def _python(text: str, _source: str) -> _Values:
+    if found := _PYTHON.fullmatch(text):
+        yield from ((f"python.{name}", value) for name, value in found.groupdict().items())
+
+
+def _tensorflow(text: str, _source: str) -> _Values:
+    if found := _TENSORFLOW.fullmatch(text):
+        yield "tensorflow.version", found["version"]
+        yield "tensorflow.distribution", found["package"] or "tensorflow"
+        if "built for" in text:
+            yield "tensorflow.build", Build(bool(found["cuda"]), False, found["cuda"], found["cudnn"])
+
+
+def _devices(text: str, _source: str) -> _Values:
+    if found := _DEVICES.fullmatch(text):
+        names = found["names"].split(", ")
+        yield "tensorflow.devices", tuple(TfDevice(f"/GPU:{n}", "GPU", name) for n, name in enumerate(names))
+    elif text == "TensorFlow lists no GPU":
+        yield "tensorflow.devices", ()
+
+
+_LAYERS = {
+    "Machine": _machine,
+    "GPU": _gpu,
+    "Driver": _driver,
+    "CUDA": _cuda,
+    "cuDNN": _cudnn,
+    "Python": _python,
+    "TensorFlow": _tensorflow,
+    "Devices": _devices,
+}

@@ -1,0 +1,729 @@
+r"""One package in one line, in the forms that pip, conda, uv and poetry print. What needs no context is decided here.
+
+Installed packages, as pip, conda, uv and poetry list them and as people paste parts of the lists.
+
+>>> text = '''# packages in environment at D:\\Tools\\Miniconda3\\envs\\gpu27:
+... #
+... # Name                    Version                   Build  Channel
+... astor                     0.7.1                     <pip>
+... certifi                   2018.4.16                py36_0
+... cudatoolkit               9.0                           1    anaconda
+... $ pip freeze | grep tensor
+... tensorflow-gpu==1.8.0'''
+>>> for one in parse_lists([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.manager, one.name, one.version, one.build, one.channel, one.listing)
+4 pip astor 0.7.1 None None conda list
+5 conda certifi 2018.4.16 py36_0 None conda list
+6 conda cudatoolkit 9.0 1 anaconda conda list
+8 pip tensorflow-gpu 1.8.0 None None freeze
+>>> parse_lists([Line(1, "accuracy  0.98"), Line(2, "loss      0.03"), Line(3, "tensorflow 2.13 is what I want")])
+()
+
+A row "name version" counts behind a header or a command, or in a run of rows of which one is a package everybody has.
+
+What pip, conda and uv say while they install: refusals, lists of versions, conflicts, what was installed.
+
+>>> text = '''WARNING: tensorflow 2.12.1 does not provide the extra 'and-cuda'
+... ERROR: Could not find a version that satisfies the requirement tensorflow==2.15.0 (from versions: 2.20.0rc0, 2.20.0)
+... ERROR: No matching distribution found for tensorflow==2.15.0
+... tensorflow 2.15.1 requires keras<2.16,>=2.15.0, but you have keras 3.5.0 which is incompatible.
+... Successfully installed keras-3.5.0 opt-einsum-3.4.0'''
+>>> for one in parse_events([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.kind, one.name, one.version, one.requirement, one.other, one.other_version, one.versions)
+1 no-extra tensorflow 2.12.1  and-cuda  ()
+2 no-version tensorflow  tensorflow==2.15.0   ('2.20.0rc0', '2.20.0')
+3 no-match tensorflow  tensorflow==2.15.0   ()
+4 conflict tensorflow 2.15.1 keras<2.16,>=2.15.0 keras 3.5.0 ()
+5 installed keras 3.5.0    ()
+5 installed opt-einsum 3.4.0    ()
+
+The kinds and what they fill:
+
+* ``no-version``: requirement; `versions` that pip offered, which betray its Python; an empty list is "none"
+* ``no-match``: requirement; ``wheel-refused``, of one that is not for this Python or platform: name, version, `tags`
+* ``installed``: name, version; ``satisfied``: name, version
+* ``no-extra``: name, version, the extra in `other`; ``removed``: name of a package that was taken off the index
+* ``conflict``: name and version of who complains, its requirement, `other` and `other_version` that is there (None
+  when it is missing); ``unresolvable``: pip found no set of versions
+* ``externally-managed``; ``build-failed``: name
+* ``conda-not-found``: requirement; ``conda-unsatisfiable``; ``conda-no-provider``: `requirement` ("__cuda") that `name`
+  needs and nothing provides
+* ``uv-no-wheels``: name, version (empty: all)
+
+Install commands that a text shows: what somebody asked pip, conda, apt and others to install.
+
+>>> text = '''$ pip3 install --upgrade 'tensorflow[and-cuda]==2.15.1' numpy -i https://mirror.example/simple
+... (tf) user@host:~$ CONDA_OVERRIDE_CUDA="11.2" mamba install -y tensorflow=2.11.0 cudnn -c conda-forge
+... RUN apt-get install -yqq libsm6 nvidia-driver-535 && pip install keras'''
+>>> for one in parse_commands([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.tool, one.packages, one.options)
+1 pip ('tensorflow[and-cuda]==2.15.1', 'numpy') ('--upgrade', '-i https://mirror.example/simple')
+2 mamba ('tensorflow=2.11.0', 'cudnn') ('-y', '-c conda-forge')
+3 apt ('libsm6', 'nvidia-driver-535') ('-yqq',)
+3 pip ('keras',) ()
+
+A command shows what was asked for, not what came of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tfgpu_doctor.parsers.lines import Line
+
+# ------------------------------------------------------------------------------------------ package rows
+
+NAME = r"[A-Za-z_][A-Za-z0-9._-]{0,80}"
+VERSION = r"v?\d[A-Za-z0-9._+!]{0,60}(?:-\d{1,3}\b)?"
+ROW = re.compile(rf"\s*(?P<name>{NAME})(?P<gap>\s+)(?P<version>{VERSION})(?P<rest>(?:\s+\S+){{0,3}})\s*")
+POETRY_ROW = re.compile(rf"\s*(?P<name>{NAME})(?P<gap>\s+)(?:\(!\)\s+)?(?P<version>{VERSION})(?P<rest>\s.*)")
+OLD_ROW = re.compile(rf"\s*(?P<name>{NAME}) \((?P<version>{VERSION})(?:, \S{{1,200}})?\)\s*")
+CONDA_ROW = re.compile(
+    rf"\s*(?P<name>{NAME})\s+(?P<version>{VERSION})\s+(?P<build><pip>|[\w.*+-]{{1,60}})(?:\s+\[[\w ,]{{1,40}}\])?"
+    r"(?:\s+(?P<channel>\S{1,200}))?\s*"
+)
+_MAMBA_ROW = re.compile(
+    rf"\s*[+~]\s+(?P<name>{NAME})\s+(?P<version>{VERSION})\s+(?P<build>[\w.]{{1,60}})\s+(?P<channel>[\w.:/-]{{1,80}}?)"
+    r"(?:/(?:linux|win|osx)-\w+|/noarch)(?:\s+\S+){0,2}\s*"
+)
+STRONG_BUILD = re.compile(r"<pip>|pypi_\d|[\w.]*_\d{1,4}|py\d{2}\w*|h[0-9a-f]{6}\w*")
+FREEZE = re.compile(
+    rf"[\s\"'`*+~-]*(?P<name>{NAME})(?:\[[\w, .-]{{0,80}}\])?(?P<gap>\s?)==\s?(?P<version>{VERSION})(?P<wild>\.\*)?"
+    r"[\"'`,]*\s*(?:\\|[;#].*|--hash.*)?\s*"
+)
+_IN_A_LINE = re.compile(rf"\s*(?P<name>{NAME}) (?P<version>{VERSION})\s*")  # "…==2.6.0, keras 2.11.0"
+_AT_FILE = re.compile(
+    rf"[\s\"'`*-]*(?P<name>{NAME})(?:\[[\w,-]{{0,60}}\])? @ (?P<url>(?:file|https?|git\+\w+):\S+)(?:\s*;.*)?\s*"
+)
+_FILE_VERSION = re.compile(r"/[\w.]+-(\d[\w.+!%]*?)(?:-(?:cp|py|pp)\d|\.tar\.gz|\.zip)")
+_EXPORT = re.compile(
+    rf"[\s\"'`-]*(?:(?P<channel>[\w.-]{{1,40}})::)?(?P<name>{NAME})={{1,2}}(?P<version>{VERSION})(?P<wild>\.?\*)?"
+    r"(?:=(?P<build>[\w.*]{1,60}))?[\"'`]*\s*(?:#.*)?\s*"
+)
+_DISTRIBUTION = re.compile(
+    rf"(?P<channel>[\w.-]{{1,40}})(?:/(?:linux-\w+|win-\w+|osx-\w+|noarch))?::(?P<name>{NAME}?)-(?P<version>\d[\w.!+]{{0,40}})"
+    r"-(?P<build>[\w.]{1,60})"
+)
+_EXPLICIT = re.compile(
+    rf"https?://\S{{1,200}}?/(?P<channel>[\w.-]{{1,40}})/(?:linux-\w+|win-\w+|osx-\w+|noarch)/(?P<name>{NAME}?)"
+    r"-(?P<version>\d[\w.!+]{0,40})-(?P<build>[\w.]{1,60}?)\.(?:conda|tar\.bz2)"
+)
+_PLAN = re.compile(
+    rf"\s+(?P<name>{NAME}): +(?P<version>\d[\w.!+]{{0,40}})-(?P<build>[\w.]{{1,60}})"
+    r"(?:\s+(?P<channel>[\w.-]{1,40}))?\s*"
+)
+
+# of these nearly every environment has one, so a run of rows with one of them is a list of packages
+KNOWN = re.compile(
+    r"(?:tensorflow|tensorboard|keras|tf[-_]|nvidia[-_]|numpy|six|wheel|setuptools|pip$|protobuf|h5py|grpcio|absl[-_]|cudatoolkit"
+    r"|cudnn|cuda[-_]|libcu|ml[-_]dtypes|opt[-_]einsum|scipy|pandas|certifi|requests|torch|jax|termcolor|astunparse|gast|flatbuffers"
+    r"|google-|libclang|markdown|typing|wrapt|werkzeug|matplotlib|scikit|ipython|jupyter|_tflow|_libgcc|python$|openssl)",
+    re.IGNORECASE,
+)
+NEVER_PIP = re.compile(
+    r"(?:python|cuda|cudnn|ubuntu|debian|windows|linux|driver|gcc|nvcc|conda version)$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class ListedPackage:
+    """One package in a list."""
+
+    name: str  # normalised (PEP 503), but for conda's names that begin with an underscore
+    version: str  # "" where the list does not tell it
+    line: int
+    manager: str  # "pip" or "conda": who installed it
+    build: str | None = None  # conda's: "cuda112py310he87a039_0"
+    channel: str | None = None  # conda's: "conda-forge"
+    # which list: "pip list", "freeze" (or a requirements file), "pip show", "conda list", "environment" (a file, or
+    # `conda env export`), "plan" (what conda or uv says that it installs), "poetry show"
+    listing: str = "pip list"
+    location: str | None = None
+
+
+def normalised(name: str) -> str:
+    """The name as PEP 503 compares it; conda's own "_tflow_select" stays as it is.
+
+    >>> normalised("Nvidia_cuDNN.cu12"), normalised("_tflow_select")
+    ('nvidia-cudnn-cu12', '_tflow_select')
+    """
+    return name.lower() if name.startswith("_") else re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pinned_in_one_line(text: str, number: int) -> list[ListedPackage]:
+    """ "tensorflow==2.6.0, keras==2.6.0"; of the later ones a space may do."""
+    if "==" not in text or "," not in text:
+        return []
+    parts = re.split(r"[,;] ?", text)
+    first = FREEZE.fullmatch(parts[0])
+    if first is None or first["gap"]:
+        return []
+    rows = (FREEZE.fullmatch(part) or _IN_A_LINE.fullmatch(part) for part in parts)
+    return [listed(row, number, "pip", "freeze") for row in rows if row and KNOWN.match(row["name"])]
+
+
+def direct_reference(text: str, number: int) -> list[ListedPackage]:
+    """ "numpy @ file:///wheels/numpy-1.26.4-cp311-cp311-linux_x86_64.whl"."""
+    match = _AT_FILE.fullmatch(text)
+    if match is None:
+        return []
+    version = _FILE_VERSION.search(match["url"])
+    return [ListedPackage(normalised(match["name"]), version[1] if version else "", number, "pip", listing="freeze")]
+
+
+def exported(text: str, number: int, *, inside: bool) -> list[ListedPackage]:
+    """A line of an environment file; outside of one its build string must tell."""
+    match = _EXPORT.fullmatch(text)
+    if match and (inside or (match["build"] and STRONG_BUILD.fullmatch(match["build"]))):
+        return [listed(match, number, "conda", "environment")]
+    return []
+
+
+def planned(text: str, number: int) -> list[ListedPackage]:
+    """What conda or mamba says that it installs."""
+    if match := _MAMBA_ROW.fullmatch(text):
+        return [listed(match, number, "conda", "plan")]
+    if match := _PLAN.fullmatch(text):
+        return [listed(match, number, "conda", "plan")] if STRONG_BUILD.fullmatch(match["build"]) else []
+    if "::" in text or "://" in text:
+        named = [*_DISTRIBUTION.finditer(text), *_EXPLICIT.finditer(text)]
+        return [listed(match, number, "conda", "plan") for match in named[-1:]]
+    return []
+
+
+def listed(match: re.Match[str], number: int, manager: str, listing: str) -> ListedPackage:
+    values = match.groupdict()
+    build = values.get("build") if manager == "conda" else None
+    channel = values.get("channel") if manager == "conda" else None
+    return ListedPackage(
+        normalised(match["name"]),
+        f"{match['version']}.*" if values.get("wild") else match["version"],
+        number,
+        manager,
+        build,
+        channel.split("/")[-1] if channel else None,
+        listing,
+    )
+
+
+# ------------------------------------------------------------------------------------------ pip list
+
+_LONGEST_ROW = 400  # characters; no row of a list is as long
+_LIST_GOES_ON = 3  # lines that are no rows, after which a list is over
+_SHOW = 8  # lines of `pip show` from the name to what follows it
+
+
+_ROW_BEGINS = re.compile(
+    r"\s*(?:[-+*•~>`'\"]\s*){0,3}[A-Za-z_][\w.-]{0,80}(?:\[[\w, .-]{0,80}\])?"
+    r"(?:\s+\(?!?\)?\s*v?\d|\s?==?\s?\d|\s@ |:\s|:$)"
+)
+_WORDS = ("pip", "conda", "mamba", "poetry", "::", ".tar.bz2", "Package", "Name", "----", "────")
+
+_LIST_COMMAND = re.compile(
+    r"(?:^|[\s$>#%!(;&|`\"'/\\])(?P<tool>uv pip|pip3?(?:\.\d+)?|pip\.exe|conda|mamba|micromamba|poetry) "
+    r"(?P<what>list|freeze|show|env export)\b"
+)
+_PIP_HEADER = re.compile(r"\s*Package\s+Version(?:\s+(?:Latest|Type|Editable project location|Location|Installer))*\s*")
+_CONDA_HEADER = re.compile(r"[\s#]*(?:packages in environment at .*|Name\s+Version\s+Build(?:\s+Channel)?\s*)")
+_RULE = re.compile(r"(?=[\s─-]*[─-]{3})[\s─-]*")
+_PROMPT = re.compile(
+    r"\s*(?:>>>|In ?\[\d{0,4}\]|\(?[\w.@~:/\\ -]{0,60}\)?\s?[$#%]\s|[A-Z]:\\[^>]{0,80}>|\d{4}-\d\d-\d\d )"
+)
+
+_FIELD = re.compile(r"[\s>*`-]*(?P<key>Name|Version|Location): (?P<value>\S.{0,300}?)\s*")
+_SECTION = re.compile(r"\s*-?\s*(?P<key>dependencies|pip|channels|prefix|name|variables):.*")
+
+
+def parse_lists(lines: Sequence[Line]) -> tuple[ListedPackage, ...]:
+    """Every package of every list, in the order of the text."""
+    return tuple(_Reader(lines).read())
+
+
+class _Reader:
+    """Goes through the lines and knows in which list it stands."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+        self._list = ""  # "pip list", "conda list", "poetry show", "environment"; empty outside of any
+        self._others = 0  # lines since the last row
+        self._in_pip = False  # the nested list of an environment file
+        self._run: list[ListedPackage] = []  # rows that wait for a known package
+        self._trusted = False
+
+    def read(self) -> Iterator[ListedPackage]:
+        for place, line in enumerate(self._lines):
+            text = line.text
+            if text.count("|", 0, _LONGEST_ROW) >= 3 and text.lstrip().startswith("|"):
+                text = text.replace("|", " ")  # a Markdown table
+            if len(text) > _LONGEST_ROW or not (_ROW_BEGINS.match(text) or any(word in text for word in _WORDS)):
+                yield from self._no_row(text)
+                continue
+            found = self._sure(text, line.number, place)
+            if found:
+                yield from self._flush()
+                yield from found
+                self._others = 0
+            elif self._opens(text):
+                yield from self._flush()
+            elif row := self._row(text, line.number):
+                self._others = 0
+                if self._list:
+                    yield row
+                else:
+                    self._run.append(row)
+                    self._trusted = self._trusted or row.listing == "conda list" or bool(KNOWN.match(row.name))
+            else:
+                yield from self._no_row(text)
+        yield from self._flush()
+
+    def _no_row(self, text: str) -> Iterator[ListedPackage]:
+        if text.strip() and not _RULE.fullmatch(text[:_LONGEST_ROW]):
+            yield from self._flush()
+            self._others += 1
+            if self._others >= _LIST_GOES_ON or _PROMPT.match(text):
+                self._list = ""
+
+    def _flush(self) -> Iterator[ListedPackage]:
+        """The rows that waited, where they turned out to be a list."""
+        if self._trusted:
+            yield from self._run
+        self._run, self._trusted = [], False
+
+    def _opens(self, text: str) -> bool:
+        """Whether the line begins a list; a prompt with another command ends one."""
+        if command := _LIST_COMMAND.search(text):
+            self._list = {
+                "conda": "conda list",
+                "mamba": "conda list",
+                "micromamba": "conda list",
+                "poetry": "poetry show",
+            }.get(command["tool"], "pip list")
+            if command["what"] in ("show", "env export") and command["tool"] != "poetry":
+                self._list = "environment" if command["what"] == "env export" else ""
+        elif _PIP_HEADER.fullmatch(text):
+            self._list = "pip list"
+        elif _CONDA_HEADER.fullmatch(text):
+            self._list = "conda list"
+        elif section := _SECTION.fullmatch(text):
+            self._in_pip = section["key"] == "pip"
+            self._list = "environment" if section["key"] in ("dependencies", "pip") else ""
+        elif _PROMPT.match(text):
+            self._list = ""
+            return False
+        else:
+            return False
+        self._others = 0
+        return True
+
+    def _sure(self, text: str, number: int, place: int) -> list[ListedPackage]:
+        """Rows that are packages wherever they stand."""
+        return (
+            self._pinned(text, number, place)
+            or direct_reference(text, number)
+            or exported(text, number, inside=self._list == "environment")
+            or planned(text, number)
+            or self._shown(text, number, place)
+        )
+
+    def _pinned(self, text: str, number: int, place: int) -> list[ListedPackage]:
+        """A row of `pip freeze`, alone or among others in one line."""
+        match = FREEZE.fullmatch(text)
+        if match is None:
+            return pinned_in_one_line(text, number)
+        if match["gap"] and not KNOWN.match(match["name"]):
+            return []
+        begin = text.lstrip()[:2]
+        if self._list == "environment":
+            return [listed(match, number, "pip" if self._in_pip else "conda", "environment")]
+        if begin == "- " and self._beside_plus(place):
+            return []  # uv's "- keras==2.14.0" beside "+ keras==2.15.0" is gone
+        return [listed(match, number, "pip", "plan" if begin in ("+ ", "~ ") else "freeze")]
+
+    def _beside_plus(self, place: int) -> bool:
+        around = self._lines[max(0, place - 2) : place + 3]
+        return any(line.text[:_LONGEST_ROW].lstrip().startswith("+ ") for line in around)
+
+    def _shown(self, text: str, number: int, place: int) -> list[ListedPackage]:
+        """`pip show`: a name, a version in the next lines, a location."""
+        field = _FIELD.fullmatch(text)
+        if field is None or field["key"] != "Name" or not re.fullmatch(NAME, field["value"]):
+            return []
+        values: dict[str, str] = {}
+        for line in self._lines[place + 1 : place + 1 + _SHOW]:
+            if more := _FIELD.fullmatch(line.text[:_LONGEST_ROW]):
+                if more["key"] == "Name":
+                    break
+                values.setdefault(more["key"], more["value"])
+        version = values.get("Version", "")
+        if not re.fullmatch(VERSION, version):
+            return []
+        location = values.get("Location")
+        return [
+            ListedPackage(normalised(field["value"]), version, number, "pip", listing="pip show", location=location)
+        ]
+
+    def _row(self, text: str, number: int) -> ListedPackage | None:
+        """A row whose columns are apart by spaces; None when it may be anything."""
+        if conda := self._conda_row(text):
+            pip = conda["build"] == "<pip>" or conda["build"].startswith("pypi_") or conda["channel"] == "pypi"
+            return listed(conda, number, "pip" if pip else "conda", "conda list")
+        if old := OLD_ROW.fullmatch(text):
+            return listed(old, number, "pip", "pip list")
+        row = ROW.fullmatch(text) or (POETRY_ROW.match(text) if self._list == "poetry show" else None)
+        if row is None or not self._is_plausible(row):
+            return None
+        manager = "conda" if self._list == "conda list" else "pip"
+        listing = self._list if self._list in ("conda list", "poetry show") else "pip list"
+        location = _location(row["rest"]) if self._list == "pip list" else None
+        return ListedPackage(
+            normalised(row["name"]), row["version"], number, manager, listing=listing, location=location
+        )
+
+    def _conda_row(self, text: str) -> re.Match[str] | None:
+        """A row of `conda list`: by its place, its build string, or a known package in wide columns."""
+        row = CONDA_ROW.fullmatch(text) if self._list in ("", "conda list") else None
+        if row is None:
+            return None
+        among = self._list == "conda list" or (self._run and self._run[-1].listing == "conda list")
+        wide = row["build"].isdigit() and KNOWN.match(row["name"]) and re.search(r"\s{2}\S+\s{2}", text)
+        return row if among or wide or STRONG_BUILD.fullmatch(row["build"]) else None
+
+    def _is_plausible(self, row: re.Match[str]) -> bool:
+        """Whether a name and a version are a package; outside of a list they may be anything."""
+        if self._list == "conda list":
+            return not row["rest"]
+        if NEVER_PIP.match(row["name"]):
+            return False
+        return bool(self._list) or (len(row["gap"]) >= 2 and not row["rest"] and "." in row["version"])
+
+
+def _location(rest: str) -> str | None:
+    """The folder of an editable install, in the column behind the version."""
+    first = next(iter(rest.split()), "")
+    return first if "/" in first or "\\" in first else None
+
+
+# ------------------------------------------------------------------------------------------ pip install
+
+LONGEST = 4000
+_JOINED = 80  # lines over which a list of versions may be wrapped
+_MOST_EVENTS = 2000  # versions of one list
+
+
+@dataclass(frozen=True)
+class Event:
+    """One message of an installer; the module's docstring tells which kind fills what."""
+
+    kind: str
+    line: int
+    name: str = ""  # normalised
+    version: str = ""
+    requirement: str = ""
+    other: str = ""
+    other_version: str | None = ""
+    versions: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()  # "cp311-cp311-manylinux_2_17_x86_64"
+
+
+# where a name may begin that is searched for: not within another, which would be tried from each of its characters
+_BEGINS = r"(?<![A-Za-z0-9._-])[._-]{0,5}"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}"
+_VERSION = r"\d[A-Za-z0-9.+!_]{0,40}"
+_REQUIREMENT = rf"(?P<requirement>(?P<name>{_NAME})(?:\[[\w, -]{{0,80}}\])?[^()\n]{{0,120}}?)"
+_NO_VERSION = re.compile(rf"Could not find a version that satisfies the requirement {_REQUIREMENT}\s*(?:\(|$|;)")
+_NO_VERSION_MARKER = "satisfies the requirement"
+_FROM_VERSIONS = re.compile(r"\(from versions:(?P<versions>[^)]*)")
+_NO_MATCH = re.compile(rf"No matching distribution found for {_REQUIREMENT}\s*(?:\(|$|`)")
+_WHEEL = re.compile(
+    rf"{_BEGINS}(?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\d\w{{0,8}})?"
+    r"-(?P<tags>[\w.]{1,40}-[\w.]{1,40}-[\w.]{1,120})\.whl"
+)
+_INSTALLED = re.compile(rf"(?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\d)?")
+_SATISFIED = re.compile(
+    rf"Requirement already (?:satisfied|up-to-date)[^:]{{0,60}}: (?P<requirement>(?P<name>{_NAME})[^\n]{{0,160}}?) in "
+    rf"\S.{{0,250}}? ?(?:\(from .{{0,300}}?\) ?)?\((?P<version>{_VERSION})\)"
+)
+_SATISFIED_ALONE = re.compile(
+    rf"Requirement already (?:satisfied|up-to-date)[^:]{{0,60}}: (?P<requirement>(?P<name>{_NAME})\S{{0,160}})"
+)
+_NO_EXTRA = re.compile(
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) "
+    rf"does not provide the extra ['\"](?P<other>[\w.-]{{1,60}})['\"]"
+)
+_REMOVED = re.compile(rf"The [\"'“‘](?P<name>{_NAME})[\"'”’] package has been removed")
+_CONFLICT = re.compile(
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) (?:requires|has requirement) "
+    rf"(?P<requirement>[^,\s][^\n]{{0,150}}?),? "
+    rf"but you(?:'ll)? have (?P<other>{_NAME}) (?P<other_version>{_VERSION}) which is incompatible"
+)
+_LACKS = re.compile(
+    rf"{_BEGINS}(?P<name>{_NAME}) (?P<version>{_VERSION}) requires (?P<requirement>(?P<other>{_NAME})[^\n]{{0,150}}?), "
+    r"which is not installed"
+)
+_BUILD_FAILED = re.compile(
+    rf"(?:Failed building wheel for |Building wheel for (?=[\w.-]+ .{{0,60}}error)|Could not build wheels for |"
+    rf"Failed to build (?!installable)['`\"]?)(?P<name>{_NAME})"
+)
+_NOTHING_PROVIDES = re.compile(
+    rf"nothing provides (?:requested )?(?P<requirement>\S{{1,60}}(?: [\w.<>=*|,]{{1,60}}(?= needed))?)"
+    rf"(?: needed by (?P<name>{_NAME}?)-(?P<version>{_VERSION})(?:-\S{{1,60}})?)?"
+)
+_MISSING_ON_SYSTEM = re.compile(r"(?<!\w)(?P<requirement>__\w{2,20})[^,\n]{0,40}, which is missing on the system")
+_LISTED = re.compile(
+    r"^\s*- (?P<requirement>(?:[\w./-]{1,60}::?)?(?P<name>[A-Za-z_][\w.-]{0,80}?)(?:[=<> ]\S{0,80})?)\s*$"
+)
+_UV_NONE = re.compile(
+    rf"(?:{_BEGINS}(?P<name>{_NAME})(?:[=<>]{{1,2}}(?P<version>{_VERSION}))? (?:has|is unusable because|have)"
+    rf"|all versions of (?P<all>{_NAME}) have) no wheels (?:are available )?with a matching (?:Python|platform)"
+)
+_UV_NAME_ABOVE = re.compile(r"\s*(?:ha(?:s|ve) )?no wheels")
+
+
+def parse_events(lines: Sequence[Line]) -> tuple[Event, ...]:
+    """Every message of the installers, in the order of the text."""
+    found: list[Event] = []
+    for place, line in enumerate(lines):
+        for marker, read in _READERS:
+            if marker in line.text:
+                found += read(line.text[:LONGEST], lines, place)
+    return tuple(found)
+
+
+_Read = Callable[[str, Sequence[Line], int], Iterator[Event]]
+
+
+def _event(kind: str, match: re.Match[str] | None, line: Line) -> Iterator[Event]:
+    """The event of a match whose groups are named as the fields are."""
+    if match is not None:
+        values = {
+            key: value.strip() for key, value in match.groupdict().items() if value and key in Event.__annotations__
+        }
+        for key in ("name", "other"):
+            if key in values and kind != "no-extra":
+                values[key] = normalised(values[key])
+        yield Event(kind, line.number, **values)  # type: ignore[arg-type]
+
+
+def _simple(kind: str, pattern: re.Pattern[str]) -> _Read:
+    return lambda text, lines, place: _event(kind, pattern.search(text), lines[place])
+
+
+def _flag(kind: str) -> _Read:
+    return lambda _text, lines, place: iter([Event(kind, lines[place].number)])
+
+
+def _joined(text: str, lines: Sequence[Line], place: int, end: str, most: int = _JOINED) -> str:
+    """The text with the lines after it, until one has `end`; a paste may have wrapped it."""
+    parts = [text.rstrip()]
+    for line in lines[place + 1 : place + 1 + most]:
+        if end in parts[-1] or not line.text.strip() or _NO_VERSION_MARKER in line.text:
+            break
+        parts.append(line.text[:LONGEST].strip())
+    return " ".join(parts)
+
+
+def _no_version(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    match = _NO_VERSION.search(text)
+    if match is None:
+        return
+    begin = text.find("(from versions:")
+    offered = _FROM_VERSIONS.match(_joined(text[begin:], lines, place, ")")) if begin >= 0 else None
+    words = [word.strip() for word in offered["versions"].split(",")][:_MOST_EVENTS] if offered else []
+    versions = tuple(word for word in words if re.fullmatch(_VERSION, word))
+    name, requirement = normalised(match["name"]), match["requirement"].strip()
+    yield Event("no-version", lines[place].number, name, requirement=requirement, versions=versions)
+
+
+def _refused(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    if match := _WHEEL.search(text):
+        name = normalised(match["name"])
+        yield Event("wheel-refused", lines[place].number, name, match["version"], tags=(match["tags"],))
+
+
+def _installed(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    listed = text[text.find("Successfully installed ") :].split()[2:]
+    for line in lines[place + 1 : place + 1 + _JOINED]:  # a list of a hundred packages is often wrapped
+        words = line.text[:LONGEST].split()
+        if not words or not all(_INSTALLED.fullmatch(word) for word in words):
+            break
+        listed += words
+    for word in listed:
+        yield from _event("installed", _INSTALLED.fullmatch(word), lines[place])
+
+
+def _satisfied(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    yield from _event("satisfied", _SATISFIED.search(text) or _SATISFIED_ALONE.search(text), lines[place])
+
+
+def _lacks(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    for one in _event("conflict", _LACKS.search(text), lines[place]):
+        yield Event(one.kind, one.line, one.name, one.version, one.requirement, one.other, None)
+
+
+def _not_found(_text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    """The list under conda's "PackagesNotFoundError"."""
+    for line in lines[place + 1 : place + 40]:
+        entry = _LISTED.match(line.text[:LONGEST])
+        if entry:
+            yield from _event("conda-not-found", entry, line)
+        elif line.text.strip():
+            return
+
+
+def _unsatisfiable(_text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    """conda's refusal; where Python itself stands in the list under it, no build is for that Python."""
+    yield Event("conda-unsatisfiable", lines[place].number)
+    entries = [match for line in lines[place + 1 : place + 16] if (match := _LISTED.match(line.text[:LONGEST]))]
+    names = {entry["name"]: entry["requirement"] for entry in entries}
+    wanted = next((asked for name, asked in names.items() if name.startswith("tensorflow")), None)
+    if wanted and "python" in names:
+        yield Event("no-match", lines[place].number, normalised("tensorflow"), requirement=wanted.split("=")[0])
+
+
+def _uv_none(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    if place and _UV_NAME_ABOVE.match(text):
+        text = f"{lines[place - 1].text[:LONGEST].rstrip()} {text.lstrip()}"
+    whole = _joined(text, lines, place, "unsatisfiable", most=6)
+    for match in _UV_NONE.finditer(whole):
+        if whole.find("no wheels", match.start()) > len(text):
+            return  # begins in a later line, which is read by itself
+        name = normalised(match["name"] or match["all"])
+        if name not in ("and", "versions", "which"):
+            yield Event("uv-no-wheels", lines[place].number, name, match["version"] or "")
+
+
+def _uv_wrapped(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
+    """uv wraps at the terminal's width, also amid the words that _uv_none is found by."""
+    if text.rstrip().endswith((" has no", " have no")):
+        yield from _uv_none(text, lines, place)
+
+
+_READERS: tuple[tuple[str, _Read], ...] = (
+    (_NO_VERSION_MARKER, _no_version),
+    ("No matching distribution found for", _simple("no-match", _NO_MATCH)),
+    ("is not a supported wheel on this platform", _refused),
+    ("Successfully installed ", _installed),
+    ("Requirement already ", _satisfied),
+    ("does not provide the extra", _simple("no-extra", _NO_EXTRA)),
+    ("package has been removed", _simple("removed", _REMOVED)),
+    ("which is incompatible", _simple("conflict", _CONFLICT)),
+    (", which is not installed", _lacks),
+    ("ResolutionImpossible", _flag("unresolvable")),
+    ("externally-managed-environment", _flag("externally-managed")),
+    ("Failed building wheel for ", _simple("build-failed", _BUILD_FAILED)),
+    ("Could not build wheels for ", _simple("build-failed", _BUILD_FAILED)),
+    ("Failed to build ", _simple("build-failed", _BUILD_FAILED)),
+    ("PackagesNotFoundError", _not_found),
+    ("ResolvePackageNotFound", _not_found),
+    ("UnsatisfiableError", _unsatisfiable),
+    ("nothing provides ", _simple("conda-no-provider", _NOTHING_PROVIDES)),
+    ("which is missing on the system", _simple("conda-no-provider", _MISSING_ON_SYSTEM)),
+    ("no wheels", _uv_none),
+    ("has no", _uv_wrapped),
+    ("have no", _uv_wrapped),
+)
+
+
+# ------------------------------------------------------------------------------------------ install commands
+
+_LONGEST_COMMAND = 1000
+_MOST = 60  # words of one command
+
+_COMMAND = re.compile(
+    r"(?:^|[\s$#>%!(;&|`\"'/\\.])(?:(?P<pip>uv pip|pip3?(?:\.\d{1,2})?(?:\.exe)?|python[\d.]{0,5}(?:\.exe)? -m pip)"
+    r"|(?P<conda>conda|mamba|micromamba)|(?P<apt>apt-get|apt|aptitude|dnf|yum|zypper)|(?P<other>uv|poetry|pipenv|pdm|pixi))"
+    r"(?: +-{1,2}[\w-]{1,30})* +(?P<verb>install|create|uninstall|remove|add|download)\b(?P<rest>[^\n]*)"
+)
+_MARKERS = (" install", " create", " add ", " uninstall", " remove", " download")
+_WORD = re.compile(
+    r"\"(?P<double>[^\"]{0,200})\"|'(?P<single>[^']{0,200})'|(?P<end>&&|\|\||[;|`#>]|\\$)|(?P<plain>[^\s;|`&\"']{1,300})"
+)
+_TAKES_A_WORD = frozenset(
+    (
+        *(
+            "-i",
+            "--index-url",
+            "--extra-index-url",
+            "-f",
+            "--find-links",
+            "--trusted-host",
+            "--timeout",
+            "--target",
+            "-t",
+        ),
+        *("--prefix", "-p", "--python", "--proxy", "-n", "--name", "-c", "--channel", "-r", "--requirement", "--root"),
+        *("--constraint", "--platform", "--file", "--index", "-o", "--solver", "--group", "--extra"),
+    )
+)
+_PACKAGE = re.compile(
+    r"(?:[\w.-]{1,40}::)?[A-Za-z_~./][\w.+:/@\\~-]{0,250}(?:\[[\w, .-]{0,80}\])?"
+    r"(?:\s?[=<>!~]{1,3}\s?[\w.*,<>=! -]{1,80})?"
+)
+_PLAIN_WORD = re.compile(r"[A-Za-z]+[.,:)]*|\(.*")
+
+
+@dataclass(frozen=True)
+class InstallCommand:
+    """One command, as it was typed."""
+
+    tool: str  # "pip", "uv pip", "conda", "mamba", "apt", "dnf", "uv", "poetry" ...
+    verb: str  # "install", "uninstall", "create", "remove", "add", "download"
+    packages: tuple[str, ...]  # requirements as typed, wheels and folders, too
+    options: tuple[str, ...]  # with their values: "-c conda-forge"
+    line: int
+
+
+def parse_commands(lines: Sequence[Line]) -> tuple[InstallCommand, ...]:
+    """Every command that installs or removes packages, in the order of the text."""
+    return tuple(
+        command
+        for line in lines
+        if any(marker in line.text for marker in _MARKERS)
+        for command in _of_text(line.text[:_LONGEST_COMMAND], line.number)
+    )
+
+
+def _of_text(text: str, number: int) -> Iterator[InstallCommand]:
+    for _ in range(8):  # commands joined by && on one line
+        match = _COMMAND.search(text)
+        if match is None:
+            return
+        packages, options, left = _words(match["rest"])
+        if packages or options:
+            yield InstallCommand(_tool(match), match["verb"], packages, options, number)
+        text = left
+
+
+def _tool(match: re.Match[str]) -> str:
+    if match["pip"]:
+        return "uv pip" if match["pip"].startswith("uv") else "pip"
+    if match["apt"]:
+        return match["apt"].removesuffix("-get")
+    return str(match["conda"] or match["other"])
+
+
+def _words(rest: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Packages, options and what follows the command on its line; no packages out of a sentence."""
+    packages: list[str] = []
+    options: list[str] = []
+    waiting = False
+    end = 0
+    for place, word in enumerate(_WORD.finditer(rest)):
+        if word["end"] or place >= _MOST:
+            break
+        end = word.end()
+        text = word["double"] or word["single"] or word["plain"] or ""
+        if waiting:
+            options[-1] += f" {text}"
+            waiting = False
+        elif text.startswith("-"):
+            options.append(text)
+            waiting = text in _TAKES_A_WORD
+        elif text:
+            if not _PACKAGE.fullmatch(text):
+                break
+            packages.append(text.rstrip(".,:)") or text)
+    prose = not options and len(packages) > 3 and all(map(_PLAIN_WORD.fullmatch, packages))
+    return (() if prose else tuple(packages)), tuple(options), rest[end:]

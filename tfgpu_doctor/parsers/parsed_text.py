@@ -1,0 +1,165 @@
+"""One pasted text and what the parsers found in it; the files beside it turn that into facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.parsers import (
+    nvidia_smi,
+    own_report,
+    package_lists,
+    platform_hints,
+    prose,
+    questions,
+    statements,
+    system_outputs,
+    tensorflow_outputs,
+)
+from tfgpu_doctor.parsers.lines import Excerpt, Line
+from tfgpu_doctor.parsers.messages import SHOWN
+from tfgpu_doctor.parsers.prose import Said
+from tfgpu_doctor.parsers.statements import Statement, without_expected
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, Message
+from tfgpu_doctor.records.printable import cut
+
+_IN_PASSING = ("gpu", "python")  # a sentence about them is as good as a form's field
+_SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")
+
+
+class ParsedText:
+    """The lines, and what each parser found."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        """Let every parser read the lines once."""
+        own, lines = own_report.split(excerpt.lines)
+        self.lines = without_expected(lines)
+        self.stated = statements.parse(self.lines)
+        self.tensorflow = tensorflow_outputs.parse(self.lines)
+        self.listed = package_lists.parse_lists(self.lines)
+        self.events = package_lists.parse_events(self.lines)
+        self.commands = package_lists.parse_commands(self.lines)
+        self.system = system_outputs.parse(self.lines)
+        self.versions = system_outputs.parse_versions(self.lines)
+        self.installed_driver = system_outputs.parse_dkms(self.lines)
+        self.libraries = system_outputs.parse_libraries(self.lines)
+        self.hints = platform_hints.read(self.lines, self._system_name())
+        self.prose = prose.parse(self.lines)
+        self.messages = (
+            *own,
+            *catalogue.read(self.lines),
+            *of_modules(self.lines),
+            *questions.compared(self.lines),
+            *questions.parse(self.lines, self.prose),
+        )
+        self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
+        self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
+
+    def _system_name(self) -> str | None:
+        """What a tool prints of the system, before what somebody states."""
+        return self.system.os.value if self.system.os else self.stated_value("os")
+
+    @property
+    def smi_at(self) -> str:
+        """Where nvidia-smi's output begins."""
+        return f"line {self.smi_line}: nvidia-smi"
+
+    def messages_of(self, *kinds: str) -> list[Message]:
+        """The messages of these kinds."""
+        return [message for message in self.messages if message.kind in kinds]
+
+    def all_stated(self, key: str) -> list[Statement]:
+        """Everything that is stated of "os", "python", "tensorflow", "cuda", "cudnn", "driver" or "gpu"."""
+        stated = [one for one in self.stated if one.key == key and one.value]
+        return stated or (self.said(key) if key in _IN_PASSING else [])
+
+    def said(self, key: str) -> list[Statement]:
+        """What sentences tell of it, where no form and no list does: what is here, not what is wanted or elsewhere."""
+        named = (one for one in self.prose if one.key == key and self._is_here(one))
+        return [Statement(key, one.value, one.value, one.line) for one in named]
+
+    def _is_here(self, one: Said) -> bool:
+        """A card that somebody names is the one that they have, whatever they want of it."""
+        return one.stance == "here" or (one.key == "gpu" and one.stance == "wanted")
+
+    def said_fact(self, key: str) -> Fact[str]:
+        """The first that a sentence tells of it."""
+        return next((Known(one.value, stated_at(one), "stated") for one in self.said(key)), NOT_IN_TEXT)
+
+    def clauses(self, *words: str) -> Iterator[tuple[int, str]]:
+        """Line and text of the clauses that have one of the words, of sentences alone."""
+        for line in self.lines:
+            if _has(line.text, words) and prose.is_sentence(line.text):
+                yield from ((line.number, one) for one in prose.clauses(line.text) if _has(one, words))
+
+    def wanted_fact(self, key: str) -> Fact[str]:
+        """The first that somebody asks for, or that a program needs; mostly it is what runs."""
+        named = (one for one in self.prose if one.key == key and one.stance == "wanted")
+        return next((Known(one.value, f"line {one.line}, as wanted", "inferred") for one in named), NOT_IN_TEXT)
+
+    def stated_value(self, key: str) -> str | None:
+        """The first of it."""
+        return next((one.value for one in self.all_stated(key)), None)
+
+    def stated_fact(self, key: str) -> Fact[str]:
+        """The first of it as a fact."""
+        return next((Known(one.value, stated_at(one), "stated") for one in self.all_stated(key)), NOT_IN_TEXT)
+
+    def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:
+        """The first line of that form, and none of the form `but`."""
+        found = ((match, line) for line in self.lines if (match := pattern.search(line.text)))
+        return next(((match, line.number) for match, line in found if not (but and but.search(line.text))), None)
+
+    def text_of(self, number: int) -> str:
+        """A line by its number, as evidence."""
+        return cut(next(line.text.strip() for line in self.lines if line.number == number), SHOWN)
+
+
+def _has(text: str, words: tuple[str, ...]) -> bool:
+    low = text.lower()
+    return any(word in low for word in words)
+
+
+def fact_from(value: Any, *messages: Message | None) -> Fact[Any]:
+    """A fact that a message tells; unknown where there is none."""
+    first = next((message for message in messages if message is not None), None)
+    return Known(value, line_of(first)) if first is not None and value is not None else NOT_IN_TEXT
+
+
+def line_of(message: Message) -> str:
+    """Where a message stands."""
+    return f"line {message.line}"
+
+
+def stated_at(stated: Statement) -> str:
+    """Where something is stated."""
+    return f"line {stated.line}, as stated"
+
+
+_NAME = re.compile(r"ImportError: cannot import name '?(?P<name>\w{1,80})'?\s*$")
+_CODE = re.compile(r"^\s*from (?P<module>\.{0,3}[\w.]{1,200}) import (?P<names>.{1,300})$")
+_NAME_WORD = re.compile(r"\w+")
+_ABOVE = 3  # lines, blank ones among them
+_OF_ANY = ("exception", "failure-said", "trouble-said")  # which the line itself has given
+
+
+def of_modules(lines: Sequence[Line]) -> Iterator[Message]:
+    """Return the messages that these lines would be if they named the module, too: Python up to 3.6 leaves it out.
+
+    >>> code, error = "    from tensorflow.keras import Thing", "ImportError: cannot import name 'Thing'"
+    >>> [(one.kind, one.line, one.text) for one in of_modules([Line(1, code), Line(2, error)])][:1]
+    [('keras-mismatch', 2, "ImportError: cannot import name 'Thing'")]
+    """
+    for place, line in enumerate(lines):
+        missing = _NAME.search(line.text)
+        for above in reversed(lines[max(place - _ABOVE, 0) : place]) if missing else ():
+            code = _CODE.match(above.text)
+            if missing and code and missing["name"] in _NAME_WORD.findall(code["names"]):
+                whole = f"ImportError: cannot import name '{missing['name']}' from '{code['module']}'"
+                found = (one for one in catalogue.read([Line(line.number, whole)]) if one.kind not in _OF_ANY)
+                yield from (replace(one, text=line.text.strip()) for one in found)
+                break

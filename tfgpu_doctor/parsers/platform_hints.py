@@ -1,0 +1,365 @@
+"""What people and programs call an operating system.
+
+>>> name("Linux Ubuntu 20.04.6 LTS")
+OsName(os='linux', distribution_id='ubuntu', distribution_version='20.04.6', kernel=None, machine=None, libc=None)
+>>> name("Linux-5.15.146.1-microsoft-standard-WSL2-x86_64-with-glibc2.35").os
+'wsl2'
+>>> name("Linux-6.13.4-zen1-1-zen-x86_64-with-glibc2.41")  # doctest: +NORMALIZE_WHITESPACE
+OsName(os='linux', distribution_id=None, distribution_version=None, kernel='6.13.4-zen1-1-zen', machine='x86_64',
+       libc='glibc 2.41')
+>>> name("windows10").os, name("Windows 11 and WSL2").os, name("Mac OS X 10.11.6").os, name("17.10").os
+('windows', 'wsl2', 'macos', None)
+
+Where the pasted output comes from: the operating system, a container, and how that container was started.
+
+>>> from tfgpu_doctor.parsers.lines import Line
+>>> where = read([Line(1, "$ sudo docker run -it --rm tensorflow/tensorflow:2.4.1-gpu bash")])
+>>> where.container, where.starts, where.image
+('docker', ((1, False),), 'tensorflow/tensorflow:2.4.1-gpu')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tfgpu_doctor.parsers.lines import Line
+
+# ------------------------------------------------------------------------------------------ os names
+
+_LONGEST_NAME = 400
+
+# the ids of os-release
+_DISTRIBUTIONS = tuple(
+    (re.compile(pattern, re.IGNORECASE), identifier)
+    for pattern, identifier in (
+        (r"k?x?l?ubuntu", "ubuntu"),
+        (r"debian", "debian"),
+        (r"centos", "centos"),
+        (r"red ?hat|rhel", "rhel"),
+        (r"fedora", "fedora"),
+        (r"suse linux enterprise[a-z ]*|sles", "sles"),
+        (r"opensuse(?: leap| tumbleweed)?", "opensuse"),
+        (r"linux ?mint|\bmint", "linuxmint"),
+        (r"manjaro", "manjaro"),
+        (r"\barch(?: linux)?\b", "arch"),
+        (r"gentoo", "gentoo"),
+        (r"alma ?linux", "almalinux"),
+        (r"rocky(?: linux)?", "rocky"),
+        (r"pop!?[_ ]?os", "pop"),
+        (r"kali", "kali"),
+        (r"nixos", "nixos"),
+        (r"amazon linux|amzn", "amzn"),
+        (r"oracle linux", "ol"),
+        (r"elementary", "elementary"),
+    )
+)
+_LINUX = re.compile(r"linux|jetpack|l4t|\bgnu\b", re.IGNORECASE)
+_WINDOWS = re.compile(r"\bwindows|\bwin ?(?:\d|xp|server)|\bwin\b", re.IGNORECASE)
+_MACOS = re.compile(r"mac ?os|os ?x\b|\bosx|darwin|\bmac\b", re.IGNORECASE)
+_VERSION = re.compile(r"[a-z()/:.\" -]{0,40}?(\d{1,5}(?:\.\d{1,2}){0,2})", re.IGNORECASE)
+_PLATFORM = re.compile(
+    r"linux-(?P<kernel>\d\S{0,80}?)-(?P<machine>x86_64|aarch64|ppc64le)-with-(?:glibc(?P<glibc>\d+\.\d+))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class OsName:
+    """What a name tells, in the words of facts.Host; None for what it does not tell."""
+
+    os: str | None = None
+    distribution_id: str | None = None
+    distribution_version: str | None = None
+    kernel: str | None = None
+    machine: str | None = None
+    libc: str | None = None
+
+
+def name(text: str) -> OsName:
+    """Read a name as people write it, or the output of platform.platform()."""
+    text = text[:_LONGEST_NAME]
+    wsl = re.search(r"wsl|microsoft-standard", text, re.IGNORECASE) is not None
+    if printed := _PLATFORM.search(text):
+        libc = f"glibc {printed['glibc']}" if printed["glibc"] else None
+        kernel, machine = printed["kernel"], printed["machine"]
+        return OsName(os="wsl2" if wsl else "linux", kernel=kernel, machine=machine, libc=libc)
+    for pattern, identifier in _DISTRIBUTIONS:
+        if found := pattern.search(text):
+            version = _VERSION.match(text[found.end() :])
+            windows = wsl or _WINDOWS.search(text) is not None
+            return OsName("wsl2" if windows else "linux", identifier, version[1] if version else None)
+    if wsl:
+        return OsName("wsl2")
+    for pattern, system in ((_WINDOWS, "windows"), (_MACOS, "macos"), (_LINUX, "linux")):
+        if pattern.search(text):
+            return OsName(system)
+    return OsName()
+
+
+# ------------------------------------------------------------------------------------------ platform hints
+
+_RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)\b|\bnvidia-docker2? run\b")
+_COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:|^\s*services: *$")
+_ENTERS = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? exec\b")
+_BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
+_FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
+_BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S{0,80}-)")
+_IMAGE = re.compile(
+    r"(?<![\w.-])[.-]{0,3}\b(?P<image>(?:[\w.-]{1,80}/){0,6}(?:tensorflow/(?:tensorflow|serving|models|build)|nvidia/(?:tensorflow|cuda)"
+    r"|nvcr\.io/nvidia/\w+|rapidsai/[\w./-]{1,99}|deeplearning-platform-release/[\w./-]{1,99}):[\w.-]{1,128})"
+)
+# tensorflow/tools/dockerfiles/spec.yml: TF_PACKAGE of the images since 2.1; those with devel hold the sources alone
+_TAG = re.compile(
+    r"\btensorflow/tensorflow:(?P<tag>(?:latest|nightly|2\.[1-9]\d*(?:\.\d+)?(?:rc\d+)?)(?!.*devel)(?:-[\w-]+)?)$"
+)
+_HOLDS_TENSORFLOW = re.compile(r"(?:^|/)tensorflow/(?:tensorflow|serving)\b|/(?:tensorflow|tritonserver|tf\d[^\s/:]*):")
+_ASKED = re.compile(
+    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
+    r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
+    r"|capabilities: *\[.{0,20}gpu"
+    r"|driver: *nvidia|^\s*gpus: *(?:all|\d)"
+    r"|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
+)
+_PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
+_KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
+    r"\bkubectl\b|\bk8s\b|^\s*(?:- )?containers: *$"
+    r"|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu(?!=)"
+    r"|FailedScheduling"
+    r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
+    r"|the )?(?:k8s|kubernetes|gke|eks)\b|\bon (?:k8s|kubernetes|gke|eks)\b|\bTFJobs?\b"
+)
+# Docker's prefix of a service's lines, and where the NVIDIA runtime mounts the driver
+_SERVICE = re.compile(r"^[\w.-]{1,60}[-_]\d{1,3} +\| |LD_LIBRARY_PATH: */usr/local/nvidia/lib(?:64)?(?::|\s*$)")
+_HUB_POD = re.compile(r"(?:diagnostic information for host|hostname): *jupyter-[\w-]+\s*$")  # JupyterHub on Kubernetes
+_APPTAINER = re.compile(
+    r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
+    r"|inside) (?:an? )?(?:Singularity|Apptainer)\b|Singularity>|Apptainer>|/\.singularity\.d/"
+)
+_APPTAINER_RUN = re.compile(r"\b(?:singularity|apptainer)\b.{0,80}? (?:exec|run|shell|start)\b")
+_NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not handed in without it
+_DOCKER_WORD = re.compile(
+    r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
+    r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)|/\.dockerenv"
+    r"|tensorflow docker|nvidia[- ]docker",
+    re.IGNORECASE,
+)
+# Under WSL2 a Linux nvidia-smi (three numbers) shows Windows' driver (two), of another number; on Linux they are one.
+# WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
+_WSL = re.compile(
+    r"(?<!\bno )(?<!\bnot )(?<!without )\bwsl ?[12]?\b|microsoft-standard|NVIDIA-SMI (?:4[5-9]"
+    r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |-Microsoft\b|/usr/lib/wsl\b"
+    r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
+    re.IGNORECASE,
+)
+_R = re.compile(r"\btf\$|\bRStudio\b|\bkeras3?::|\blibrary\(keras")
+_IN_WSL = re.compile(r"\b(?:in|inside|on|under|within|from) (?:the |my )?WSL", re.IGNORECASE)
+_WINDOWS_BANNER = re.compile(r"Microsoft Windows \[Version")
+_UBUNTU_APP = re.compile(
+    r"\bUbuntu\b.{0,20}(?:app|terminal|distro|window|bash)|^\s*\$ (?:ls|cat|sudo|nvidia-smi|python3?|pip3?)\b"
+)
+_SYSTEMS = (
+    (
+        "windows",
+        re.compile(
+            r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
+            r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
+            r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
+            r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b"
+        ),
+    ),
+    (
+        "macos",
+        re.compile(
+            r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
+            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b"
+            r"|\.dylib\b|macosx_\d",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "linux",
+        re.compile(
+            r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora"
+            r"|red ?hat|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b"
+            r"|\bapt(?:-get)? install|\blinux\b",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)")  # where nothing speaks of another system
+_NAMES = (
+    "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
+    "|XLA_FLAGS|TF_XLA_FLAGS|TF_FORCE_GPU_ALLOW_GROWTH|TF_GPU_ALLOCATOR|TF_CPP_MIN_LOG_LEVEL|TF_USE_LEGACY_KERAS"
+    "|KERAS_BACKEND|CUDA_LAUNCH_BLOCKING|CUDA_CACHE_DISABLE|CUDA_DEVICE_ORDER|PYTHONPATH|LD_PRELOAD|NCCL_P2P_DISABLE"
+    "|NCCL_SHM_DISABLE|NVIDIA_TF32_OVERRIDE|TF_GPU_THREAD_MODE|TF_ENABLE_ONEDNN_OPTS|CUDA_CACHE_PATH"
+    "|TF_FORCE_UNIFIED_MEMORY|PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+)
+_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&`)]*)"
+_SETTING = re.compile(
+    r"(?:^|[\s;&(`-]|export |set |-e |--env[= ]|Environment=|\$env:|%env )\"?"
+    rf"(?P<name>{_NAMES}) ?(?:=|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
+)
+# cmd's own command keeps the quotes around a value as part of it
+_SET_OF_CMD = re.compile(r"^\s*(?:(?:\([\w.-]+\) ?)?[A-Z]:\\[^>]*>)?\s*@?set $", re.IGNORECASE)
+_SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
+# a launch configuration, a kernel's, a dict of Python
+_IN_JSON = re.compile(rf"[\"'](?P<name>{_NAMES})[\"'] ?: ?(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}}]+)")
+_OF_POD = re.compile(rf"\bname: *[\"']?(?P<name>{_NAMES})\b")  # its value stands on the next line
+_VALUE_OF_POD = re.compile(r"\s*value: *(?P<value>\S*)\s*")
+_ADVICE = re.compile(
+    r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
+    rf"|\b[Ww]ith `?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: "
+    rf"|environment variable `?[A-Z_]{1, 60}=.{0, 300}(?:to|work)"
+)
+_NAMED = re.compile(_NAMES)
+_PRINTED = re.compile(
+    r"\b(?:echo \"?\$\{?|printenv )(?P<name>LD_LIBRARY_PATH|PYTHONPATH|LD_PRELOAD|CUDA_HOME|CUDA_PATH)\}?\"?\s*$"
+)
+_ECHOED = re.compile(r"\becho .{0,80}\$\{?LD_LIBRARY_PATH")  # among others
+_PATH_LIST = re.compile(r"[\s\"“]*(?P<value>/[^\s:]+(?::/?[^\s:\"”;]*)+)[;\"”\s]*")
+_PATHS = re.compile(r":?/[^\s:]*(?::[^\s:]*)*")
+_IN_PYTHON = re.compile(
+    r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
+)
+_CONTINUED = 20  # lines of one command
+_HIDES_ALL = re.compile(r"set_visible_devices\( *(?:devices *= *)?\[ *\] *, *(?:device_type *= *)?['\"]GPU")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the text tells; a line number is None where nothing tells it."""
+
+    os: str | None = None  # "linux", "windows", "wsl2", "macos"
+    os_line: int | None = None
+    container: str | None = None  # "docker", "podman", "kubernetes", "apptainer"
+    container_line: int | None = None
+    image: str | None = None
+    image_line: int | None = None
+    # what starts it, commands and manifests: line, and whether they ask for GPUs; None: enters a container
+    starts: tuple[tuple[int, bool | None], ...] = ()
+    building: int | None = None  # the line that shows that this happens while an image is built
+    variables: dict[str, tuple[str, int]] = field(default_factory=dict)  # the last value of each, and its line
+    hides_all: int | None = None  # the program hides every GPU itself
+
+
+def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
+    """Look for prompts, commands, paths and settings."""
+    os, os_line = _system(lines, stated_os)
+    kind, line = _container(lines)
+    images = [
+        (m["image"], one.number) for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m
+    ]
+    image, image_line = images[-1] if images else (None, None)
+    return Surroundings(
+        os=os,
+        os_line=os_line,
+        container=kind,
+        container_line=line,
+        image=image,
+        image_line=image_line,
+        starts=tuple(_starts(lines)),
+        building=_building(lines),
+        variables=_variables(lines, windows=os == "windows"),
+        hides_all=_first(_HIDES_ALL, lines),
+    )
+
+
+def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
+    return next((line.number for line in lines if pattern.search(line.text)), None)
+
+
+def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
+    named = _named_system(stated.lower()) if stated else None
+    if (wsl := _in_wsl(lines, named)) is not None:
+        return "wsl2", wsl
+    if named:
+        return named, None
+    for name, pattern in (*_SYSTEMS, ("windows", _WINDOWS_WORD)):
+        if (line := _first(pattern, lines)) is not None:
+            return name, line
+    return None, None
+
+
+def _named_system(stated: str) -> str:
+    if "win" in stated and "darwin" not in stated:
+        return "windows"
+    return "macos" if any(word in stated for word in ("mac", "os x", "osx", "darwin")) else "linux"
+
+
+def _in_wsl(lines: Sequence[Line], named: str | None) -> int | None:
+    wsl = _first(_WSL, lines)
+    if wsl is None:
+        windows = _first(_WINDOWS_BANNER, lines)
+        return windows if windows and _first(_UBUNTU_APP, lines) else None
+    # RStudio runs on Windows, whatever else is set up there
+    return None if named == "windows" and _first(_R, lines) and not _first(_IN_WSL, lines) else wsl
+
+
+def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
+    for kind, pattern in (("kubernetes", _KUBERNETES), ("kubernetes", _HUB_POD), ("apptainer", _APPTAINER)):
+        if (line := _first(pattern, lines)) is not None:
+            return kind, line
+    for pattern in (_RUN, _BUILD, _COMPOSE, _FROM, _PROMPT, _IMAGE, _DOCKER_WORD, _SERVICE):
+        if (line := _first(pattern, lines)) is not None:
+            podman = "podman" in next(one.text for one in lines if one.number == line)
+            return "podman" if podman else "docker", line
+    return None, None
+
+
+def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool | None]]:
+    """Each command that starts a container, with its continuation lines; a manifest counts as a whole."""
+    for place, line in enumerate(lines):
+        apptainer = _APPTAINER_RUN.search(line.text)
+        if _RUN.search(line.text) or apptainer:
+            whole = [line.text]
+            while whole[-1].rstrip().endswith("\\") and len(whole) < _CONTINUED and place + len(whole) < len(lines):
+                whole.append(lines[place + len(whole)].text)
+            asked = any((_NV if apptainer else _ASKED).search(text) for text in whole)
+            yield line.number, None if _ENTERS.search(line.text) else asked
+    if (line_number := _first(_COMPOSE, lines) or _first(_KUBERNETES, lines)) is not None:
+        rows = [line for line in lines if not _RUN.search(line.text)]
+        yield line_number, _first(_ASKED, rows) is not None
+
+
+def _building(lines: Sequence[Line]) -> int | None:
+    """An image that is built and runs a program meanwhile; the program sees no GPU then."""
+    return _first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None
+
+
+def _variables(lines: Sequence[Line], *, windows: bool) -> dict[str, tuple[str, int]]:
+    found: dict[str, tuple[str, int]] = {}
+    for place, line in enumerate(lines):
+        if not _NAMED.search(line.text) or _ADVICE.search(line.text):
+            continue
+        following = lines[place + 1] if place + 1 < len(lines) else line
+        if _ECHOED.search(line.text):
+            for printed in lines[place + 1 : place + 5]:
+                if path := _PATH_LIST.fullmatch(printed.text):
+                    found["LD_LIBRARY_PATH"] = (path["value"], printed.number)
+        if (asked := _PRINTED.search(line.text)) and (value := _PATHS.fullmatch(following.text.strip())):
+            found[asked["name"]] = (value[0], following.number)
+        if (pod := _OF_POD.search(line.text)) and (value := _VALUE_OF_POD.fullmatch(following.text)):
+            found[pod["name"]] = (value["value"].strip("\"'"), following.number)
+        for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON, _IN_JSON):
+            for match in pattern.finditer(line.text):
+                found[match["name"]] = (_value(match, windows=windows), line.number)
+    return found
+
+
+def _value(match: re.Match[str], *, windows: bool) -> str:
+    """What is set: without the quotes, unless cmd keeps them."""
+    kept = windows and _SET_OF_CMD.match(match.string[: match.start("name")])
+    return match["value"] if kept else match["value"].strip("\"'")
+
+
+def holds_tensorflow(image: str) -> bool:
+    """Whether an image brings a TensorFlow of its own: TensorFlow's and NVIDIA's, a server, Google's."""
+    return _HOLDS_TENSORFLOW.search(image) is not None
+
+
+def package_in(image: str) -> str | None:
+    """The package that an image of TensorFlow holds; None for another image, or one that holds the sources."""
+    found = _TAG.search(image)
+    return None if found is None else "tensorflow" if "gpu" in found["tag"] else "tensorflow-cpu"

@@ -1,0 +1,497 @@
+"""What people write in sentences: the card, the versions, the system; of here, of elsewhere, or of what is wanted.
+
+A form, a list or a program's output says what it means by its shape. A sentence does not: "CUDA 11.2" is there, is
+asked for, is what the driver supports, or was there last year. The words around a number decide.
+
+>>> text = '''I've got a 1070ti and tf-gpu 1.14 with cuda 10.0, but TensorFlow 2.4 needs CUDA 11.
+... nvidia-smi says CUDA 12.2. 我的显卡是RTX 3090，cudnn 7.4'''
+>>> for one in parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.key, one.value, one.stance)
+1 gpu 1070ti here
+1 tensorflow 1.14 here
+1 cuda 10.0 here
+1 tensorflow 2.4 wanted
+1 cuda 11 wanted
+2 supported 12.2 here
+2 gpu RTX 3090 here
+2 cudnn 7.4 here
+
+What people say of a machine without an NVIDIA GPU, and of a job that is to run on the CPU.
+
+>>> [has_none(one) is not None for one in ("my laptop has an AMD card, no NVIDIA card", "hier ist keine Nvidia-Karte")]
+[True, True]
+>>> [has_none(one) is not None for one in ("no NVIDIA GPU was found", "if you have no GPU", "TensorFlow sees no GPU")]
+[False, False, False]
+>>> [wants_cpu(one) is not None for one in ("I deliberately don't want the GPU here", "ich brauche keine GPU")]
+[True, True]
+>>> [wants_cpu(one) is not None for one in ("I don't want to train on the CPU", "the CPU is fine, the GPU gives NaN")]
+[False, False]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tfgpu_doctor.parsers import statements
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.records.versions import major
+
+# ------------------------------------------------------------------------------------------ prose
+
+LONGEST = 2_000  # characters of a line; people write a paragraph as one
+_AROUND = 45  # characters around a number whose words decide
+
+
+@dataclass(frozen=True)
+class Said:
+    """One thing that a sentence names."""
+
+    key: str  # "gpu", "cuda", "cudnn", "driver", "python", "tensorflow"; "supported": what the driver's CUDA may be
+    value: str
+    stance: str  # "here", "wanted" (asked for, needed, recommended), "elsewhere" (another machine, or another time)
+    line: int
+
+
+# lines of programs, of code, and links
+_OF_A_PROGRAM = re.compile(
+    r"^\s*(?:File \"|(?:conda|mamba) (?:create|activate) |Collecting |Downloading |Requirement already"
+    r"|Using cached |Installing |Building |Step \d"
+    r"|--->|\+-|[|+]"
+    r"|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
+    r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
+    r"|^\s*[\w.\[\]-]+ ?==\S+$"
+    r"|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py|pypi|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
+)
+_ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
+_CLAUSE = re.compile(
+    r"(?<=[\w)\]'\"`%])[.!?;](?=\s|$)|[。！？；]|\s[-–—]{1,2}\s|\b(?:but|however|while|whereas|although|though|aber"
+    r"|pero|mais"
+    r"|sondern)\b|但是?|しかし|ですが|하지만|\bно\b",
+    re.IGNORECASE,
+)
+_VERSION_WORD = (
+    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was|版本|必须是|需要|バージョン|버전|верси[яию]"
+    r"|versi[oó]n|versão)"
+)
+_LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
+_NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
+_NAMED = {
+    "cudnn": r"(?:lib)?cu ?dnn",
+    "cuda": r"cuda(?: ?tool ?kit)?",
+    "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?",
+    "python": r"(?<![A-Za-z0-9_.-])(?:python|py)",
+    "driver": r"(?:driver|treiber|драйвер\w{0,2}|驱动(?:程序)?|驅動|ドライバー?|드라이버)",
+}
+# "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
+_TENSORFLOW = re.compile(
+    r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch"
+    r"|tfjs|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum"
+    r"|with\b|on\b|needs?\b|for\b)"
+    r"[A-Za-z']{1,12}\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
+    re.IGNORECASE,
+)
+_VERSIONS = (
+    *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
+    ("tensorflow", _TENSORFLOW),
+    ("cuda", re.compile(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b", re.IGNORECASE)),
+)
+_TELLING = (
+    *("cu", "tensor", "tf", "py", "cp", "driver"),
+    *("treiber", "драйвер", "驱动", "驅動", "ドライバ", "드라이버"),
+)  # each expression above and _SHORT_PYTHON need one of them
+_LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
+_DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
+_SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
+_GPU = re.compile(
+    r"(?<![A-Za-z0-9_.])(?<!amd )(?:\d{1,2} ?x ?)?(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}"
+    r"(?:p10[246]-\d{3}|(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}(?:[adehm]|mx|"
+    r"(?<=1650|1660|2060|2070|2080|4070|4080)s)?)"
+    r"|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|tk1|t[2-5]000|xavier(?: nx)?"
+    r"|agx \w+|orin(?: (?:nano|nx))?|thor)|igx orin|tegra [kx][12]|(?<=nvidia )(?:orin|thor)|drive p2021|gp10b"
+    r"|eizo quadro med-xn\d\d(?:lp)?|matrox d-series d\d{4}|nvs \d{3,4}m?|grid k\d{1,3}|(?:quadro )?fx \d{3,4}m?"
+    r"|(?<=quadro )(?:[kmpt]?\d{3,4}[md]?|gp100|gv100|rtx \d{4})"
+    r"|(?<=nvidia )(?:[kmpt]\d{2,4}m?|[mp][46]|k8(?!s)|\d{3,4}mx?|\d{3}a|a2|l2)"
+    r"|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?|(?<=geforce )(?:\d{3}[am]|[4-9]\d[05](?! ?driver))|dgx spark|gb300"
+    r"|cmp \d{2,3}(?:hx|-\d{3})|pg5\d\d-\d{3}"
+    r"|[89]\d0mx?|[0-9]{3}mx"
+    r"|(?:[5-9][5-8]|10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)"
+    r"|a100x?|a10g?|a16|a30x?|a40|ax?800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40[gs]?|l20|v100s?"
+    r"|t4g?|p100|p40|p4"
+    r"|k80|k40(?:[cmsdt]|st)?|k20[cmsx]?|k520|m40|m60|m10|[cs]20[57][05]|[mx]20[579][05]|a[2-6]000|a4500"
+    r"|a5500|t[12]000"
+    r"|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
+    r"|[kpt][4-6][0-5]0e?)))"
+    r"(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop(?: ?gpu)?|mobile|max-?q|notebook|sxm\d?|pcie|\(?pascal\)?"
+    r"|(?<=640m )le|(?<=560 )se|(?<=m3000 )se|(?<=[45]090 )d(?: v2)?|(?<=3050 )a(?= laptop)|boost|m)"
+    r"(?![A-Za-z0-9])){0,4})"
+    r"(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
+    re.IGNORECASE,
+)
+_OTHER_GPU = re.compile(
+    r"(?<![A-Za-z0-9_.])(?:(?:amd |ati )?(?:radeon(?: (?:rx|hd|pro|vega|r[579x]))?(?: ?\d{3,4}\w{0,3})?"
+    r"|rx[ -]?(?:vega ?)?(?:\d{3,4}|56|64)(?: ?(?:xtx?|gre|[ms]))?)|(?:intel(?:\(r\))? )?"
+    r"(?:iris(?:\(r\))?(?: xe| plus| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|arc [ab]\d{3}m?)"
+    r"|intel graphics)(?![A-Za-z0-9_])",
+    re.IGNORECASE,
+)
+# a bare number is a card only beside one of these words
+_CARD_WORD = re.compile(
+    r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|顯卡|グラボ|그래픽|tarjeta|placa|carte|karte|видеокарт",
+    re.IGNORECASE,
+)
+_NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)
+_WANTED = re.compile(
+    r"\b(?:need|require|rel(?:y|ies) on|want|expect|recommend|support|compatib|should|must|could i|can i"
+    r"|look(?:s|ing)? for|asks?|ask(?:s|ing) for"
+    r"|search|minimum|at least|official|document|doc says|speaks? of|highest|tested|compiled|ha(?:s|ve) to be"
+    r"|built (?:for|against|with)|designed|meant|intended|instead of|rather than"
+    r"|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not"
+    r"|cannot open"
+    r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
+    r"|or (?:earlier|later|newer|above|higher|below)|download|from this url"
+    r"|必须|需要|吗|you may install|cuda version:)",
+    re.IGNORECASE,
+)
+_IS_WHAT = re.compile(r"\s*is what (?!i\b|we\b)", re.IGNORECASE)  # "CUDA 9.2 is what it needs"
+_PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
+_SUPPORTED = re.compile(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:", re.IGNORECASE)
+_TOOLKIT = re.compile(r"nvcc|toolkit|install", re.IGNORECASE)
+_ELSEWHERE = re.compile(
+    r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
+    r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
+    r"|old (?:machine|computer|pc|laptop|card|gpu|\S+ (?:\S+ )?with)|uninstall\w*|removed?"
+    r"|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
+    # "from A to B": A
+    r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
+    r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))",
+    re.IGNORECASE,
+)
+_OF_OTHERS = re.compile(
+    r"\b(?:(?:friend|colleague|cousin|neighbou?r|classmate|co-?worker|room-?mate|brother|everybody|everyone)(?:['’]?s)?"
+    r"|kolleg\w*|freund\w*|nachbar\w*|coll[èe]gue|voisin|ami|amigo|primo|colega|compañer[oa]|vecino|vizinho"
+    r"|друг[ау]?|коллег\w*|сосед\w*)\b"
+    r"|同学|朋友|同事|室友|友人|友達|同僚|친구|동료",
+    re.IGNORECASE,
+)
+_MINE = re.compile(
+    r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用|私の|내 ",
+    re.IGNORECASE,
+)
+_COMPARED = re.compile(r"[<>≥≤~]")  # "driver>=450"
+# "replaced A with B": A
+_EXCHANGES = re.compile(
+    r"(?:\b(?:replac|swap|exchang|chang|trad|ersetz|tausch|getauscht|cambi|remplac|troqu|substitu)\w*"
+    r"|(?:по|за|с)менял\w*|заменил\w*|сменил\w*)\W[^,.;]{0,20}$",
+    re.IGNORECASE,
+)
+_FOR_ANOTHER = re.compile(r"(?i)\W{0,3}(?:\w+\W+){0,2}?(?:with|for|by|against|на|durch|gegen|por|par|pour)\b")
+# "it works with CUDA 10" is of another set-up; "does it work with an RTX 3090" asks about this one
+_WORKS_WITH = re.compile(
+    r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b", re.IGNORECASE
+)
+_IN_THE_PAST = re.compile(
+    r"(?:\.post\d)? ?(?:→|->|=>|:) ?(?:GPU|works|OK|fine|läuft|funciona)\b"
+    r"|[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b",
+    re.IGNORECASE,
+)
+
+
+def parse(lines: Sequence[Line]) -> tuple[Said, ...]:
+    """Everything that sentences name, in the order of the text."""
+    return tuple(one for line in lines if _may_name(line.text) and is_sentence(line.text) for one in _of_line(line))
+
+
+def _may_name(text: str) -> bool:
+    """A cheap test that most lines of a log fail; a clause names nothing that its line does not."""
+    small = text[:LONGEST].lower()
+    return any(word in small for word in _TELLING) or any(one.search(small) for one in (_GPU, _OTHER_GPU))
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a person wrote the line, as far as its shape tells."""
+    return len(text) <= LONGEST and _OF_A_PROGRAM.search(text) is None
+
+
+def _of_line(line: Line) -> Iterator[Said]:
+    for clause in clauses(line.text):
+        error = _ERROR.search(clause)  # what a program says behind it is not the reporter's
+        for key, value, start, end in sorted(_of_clause(clause), key=lambda one: one[2]):
+            if key == "gpu" or error is None or start < error.start():
+                yield Said(key, value, stance(clause, start, end), line.number)
+
+
+def clauses(text: str) -> Iterator[str]:
+    """The parts of a line that may contradict each other."""
+    start = 0
+    for match in _CLAUSE.finditer(text):
+        yield text[start : match.start()]
+        start = match.end()
+    yield text[start:]
+
+
+def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
+    """Key, value, first and last place."""
+    taken: list[tuple[int, int]] = []
+    for key, pattern in _VERSIONS:
+        for match in pattern.finditer(clause):
+            if any(first <= match.start("number") < last for first, last in taken):
+                continue
+            if value := _version(key, match["number"]):
+                taken.append(match.span())
+                named = "supported" if key == "cuda" and _is_supported(clause) else key
+                yield named, value, match.start(), match.end()
+    for match in _SHORT_PYTHON.finditer(clause):
+        yield "python", f"{match['major']}.{match['minor']}", match.start(), match.end()
+    for match in _GPU.finditer(clause):
+        name = " ".join(match["name"].split())
+        if not _NO_CARD.match(name) and not (match["bare"] == match["name"] and not _CARD_WORD.search(clause)):
+            yield "gpu", name, match.start(), match.end()
+    for match in _OTHER_GPU.finditer(clause):
+        yield "gpu", match[0], match.start(), match.end()
+
+
+def card_in(text: str) -> str | None:
+    """The first GPU that a text names: of "Nvidia A100, split into two of 40GB" the A100."""
+    named = (match for match in _GPU.finditer(text) if match["bare"] != match["name"])
+    return next((" ".join(match["name"].split()) for match in named), None)
+
+
+def _version(key: str, number: str) -> str | None:
+    low, high = _LIMITS[key]
+    version = statements.tensorflow(number) if key == "tensorflow" else number
+    if not version or not low <= int(major(version)) <= high:
+        return None
+    return version if "." in version or key not in _DOTTED else None
+
+
+def _is_supported(clause: str) -> bool:
+    """Whether the number is what the driver supports; a clause that speaks of nvcc too is told apart by its order."""
+    return _SUPPORTED.search(clause) is not None and _TOOLKIT.search(clause) is None
+
+
+def stance(clause: str, start: int, end: int) -> str:
+    """Whether what stands there is here, wanted or elsewhere, by the words around it."""
+    if _COMPARED.search(clause, start, end):
+        return "wanted"
+    before, after = (
+        clause[max(start - _AROUND, 0) : start],
+        _PART.split(clause[end : end + _AROUND // 2], maxsplit=1)[0],
+    )
+    if _OF_OTHERS.search(before, max((match.start() for match in _MINE.finditer(before)), default=0)):
+        return "elsewhere"
+    exchanged = _EXCHANGES.search(before) and _FOR_ANOTHER.match(clause, end)
+    if exchanged or _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
+        return "elsewhere"
+    return "wanted" if _WANTED.search(before) or _WANTED.search(after) or _IS_WHAT.match(after) else "here"
+
+
+# ------------------------------------------------------------------------------------------------ what goes wrong
+
+_SEES = (
+    r"(?:see(?! (?:why|how|what|that|if))|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run"
+    r"|work(?! normally)|show|reach|start|enable|engage|activate"
+    r"|load|compute|train)\w*"
+)
+_A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b|[gr]tx ?\d{3,4}(?: ?ti\b)?)"
+_NEVER = (
+    r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
+    r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout)"
+)
+# "everything was fine on the CPU", "I still have to copy it to the CPU" say nothing of the GPU
+_NOT_FINE = r"(?!(?:fine|ok|okay|good|well|works?|worked|cop\w+|mov\w+|send\w*|transfer\w*|compare\w*)\b)"
+# TensorFlow uses no GPU, as people put it; each of the forms has one of these words
+_ABOUT_GPU = (
+    *("gpu", "cpu", "card", "rtx", "gtx", "cuda device", "_devices", "gráfica", "tarjeta", "placa", "carte"),
+    *("nicht", "kein", "не ", "显卡", "顯卡"),
+)
+_NO_GPU = re.compile(
+    rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
+    rf"|{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:get|make)\W+(?:\w+\W+){{0,3}}?{_A_GPU}\W+(?:to\W+)?{_SEES}"
+    rf"|\b{_A_GPU}(?! version| memory)[^\w.!?]+(?:\w+[^\w.!?]+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?"
+    rf"(?:{_SEES}|found|available|visible|seen)"
+    rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used|detected|found"
+    rf"|recogni|seen)"
+    r"|\bonly (?:takes?|uses?|has) (?:up )?(?:the |my )?cpu\b|\bonly (?:the )?cpu (?:is|was|gets) (?:utili[sz]ed"
+    r"|used)\b|\bin cpu mode\b(?! (?:it|works))"
+    rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
+    rf"|\b(?:sees?|finds?|detects?|shows?|lists?|(?<!version )has|have|got|gives?) no {_A_GPU}"
+    rf"|\b(?:only|just|always|still|keeps?|instead|everything)\W+(?:{_NOT_FINE}\w+\W+){{0,4}}?(?:on |to |the |my "
+    r"|uses? |using )(?:the |my )?cpu\b"
+    r"|\b(?:falls? ?back|default\w*)\W+(?:\w+\W+){0,4}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
+    r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
+    r"|shows?)\W+(?:\w+\W+){0,2}?(?:only|just)\W+(?:\w+\W+){0,2}?cpu\b"
+    r"|\b(?:only|just) (?:ever )?(?:gives?|shows?|lists?|returns?|prints?|has|have|sees|finds?|contains?"
+    r"|reports?|offers?|got|knows)"
+    r"\W+(?:\w+\W+){0,3}?cpu(?! (?:cores?|usage|load|time)\b)"
+    r"|\b(?:nur|sólo|solo|solamente|seulement|uniquement|apenas|só|somente|tylko|sadece|только|лишь"
+    r"|yalnızca)\W+(?:\w+\W+){0,4}?"
+    r"(?:cpu|prozessor|processeur|procesador|processador|процессор\w*)\b"
+    r"|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{0,6}cpu|cpu(?:のみ|しか|만 )"
+    r"|\b(?:says?|said|tells?|there(?:'s| is)):? no gpu\b|\b(?:trains|runs|rechnet|läuft) (?:on|auf(?: der)?) cpu\s*$"
+    r"|\bon (?:the |my )?cpu,? (?:and )?not (?:on )?(?:the |my )?gpu\b"
+    r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
+    r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
+    r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
+    r"|list_(?:physical|local|logical)_devices\S{0,16}\W{1,3}(?:\w+[^\w.;]+){0,4}?(?:\[\](?!\])|empty|nothing"
+    r"|only \W?(?:the )?cpu)"
+    r"|\bgpu (?:usage|utili[sz]ation|load|memory)\W+(?:\w+\W+){0,3}?(?:0 ?%|zero)"
+    r"|\bno (?:me )?(?:detecta|reconoce|encuentra|usa|ve|utiliza|aparece)\w*\W+(?:\w+\W+){0,4}?(?:gpu|gráfica"
+    r"|tarjeta)"
+    r"|\bn[ãa]o (?:detecta|reconhece|encontra|usa|v[êe]|utiliza)\w*\W+(?:\w+\W+){0,4}?(?:gpu|placa)"
+    r"|\b(?:détecte|trouve|voit|reconna[îi]t|utilise)\w*\W+(?:pas|aucun\w*)\W+(?:\w+\W+){0,4}?(?:gpu|carte)"
+    r"|\b(?:erkennt|findet|sieht|nutzt|benutzt|verwendet)\W(?:\w+\W+){0,5}?(?:nicht|keine?)\b"
+    r"|не (?:видит|использует|находит|определяет|обнаружива)\w*"
+    r"|(?:使用|用|走)cpu"
+    r"|(?:检测不到|檢測不到|找不到|用不了|无法(?:使用|识别|检测|调用)|没有?(?:使用|用|调用|检测到?)"
+    r"|沒有(?:使用|用到)|不能(?:用|使用)|不(?:用|使用|识别|走)|未(?:使用"
+    r"|检测到)).{0,8}(?:gpu|显卡|顯卡)"
+    r"|(?:gpu|显卡|顯卡).{0,10}(?:不可用|不能用|无法使用|没有?被?(?:使用|用|调用)|用不了|检测不到|找不到"
+    r"|利用率.{0,4}0%)"
+    r"|gpu.{0,15}(?:認識(?:され|し)?(?:ない|ません|てくれ)|使(?:え|用でき|われ|用され)(?:ない|ません)|見つから)"
+    r"|gpu.{0,15}(?:인식.{0,4}(?:안|못|않)|사용.{0,4}(?:안|못|않)|안 ?잡|못 ?찾)",
+    re.IGNORECASE,
+)
+
+
+_IF = re.compile(r"\bin case\b[^.!?]*$", re.IGNORECASE)
+# "my GPU does not work": which is wrong, and not what TensorFlow lists
+_VAGUE = re.compile(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))", re.IGNORECASE)
+
+
+def no_gpu(text: str) -> re.Match[str] | None:
+    """Where a line says that TensorFlow uses no GPU."""
+    return next((found for found in _about_gpus(text) if not _VAGUE.search(found[0])), None)
+
+
+def gpu_fails(text: str) -> bool:
+    """Whether a line says that a GPU does not work, and not in which way."""
+    return any(_VAGUE.search(found[0]) for found in _about_gpus(text))
+
+
+def _about_gpus(text: str) -> Iterator[re.Match[str]]:
+    small = text.lower()
+    if any(word in small for word in _ABOUT_GPU):
+        yield from (found for found in _NO_GPU.finditer(text) if not _IF.search(text[: found.start()]))
+
+
+# ------------------------------------------------------------------------------------------ without gpu
+
+# one of them stands in each clause that is found
+WORDS = (
+    *("nvidia", "gpu", "cpu", "card", "graphi", "gráfic", "karte", "carte", "placa", "scheda", "karty"),
+    *("нвидиа", "видеокарт", "процессор", "显", "顯", "n卡", "그래픽", "グラボ", "deliberate", "purpose", "prozessor"),
+)
+
+_CARD = (
+    r"(?:gpus?|(?:graphics?|video|graphic) (?:cards?|adapters?|chips?)|cards?|hardware|grafikkarten?|karten?"
+    r"|carte\w*(?: graphique)?"
+    r"|tarjetas?(?: gr[áa]ficas?)?|gr[áa]ficas?|placas?(?: de v[ií]deo)?|sched[ae](?: video)?|kart[ayę]\w*(?:"
+    r" graficzn\w+)?)"
+)
+_MAKER = r"(?:nvidia|ge ?force|cuda(?:[- ]capable)?)"
+_KIND = rf"(?:{_MAKER}|dedicated|discrete|eigene|dedizierte|d[ée]di[ée]e|dedicada|discreta)"
+# a program's finding, and what is supposed, asked or true of somebody else
+_NOT_SAID = (
+    r"(?!['’\"]?\W{0,2}(?:(?:is |was |are |were |could be |has been |can be )?(?:not )?(?:found|detected"
+    r"|visible|listed"
+    r"|available|usage|support|driver|used|seen|errors?|problems?|issues?|memory|devices?|gefunden|erkannt"
+    r"|encontrada|détectée?)|in (?:the )?(?:list"
+    r"|tensorflow|tf|python)))"
+)
+_HYPOTHETICAL = re.compile(
+    r"\b(?:if|unless|whether|when|assum\w*|you|your|suppose|wenn|falls|ob|si|se|cuando|как если|если)\b|\?|如果|もし",
+    re.IGNORECASE,
+)
+_MACHINE = (
+    r"(?:machines?|laptops?|notebooks?|nodes?|servers?|vms?|pcs?|box(?:es)?|computers?|runners?|hosts?|workstations?"
+    r"|instances?|mac|system|partition|cluster|rechner|knoten|it|i|we|which|that)"
+)
+_NONE = re.compile(
+    # without a GPU of that maker, or of its own
+    rf"\b(?:no|without|without an?|without any|not an?|(?:n't|not) have (?:an?|any)|(?:n't|not) got (?:an?"
+    rf"|any)|lacks? an?"
+    rf"|kein\w*|ohne|ohne eine|pas de|sans|sans aucune?|aucune?|sin|sin ninguna|ninguna|sem|nenhuma|senza"
+    rf"|nessuna|brak|bez)"
+    rf" (?:carte (?:graphique )?|tarjeta (?:gráfica )?|gráfica |placa |scheda |karty )?{_KIND}(?:[-"
+    rf" ]{_CARD}\b|(?![- ]{_CARD}))\b(?! ?[-\d./_])(?! (?:drivers?|smi|lib\w*|error\w*|package\w*"
+    rf"|toolkit|install\w*|docker|container|runtime|cuda|message\w*|treiber|module?\w*|line\w*)\b){_NOT_SAID}"
+    # a machine that has none
+    rf"|\b{_MACHINE} (?:ha(?:s|ve)|have got|comes? with|with|contains?|sports?) (?:absolutely |simply )?no"
+    rf" (?:{_KIND} )?{_CARD}\b{_NOT_SAID}"
+    rf"|(?:^\W*|\b{_MACHINE} )(?:does|do|did)(?:n't|n’t| not) (?:even )?have(?: (?:an?|any|one))?\b(?:"
+    rf" {_KIND})?(?: {_CARD})\b{_NOT_SAID}"
+    rf"|\b(?:there is|there's|there are|es gibt|hay|il y a|há) (?:no|keine|sin|pas de|não) (?:{_KIND}"
+    rf" )?{_CARD} (?:in|on|at|here|im|hier)\b"
+    rf"|\b{_MACHINE} (?:without|ohne|sans|sin|sem) (?:an? |any |eine )?(?:{_KIND} )?(?:gpus?|{_KIND}"
+    rf"|grafikkarte|carte graphique)\b{_NOT_SAID}"
+    r"|\bGPU-?less\b|\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host|install(?:ation)?|set-?up"
+    r"|mode|partition|vm)s?\b"
+    r"|\binstalled CPU[- ]only\b"
+    rf"|\bno {_CARD} in (?:it\b|(?:this|these|that|those|our|my|the) {_MACHINE}\b)"
+    r"|\b(?:machine|laptop|node|server|vm|runner|ci|host)\b[^.;\n]{0,40}[,(] ?no (?:nvidia )?gpus?(?= ?[),;.]|$)"
+    r"|\b(?:vms?|virtual machines?)\b[^;\n]{0,60}\b(?:gpu|card)\b[^.;\n]{0,30}?\b(?:is|are)(?: not|n['’]t)"
+    r" (?:accessible|passed|visible|exposed)"
+    # GPUs of others
+    r"|\b(?:has|have|with|got|is|hat|eine|une|una|uma|an?|my|mein\w*) (?:only |just |nur )?(?:an? |eine |the )?"
+    r"(?:AMD|ATI|Intel)[- ](?:(?:Radeon|Arc|integrated|onboard) )?(?:GPU|(?:graphics?|video) ?card|graphics"
+    r"|card|Grafikkarte"
+    r"|Karte|graphique)\b(?! (?:too|as well|besides|and (?:an? )?nvidia))"
+    # in other writings
+    r"|нет (?:ни одной )?(?:видеокарты |карты )?(?:nvidia|нвидиа)|(?:нет|без) (?:дискретной |отдельной )?видеокарты"
+    r"|(?:没有|沒有|无|無)(?:英伟达|nvidia ?|N卡|独立|独|獨立)(?:显卡|顯卡|显|的显卡|gpu)?|没有N卡|无独显"
+    r"|nvidia ?(?:の)?(?:gpu|グラボ|カード)?(?:は|が)?(?:ない|無い|ありません|搭載していない)|(?:nvidia"
+    r"|그래픽) ?(?:카드|gpu)[가는이]? ?없",
+    re.IGNORECASE,
+)
+_GPU_NAMED = (
+    r"(?:the |a |an |any |my |our )?(?:nvidia )?(?:gpus?|graphics card|cuda)\b"
+    r"(?! (?:memory|driver|to\b|version|ram|toolkit))"
+)
+_CPU = r"(?:the |my |our )?cpus?\b"
+_WANTS = re.compile(
+    rf"\b(?:do(?:es)? ?n['’]t|do(?:es)? not|did ?n['’]t|never|no longer) (?:actually |really |even |ever"
+    rf" )?(?:want(?:ed)?|need(?:ed)?|care about|intend to use|plan to use|mean to use)"
+    rf" (?:to (?:use|have|touch) )?{_GPU_NAMED}"
+    rf"|\b(?:deliberate(?:ly)?|on purpose|intentional(?:ly)?|by design|purposely)\b[^.!?\n]{{0,60}}\b(?:cpus?"
+    rf"|no gpu|hid\w*|without (?:a )?gpu|-1)"
+    rf"|\b(?:cpus?|hid\w*|no gpu|without (?:a )?gpu|gpus? (?:is|are) (?:off"
+    rf"|disabled))\b[^.!?\n]{{0,40}}\b(?:deliberate(?:ly)?|on purpose"
+    r"|intentional(?:ly)?|by design|purposely)\b"
+    r"|(?<!n't )(?<!not )\b(?:want|wants|prefer|meant|supposed|intend(?:ed)?|chose|happy|content) (?:it )?(?:to )?"
+    rf"(?:(?:run|stay|use|be|remain|work|compute|train|go)\w* )?(?:it |everything )?(?:on |with |only"
+    rf" ){{0,2}}{_CPU}(?: only)?(?!['’]s)"
+    rf"|\b(?:fine|okay|ok|happy|live|content|go) with {_CPU}"
+    rf"|\b{_CPU}(?:-only)? (?:is|are|would be|will be) (?:all (?:i|we) |enough|sufficient|plenty|fast enough"
+    rf"|fine (?:for|with) (?:me|us|this|that|now)|what (?:i|we) want"
+    r"|perfectly (?:fine|ok)|okay for)|\b(?:gpu|cuda) is not (?:needed|necessary|wanted|required)"
+    r"|\bCPU[- ]only (?:steps?|jobs?|tasks?|runs?|mode|inference|pipelines?|services?|deployments?|stages?"
+    r"|rules?|tests?|build|ci)\b"
+    r"|\b(?:brauche?n?|will|wollen|möchten?) (?:ich |wir |hier |gar |auch )*keine (?:gpu|grafikkarte)"
+    r"|\b(?:cpu|prozessor) (?:reicht|genügt)"
+    r"|absichtlich\b[^.\n]{0,50}\b(?:cpu|ohne gpu|-1|versteck|ausgeblendet)"
+    r"|no (?:necesito|quiero|hace falta) (?:la |una |usar la )?(?:gpu|gr[áa]fica)|(?:con|me basta) la cpu"
+    r" (?:me )?(?:basta|sobra|vale)"
+    r"|(?:a propósito|de propósito|adrede|volontairement|exprès|apposta)\b[^.\n]{0,50}\b(?:cpu|gpu)"
+    r"|(?:pas besoin|besoin d['’]aucun\w*) (?:de |d['’]un )?(?:gpu|carte)|le cpu (?:me )?suffit|n[ãa]o"
+    r" (?:preciso|quero|precisamos) (?:de |usar a? ?)?(?:gpu|placa)"
+    r"|(?:gpu|видеокарта) (?:мне |нам )?(?:тут |здесь )?не нуж[нe]\w*|(?:специально"
+    r"|намеренно)[^.\n]{0,40}(?:cpu|gpu|процессор)"
+    r"|(?:хватает|достаточно) (?:cpu|процессора)|(?:不需要|不想用|不用|用不着)(?:gpu|显卡|顯卡)就?|(?:只用"
+    r"|用)cpu(?:就(?:行|够|可以))"
+    r"|故意(?:用|只用|隐藏|屏蔽).{0,8}(?:cpu|gpu)|gpu(?:は|を)?(?:不要|いらない|使いたくない"
+    r"|使うつもりはない)|cpu(?:だけ)?で(?:十分|構わない|いい)",
+    re.IGNORECASE,
+)
+
+
+def has_none(clause: str) -> re.Match[str] | None:
+    """Where somebody says that the machine has no GPU of NVIDIA's; a condition, or advice to others, says nothing."""
+    return None if _HYPOTHETICAL.search(clause) else _NONE.search(clause)
+
+
+def wants_cpu(clause: str) -> re.Match[str] | None:
+    """Where somebody says that the CPU is what they want."""
+    found = _WANTS.search(clause)
+    return None if found and re.search(r"\b(?:if|unless|whether) ", clause[: found.start()], re.IGNORECASE) else found

@@ -1,0 +1,664 @@
+"""What people write into a form's fields, made comparable: versions, operating systems, names of GPUs.
+
+>>> cuda_and_cudnn("CUDA v11.2, cudnn-11.2-windows-x64-v8.1.0.77")
+('11.2', '8.1.0.77')
+>>> cuda_and_cudnn("12.4 / 8.9.7"), cuda_and_cudnn("11.5 CUDA, 8.3.1"), cuda_and_cudnn("release 9.0, V9.0.176")
+(('12.4', '8.9.7'), ('11.5', '8.3.1'), ('9.0', None))
+>>> tensorflow("v2.3.0-rc2-23-gb36436b087 2.3.0"), tensorflow("tensorflow-2.4.0-cp38-cp38-manylinux2010_x86_64.whl")
+('2.3.0', '2.4.0')
+>>> gpu("NVIDIA Corporation GK208B [GeForce GT 710] / 2GB"), gpu("GeForce GTX 1080, 8 GB"), gpu("12G")
+('NVIDIA Corporation GK208B [GeForce GT 710]', 'GeForce GTX 1080', None)
+>>> gpu("RTX 3080 Ti, CUDA10.0")
+'RTX 3080 Ti'
+
+The labels of issue forms and of free "key: value" lines, and who reads what stands behind each.
+
+>>> reader_of("**OS Platform and Distribution (e.g., Linux Ubuntu 16.04)**")("Linux Ubuntu 20.04")
+[('os', 'linux ubuntu 20.04')]
+>>> reader_of("### CUDA/cuDNN version")("8.0/5.1"), reader_of("Exact command to reproduce") is None
+([('cuda', '8.0'), ('cudnn', '5.1')], True)
+
+Short lines that name versions without a colon: "Cuda 10.2", "centos 7.7, CUDA 10.0, TF 2.0, python 3.7.4".
+
+Every part of the line must be such a name, so that prose and documentation state nothing.
+
+>>> mentions("centos 7.7, CUDA 10.0, TF 2.0, python 3.7.4")
+[('os', 'centos 7.7'), ('cuda', '10.0'), ('tensorflow', '2.0'), ('python', '3.7.4')]
+>>> mentions("- cuDNN v7.1.2 (Mar 21, 2018), for CUDA 9.0")
+[('cudnn', '7.1.2'), ('cuda', '9.0')]
+>>> mentions("TensorFlow 2.14 needs CUDA 11.8 to run")
+[]
+
+What the reporter says of the machine: GitHub's issue forms, older templates, free lines and tables.
+
+>>> text = '''### TensorFlow version
+...
+... 2.14.0
+...
+... ### GCC/compiler version
+...
+... _No response_
+...
+... ### CUDA/cuDNN version
+...
+... CUDA 11.7 / cuDNN 8.6.0
+...
+... - OS Platform and Distribution (e.g., Linux Ubuntu 16.04): Fedora 38
+... GPU model and memory: GeForce GTX 960, 4 GB'''
+>>> for one in parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.key, one.value)
+3 tensorflow 2.14.0
+11 cuda 11.7
+11 cudnn 8.6.0
+13 os fedora 38
+14 gpu GeForce GTX 960
+
+What nvidia-smi calls "CUDA Version" is what its driver supports, and no statement about a toolkit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.records.versions import major
+
+# ------------------------------------------------------------------------------------------ values
+
+LONGEST = 400  # characters of a value that are looked at
+
+_NOTHING = re.compile(
+    r"[-–—_*.?/\\ ]*"
+    r"|[\"'(*_]*(?:n\.? ?/? ?[ax]\.?\b|none\b|null\b|nil\b|no response|unknown|unsure"
+    r"|not (?:applicable|relevant|sure|known|used)"
+    r"|don'?t know|do not know|see (?:above|below|title|log|output)|same as above|as above|irrelevant|no idea"
+    r"|no (?:cuda|cudnn|gpu)|without (?:cuda|gpu)).*"
+    r"|[\"'(*_]*(?:yes|no|true|false|latest|default|any|all|ok)\W*",
+    re.IGNORECASE,
+)
+_NUMBER = r"\d{1,2}(?:\.\d{1,3}){0,3}"
+# installers and archives carry both versions in their names
+_CUDNN_OLD = re.compile(r"cudnn-(\d{1,2}\.\d)-[a-z]+\d*-[a-z0-9]+-v(\d[\d.]*\d|\d)", re.IGNORECASE)
+_CUDNN_NEW = re.compile(
+    r"cudnn-(?:windows|linux)-[a-z0-9_]+?-(\d{1,2}(?:\.\d+){2,3})(?:_cuda(\d{1,2}(?:\.\d+)?))?", re.IGNORECASE
+)
+_CUDA_INSTALLER = re.compile(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:(\d{3}\.\d+(?:\.\d+)?)|[a-z])", re.IGNORECASE)
+_PIP_CUDA = re.compile(r"nvidia-cuda-(?:runtime|nvcc)-cu\d+==(\d[\d.]*\d)", re.IGNORECASE)
+_PIP_CUDNN = re.compile(r"nvidia-cudnn-cu\d+==(\d[\d.]*\d)", re.IGNORECASE)
+_NVCC = re.compile(r"release (\d{1,2}\.\d),? *V\d{1,2}\.\d\.\d{1,3}", re.IGNORECASE)
+# "10.2.89-5" is the fifth package of CUDA 10.2.89 in a distribution
+_PACKAGE_OF = re.compile(r"(\d+\.\d+\.\d+)-\d(?![.\d])")
+_ASIDE = re.compile(r"\((?![^()]*(?:cuda|cudnn))[^()]*\)", re.IGNORECASE)
+_TOKEN = re.compile(rf"(?P<label>cuda|cudnn)|(?<![\d.])v?(?P<number>{_NUMBER})(?![\d]|\.\d)", re.IGNORECASE)
+
+_TF_VERSION = re.compile(
+    r"(?<![\d.])(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?:\.?(dev\d{1,10})|[-.]?((?:rc|alpha|beta|a|b)\d{1,2}))?(?![\d])",
+    re.IGNORECASE,
+)
+_GIT_DESCRIBE = re.compile(
+    r"v\d+\.\d+\.\d+[\w.-]{0,40}-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]{0,40}-\d+-g[0-9a-f]+", re.IGNORECASE
+)
+_PYTHON = re.compile(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?)(?!\d)")
+_PYTHON_WORD = re.compile(r"python *(?:version *)?(?:[:=] *)?v?([23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
+_DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
+
+_OS = re.compile(
+    r"linux|ubuntu|debian|centos|red ?hat|rhel|fedora|suse|arch\b|manjaro|mint|gentoo|alma|rocky|pop!?[_ ]?os|kali"
+    r"|nixos|win(?:dows)?[ -_]?(?:\d|xp|server)|windows|wsl|mac ?os|\bos ?x\b|\bosx|darwin|catalina|big sur|monterey"
+    r"|ventura|sonoma|sierra|jetpack|l4t|amazon|freebsd|elementary|zorin|endeavour|slackware|void",
+    re.IGNORECASE,
+)
+_GPU = re.compile(
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b"
+    r"|\barc\b|apple|\bm[1-4]\b"
+    r"|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b|grace|blackwell"
+    r"|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx",
+    re.IGNORECASE,
+)
+_NO_GPU = re.compile(
+    r"[(]?(?:none\b|no$|no gpu\b|(?:only )?cpu\b|without (?:a )?gpu|no (?:nvidia|dedicated)|integrated)", re.IGNORECASE
+)
+_MEMORY = re.compile(
+    r"[\s,;:/|(@+&-]{0,20}(?:\b(?:and|with)\b[\s(]{0,20})?(?<![A-Za-z\d.])\d{1,3}(?:[.,]\d{1,2})? ?(?:gi?b?s?|mi?b)\b"
+    r"(?: *(?:of )?(?:d?ram|v-?ram|gddr\d\w?|memory|video memory))?[\s).]*|[\s,;/(]{1,20}\d{4,6} ?(?:mi?b)\b[\s).]*",
+    re.IGNORECASE,
+)
+_COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?\d{1,2}[)]?$")
+
+
+# what people list behind the card, on the same line
+_OTHER_PARTS = re.compile(r"\s*[,;/]\s*(?:cuda|cudnn|driver|python|tensorflow|ubuntu|windows) ?v?\d.*", re.IGNORECASE)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether the field was left out: "N/A", "_No response_", "unknown", "-"."""
+    return _NOTHING.fullmatch(text.strip()[:LONGEST]) is not None
+
+
+def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
+    """The versions in the field "CUDA/cuDNN version"; None for what is not there.
+
+    Numbers belong to the word before them, else to the word after them, else to CUDA and cuDNN in that order.
+    """
+    cuda, cudnn, rest = _named_files(text[:LONGEST])
+    labels: list[str] = []
+    free: list[str] = []
+    found = {"cuda": cuda, "cudnn": cudnn}
+    end = -9
+    for token in _TOKEN.finditer(rest):
+        if token["label"]:
+            label = token["label"].lower()
+            if free and token.start() - end <= 2 and not found[label]:
+                found[label] = free.pop()
+            elif not found[label]:
+                labels.append(label)
+        elif labels:
+            found[labels.pop(0)] = token["number"]
+            end = -9
+        else:
+            free.append(token["number"])
+            end = token.end()
+    _share_out(free, found)
+    return _plausible(found["cuda"], 2, 19), _plausible(found["cudnn"], 1, 9)
+
+
+def _share_out(free: list[str], found: dict[str, str | None]) -> None:
+    """Numbers without a word: CUDA's, then cuDNN's; a single 5 or 6 is cuDNN's, no release was built for that CUDA."""
+    if len(free) == 1 and not any(found.values()) and free[0] in ("5", "5.1", "6", "6.0"):
+        found["cudnn"] = free[0]
+        return
+    for number in free:
+        if not found["cuda"] and not found["cudnn"]:
+            found["cuda"] = number
+        elif not found["cudnn"] and number != found["cuda"]:
+            found["cudnn"] = number
+        elif not found["cuda"]:
+            found["cuda"] = number
+
+
+def _named_files(text: str) -> tuple[str | None, str | None, str]:
+    """CUDA and cuDNN from the names of archives and packages, and the text without them."""
+    cuda = cudnn = None
+    if "nvidia-smi" in text.lower() or "driver" in _ASIDE.sub(" ", text).lower():
+        return None, None, ""  # "12.2 (nvidia-smi)" is what the driver supports
+    for pattern, places in (
+        (_CUDA_INSTALLER, (1, None)),
+        (_PIP_CUDA, (1, None)),
+        (_NVCC, (1, None)),
+        (_PIP_CUDNN, (None, 1)),
+        (_CUDNN_OLD, (1, 2)),
+        (_CUDNN_NEW, (2, 1)),
+    ):
+        if match := pattern.search(text):
+            cuda = cuda or (match[places[0]] if places[0] else None)
+            cudnn = cudnn or (match[places[1]] if places[1] else None)
+            text = text[: match.start()] + " " + text[match.end() :]
+    return cuda, cudnn, _PACKAGE_OF.sub(r"\1", _ASIDE.sub(" ", text))
+
+
+def _plausible(version: str | None, low: int, high: int) -> str | None:
+    return version if version and low <= int(major(version)) <= high else None
+
+
+def driver_of_installer(text: str) -> str | None:
+    """The driver that a CUDA installer's name carries: "cuda_10.0.130_410.48_linux"."""
+    match = _CUDA_INSTALLER.search(text[:LONGEST])
+    return match[2] if match else None
+
+
+def tensorflow(text: str) -> str | None:
+    """The release; behind the output of git describe stands the version proper."""
+    plain = _GIT_DESCRIBE.sub(" ", text[:LONGEST])
+    match = _TF_VERSION.search(plain) or _TF_VERSION.search(text[:LONGEST])
+    if match is None or int(major(match[1])) > 2:
+        return None
+    stage = (match[3] or "").lower().replace("alpha", "a").replace("beta", "b")
+    return match[1] + (f".{match[2].lower()}" if match[2] else stage)
+
+
+def python(text: str) -> str | None:
+    """The version of Python: "3.8.10"; None for a bare "3"."""
+    match = _PYTHON_WORD.search(text[:LONGEST]) or _PYTHON.search(text[:LONGEST])
+    return match[1] if match else None
+
+
+def driver(text: str) -> str | None:
+    """The version of the NVIDIA driver: "535.113.01", "440.82"."""
+    match = _DRIVER.search(text[:LONGEST])
+    return match[1] if match else None
+
+
+def names_no_gpu(text: str) -> bool:
+    """Whether the field for the GPU says in words that there is none: "None", "CPU only"."""
+    return _NO_GPU.match(text.strip()) is not None
+
+
+def system(text: str) -> str | None:
+    """The operating system's name as it was written, in lower case; None when it is not one."""
+    plain = " ".join(text[:LONGEST].split()).strip("*_`. ")
+    return plain.lower() if _OS.search(plain) else None
+
+
+def gpu(text: str) -> str | None:
+    """The name of the GPU without its memory; "none", "CPU only" and other makers' names as they are."""
+    plain = " ".join(text[:LONGEST].split()).strip("*_`, ")
+    if _NO_GPU.match(plain) or not _GPU.search(plain):
+        return plain if _NO_GPU.match(plain) else None
+    name = _COUNT.sub("", _MEMORY.sub(" ", _OTHER_PARTS.sub("", plain), count=4)).strip(" ,;/|(-:+")
+    return " ".join(name.split()) or None
+
+
+def any_text(text: str) -> str | None:
+    """What was written, in lower case."""
+    return " ".join(text[:LONGEST].lower().split()).strip("*_` ") or None
+
+
+# ------------------------------------------------------------------------------------------ labels
+
+MARKS = " \t#*_`>-•·+|"  # of Markdown, around a label
+BULLET = re.compile(r"^[\s>#*•·+-]*(?:\d{1,2}[.)]\s)?[\s#*_`-]*")
+BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_LONGEST_LABEL = 80
+
+Pair = tuple[str, str]  # key, value
+Reader = Callable[[str], list[Pair]]
+
+
+def _one(key: str, read: Callable[[str], str | None]) -> Reader:
+    return lambda text: [(key, value)] if (value := read(text)) else []
+
+
+def _cuda_cudnn(text: str) -> list[Pair]:
+    found = zip(("cuda", "cudnn"), cuda_and_cudnn(text), strict=True)
+    return [(key, value) for key, value in found if value] + _one("driver", driver_of_installer)(text)
+
+
+def _cudnn(text: str) -> list[Pair]:
+    cuda, cudnn = cuda_and_cudnn(f"cudnn {text}" if "cudnn" not in text.lower() else text)
+    return [(key, value) for key, value in (("cuda", cuda), ("cudnn", cudnn)) if value]
+
+
+GPU = _one("gpu", gpu)
+COMPILER = _one("compiler", any_text)
+INSTALL = _one("install", any_text)
+
+# what stands before the colon, in lower case and without what is in brackets
+LABELS: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
+    (re.compile(pattern), reader)
+    for pattern, reader in (
+        (
+            r"(?:os|o\.s\.|operating systems?(?: version)?|os (?:version|type|name)|system(?: version)?|platform"
+            r"|distribution"
+            r"|os ?/ ?(?:platform|version|distro)|os,? platform(?: (?:and|&) distribution)?|linux distribution|host os"
+            r"|os information|distro|environment os)",
+            _one("os", system),
+        ),
+        (
+            r"(?:python(?: ?3)?(?: (?:version|ver|environment))?|py(?:thon)? ?v(?:ersion)?)",
+            _one("python", python),
+        ),
+        (
+            r"(?:tensor ?flow|tf)(?:[ -]?(?:gpu|cpu|2))?(?: (?:docker )?(?:version|ver|v|image))?"
+            r"(?: ?/ ?keras(?: version)?)?"
+            r"|(?:version of tensorflow|tf\.?__version__|tf\.version)",
+            _one("tensorflow", tensorflow),
+        ),
+        (
+            r"(?:(?:installed )?versions? of )?cuda ?(?:/|and|&|,|\+|or) ?cu ?dnn(?: versions?)?(?: installed)?"
+            r"|cuda(?: ?toolkit)?(?: (?:version|ver|v|release|version installed))?|nvcc(?: version)?|cuda sdk",
+            _cuda_cudnn,
+        ),
+        (r"cu ?dnn(?: (?:version|ver|v|sdk|library))?", _cudnn),
+        (
+            r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|nvidia[ -]gpu|nvidia graphics) )?drivers?(?: version)?"
+            r"|nvidia version",
+            _one("driver", driver),
+        ),
+        (
+            r"(?:nvidia )?gpus?(?:_devices)?(?: ?(?:model|type|name|card|s|used|device|info))?"
+            r"(?: (?:name|version))?(?: ?(?:and|/|&) ?memory)?"
+            r"|(?:graphics?|video|nvidia|display)[ -]?cards?(?: model)?|gpu models? and memory|graphics|device name",
+            GPU,
+        ),
+        (r"(?:gcc ?/ ?compiler|compiler|g\+\+|clang)(?: version)?", COMPILER),
+        (
+            r"tensorflow installed (?:from|with|using|via)|installed (?:using|via|with) .{0,40}"
+            r"|source|install(?:ation)? (?:method|type)"
+            r"|installed from",
+            INSTALL,
+        ),
+    )
+)
+
+
+def reader_of(label: str) -> Reader | None:
+    """Who reads the value behind this label; None when it is no label of ours."""
+    plain = BULLET.sub("", BRACKETS.sub(" ", label)).strip(MARKS + "?:").lower()
+    if not plain or len(plain) > _LONGEST_LABEL:
+        return None
+    plain = " ".join(plain.replace("*", "").replace("`", "").removeprefix("my ").removeprefix("your ").split())
+    return next((reader for pattern, reader in LABELS if pattern.fullmatch(plain)), None)
+
+
+# ------------------------------------------------------------------------------------------ mentions
+
+_LONGEST_MENTION = 160
+
+_BRACKETS = re.compile(r"\([^()]*\)")
+_START = re.compile(r"^[\s>#*•·+`_-]*(?:\d[.)]\s)?[\s*_`]*")
+_COMMA = re.compile(r"\s*[,;，；]\s*")
+_PART = re.compile(r"\s*(?:[,;，；+&]|\b(?:and|with|on|under)\b| - )\s*", re.IGNORECASE)
+_OPENING = re.compile(
+    r"(?:i'?m |i am |i )?(?:use|using|have|running|run|tried|installed?|my|our|for|version|the|in|a|an|nvidia)\s+",
+    re.IGNORECASE,
+)
+_BETWEEN = r"\s*(?:(?:version|ver\.?|v\.?|toolkit|release|is)\s*)?(?:is\s*)?(?:(?::|=(?!=))\s*)?[vr]?"
+_MENTIONED_NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3}(?:[-.]?(?:rc|a|b|dev)\d+)?)"
+_END = r"(?:\.x|\.)?(?: ?(?:lts|x64|64[ -]?bits?|\(?gpu\)?|toolkit|installed|x|rc\d?))?"
+_NAMES = (
+    ("cuda", re.compile(rf"cuda(?: ?toolkit)?{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE)),
+    ("cudnn", re.compile(rf"cu ?dnn{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE)),
+    (
+        "tensorflow",
+        re.compile(
+            rf"(?:tensorflow(?:[-_ ](?:gpu|cpu))?|tf(?:[-_ ]gpu)?|tf-nightly){_BETWEEN}{_MENTIONED_NUMBER}{_END}",
+            re.IGNORECASE,
+        ),
+    ),
+    ("python", re.compile(rf"(?:anaconda )?python{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE)),
+    (
+        "driver",
+        re.compile(rf"(?:nvidia |gpu |graphics? |windows )?drivers?{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE),
+    ),
+)
+_BOTH = re.compile(r"cuda(?: ?/ ?cudnn)?\s*v?[\d.]{1,12}\s*/\s*(?:cu ?dnn\s*)?v?[\d.]{1,12}", re.IGNORECASE)
+_PY = re.compile(r"py(?:thon)?(?P<major>[23])(?P<minor>\d{1,2})", re.IGNORECASE)
+_DESCRIBED = re.compile(r"v\d\.\d{1,2}\.\d{1,2}-[\w.-]{1,40} \d\.\d{1,2}\.\d{1,2}\S{0,10}")
+_SYSTEM = re.compile(
+    r"(?:linux |gnu/linux |wsl ?2? )?(?:[klx]?ubuntu(?: mate)?|debian(?: gnu/linux)?|centos|fedora|rhel"
+    r"|red hat[a-z ]{0,30}|linux mint|mint|arch linux|arch|manjaro|opensuse[a-z ]{0,20}|rocky(?: linux)?|almalinux"
+    r"|windows|win|mac ?os(?: x)?|os ?x|osx|wsl)"
+    r" ?(?:release |server |leap )?v?\d*(?:\.\d{1,3}){0,2}(?: (?:lts|home|pro|professional|enterprise|x64|64[ -]?bit"
+    r"|\d\dh\d|server|desktop|\d{2}\.\d\d|monterey|ventura|sonoma|catalina|big sur|in docker))*",
+    re.IGNORECASE,
+)
+_PLAIN_SYSTEM = re.compile(r"windows|linux|mac|macos|wsl", re.IGNORECASE)
+_CARD = re.compile(
+    r"(?:nvidia )?(?:(?:(?:geforce|quadro|tesla|titan|gtx|rtx|gt|mx) ?)+(?:[a-z]{0,3} ?\d{2,4}[a-z]{0,2}|xp?|v|rtx)?"
+    r"|[ahlvtpkb]\d{1,3}[a-z]?)"
+    r"(?: ?(?:ti|super|mobile|laptop|max-q|xp|black|z|notebook|d|gpu|-?pcie|-?sxm\d?))*(?: ?\d{1,3} ?gi?b)?"
+    r"(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
+    re.IGNORECASE,
+)
+_RADEON = re.compile(r"(?:amd )?radeon [\w ]{1,20}", re.IGNORECASE)
+_SMALL = {"cuda": (2, 19), "cudnn": (1, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (180, 999)}
+
+
+def mentions(text: str) -> list[tuple[str, str]]:
+    """Key and value of each part of the line; nothing when it holds other things, too.
+
+    A list with commas may hold some: of "Fedora 25, Python 3.5.4, GCC 6.4.1" the first two are read.
+    """
+    if len(text) > _LONGEST_MENTION:
+        return []
+    plain = _START.sub("", _BRACKETS.sub(" ", text)).strip(" \t.*_`:")
+    return _of_parts(_PART.split(plain), strict=True) or _of_parts(_COMMA.split(plain), strict=False)
+
+
+def _of_parts(parts: list[str], strict: bool) -> list[tuple[str, str]]:
+    """What the parts say: all of them when `strict`, else two at least and half of them."""
+    named = [part.strip() for part in parts if part.strip()]
+    found = [_of_part(part, alone=len(named) < 2) for part in named]
+    known = sum(bool(one) for one in found)
+    if not 1 <= len(named) <= 8 or (known < len(named) if strict else known < 2 or 2 * known < len(named)):
+        return []
+    return [pair for one in found for pair in one]
+
+
+def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
+    plain = _OPENING.sub("", part, count=1).strip() if _OPENING.match(part) else part
+    for key, pattern in _NAMES:
+        if match := pattern.fullmatch(plain):
+            return _version(key, match["number"])
+    if _BOTH.fullmatch(plain):
+        both = zip(("cuda", "cudnn"), cuda_and_cudnn(plain), strict=True)
+        return [(key, version) for key, version in both if version]
+    if digits := _PY.fullmatch(plain):
+        return [("python", f"{digits['major']}.{digits['minor']}")]
+    if _DESCRIBED.fullmatch(plain) and (version := tensorflow(plain)):
+        return [("tensorflow", version)]
+    if _SYSTEM.fullmatch(plain) and any(letter.isdigit() for letter in plain):
+        return [("os", " ".join(plain.lower().split()))]
+    if not alone and _PLAIN_SYSTEM.fullmatch(plain):
+        return [("os", plain.lower())]
+    return _card(part)
+
+
+def _version(key: str, number: str) -> list[tuple[str, str]]:
+    low, high = _SMALL[key]
+    version = tensorflow(number) if key == "tensorflow" else number
+    if not version or not low <= int(major(version)) <= high:
+        return []
+    return [(key, version)] if "." in version or key in ("cudnn", "cuda", "driver") else []
+
+
+def _card(part: str) -> list[tuple[str, str]]:
+    if _RADEON.fullmatch(part):
+        return [("gpu", part)]
+    card = _CARD.fullmatch(part)
+    if card is None or not any(letter.isdigit() for letter in part):
+        return []
+    if card["driver"]:
+        name = part[: card.start("driver")].rsplit("driver", 1)[0]
+        return [("gpu", name.strip()), ("driver", card["driver"])]
+    known = gpu(part)
+    return [("gpu", known)] if known else []
+
+
+# ------------------------------------------------------------------------------------------ issue form
+
+_ANSWER_WITHIN = 12  # lines between a command that asks for the version and its answer
+_SHORT = 80  # characters of a heading
+_NEVER = -_ANSWER_WITHIN - 1
+_VALUE_WITHIN = 4  # lines between a heading and its value
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One thing that somebody wrote about the machine."""
+
+    key: str  # "os", "python", "tensorflow", "cuda", "cudnn", "driver", "gpu", "compiler", "install"
+    value: str  # "12.4", "ubuntu 20.04", "GeForce GTX 1080"
+    raw: str  # the whole field as it was written
+    line: int
+
+
+_WORTH_A_LOOK = re.compile(
+    r"cuda|cudnn|tensor ?flow|\btf|python|driver|gpu|graphic|video|\bos\b|operating|platform|distr|gcc|compiler|clang"
+    r"|install|source|system|windows|ubuntu|debian|centos|linux|mac ?os|nvcc|card|quadro|geforce|gtx|rtx|version|py",
+    re.IGNORECASE,
+)
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEF]\d{4} \d\d:|[IWEF] (?:tensorflow|external)/|Traceback |  File \"")
+_HEADING = re.compile(
+    r"\s*#{1,6}\s+(?P<label>\S(?:.*[^\s:#])?)[\s:#]*$|\s*\*\*(?P<bold>[^*:]*[^*:\s])\s*:?\*\*\s*:?\s*$"
+)
+_SEPARATOR = re.compile(r"\s*[:：=|]+\s*")
+_FIELD_OF_FORM = re.compile(
+    r"[\s*-]*(?P<label>OS Platform and Distribution|CUDA/cuDNN version|GPU model and memory|GCC/Compiler version) +"
+    r"(?=[\w\[])",
+    re.IGNORECASE,
+)
+_WIDE_COLON = re.compile(r"\S {2,}:\s")  # as nvidia-smi writes
+_RULE = re.compile(r"[\s|:+=-]+")
+_ASKS = re.compile(r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)")
+_ANSWER = re.compile(
+    r"[\s(]*(?:Out\[\d{1,4}\]: )?(?:b?['\"]?(?:v\d[\w.-]*|unknown)['\"]?,?\s+)?"
+    r"b?['\"]?(?P<version>[012]\.\d{1,2}\.\d{1,2}[\w.-]{0,16})['\"]?[\s)]*"
+)
+_FIELD_DESCRIBED = re.compile(
+    r"[\s(]*b?['\"]?v[012]\.\d{1,2}\.\d{1,2}[\w.-]*['\"]?,?\s+"
+    r"b?['\"]?(?P<version>[012]\.\d{1,2}\.\d{1,2}[\w.-]{0,16})['\"]?[\s)]*"
+)
+
+
+def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
+    """Everything that is stated, in the order of the text, a thing twice when it is stated twice."""
+    return tuple(_walk(lines))
+
+
+_EXPECTED = re.compile(r"\W{0,8}(?:describe the )?expected (?:behaviou?r|results?|outputs?)\W{0,4}\s*", re.IGNORECASE)
+_LISTS_A_GPU = re.compile(r"device:GPU|GPU:\d|device_type='GPU'")
+_NEXT_PART = re.compile(
+    r"\s*(?:#{1,6}\s+\S|\*\*[^*]{2,80}\*\*\s*:?\s*$"
+    r"|\W{0,8}(?:actual|current|observed|steps|other|environment|system|additional|relevant|screenshots?|logs?)\b)",
+    re.IGNORECASE,
+)
+
+
+def without_expected(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines without the devices that a form says should have been listed."""
+    kept: list[Line] = []
+    inside = False
+    for line in lines:
+        if len(line.text) < _SHORT and _EXPECTED.fullmatch(line.text):
+            inside = True
+        elif inside and _NEXT_PART.match(line.text):
+            inside = False
+        if not (inside and _LISTS_A_GPU.search(line.text)):
+            kept.append(line)
+    return tuple(kept)
+
+
+def _walk(lines: Sequence[Line]) -> Iterator[Statement]:
+    asked, read = _NEVER, 0
+    for place, line in enumerate(lines):
+        text = line.text
+        if line.number <= read or len(text) > LONGEST or _LOGGED.match(text):
+            continue
+        answer = _ANSWER.fullmatch(text) if place - asked <= _ANSWER_WITHIN else _FIELD_DESCRIBED.fullmatch(text)
+        if answer and (version := tensorflow(answer["version"])):
+            yield Statement("tensorflow", version, text.strip(), line.number)
+            asked = _NEVER
+        if not _WORTH_A_LOOK.search(text):
+            continue
+        if _ASKS.search(text):
+            asked = place
+        for stated in _of_line(lines, place):
+            read = max(read, stated.line)
+            yield stated
+
+
+def _of_line(lines: Sequence[Line], place: int) -> Iterator[Statement]:
+    """What one line says, with the lines after it where the value stands there."""
+    text = _joined(lines, place)
+    if heading := _HEADING.match(text):
+        yield from _below(lines, place, reader_of(heading["label"] or heading["bold"]), titled=True)
+        return
+    if text.count("|") >= 2:
+        yield from _row(lines, place)
+        return
+    if _is_of_nvidia_smi(lines, place):
+        return
+    label, value = _split(text)
+    reader = reader_of(label)
+    if reader is None:
+        yield from (Statement(key, value, text.strip(), lines[place].number) for key, value in mentions(text))
+    elif value.strip(MARKS):
+        yield from _read_field(reader, value, lines[place].number)
+    else:
+        yield from _below(lines, place, reader)
+
+
+def _joined(lines: Sequence[Line], place: int) -> str:
+    """The line, with the next one when the label's brackets were wrapped: "(e.g.," and "Linux Ubuntu 16.04): ..."."""
+    text = lines[place].text
+    if text.count("(") > text.count(")") and place + 1 < len(lines) and len(text) < 100:
+        following = lines[place + 1].text
+        if ")" in following and len(following) <= LONGEST - 100:
+            return f"{text.rstrip()} {following.lstrip()}"
+    return text
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Label and value at the first colon outside brackets."""
+    head = BRACKETS.sub(lambda match: " " * len(match[0]), text)
+    separator = _FIELD_OF_FORM.match(head) or _SEPARATOR.search(head)
+    if separator is None or separator.start() > 120 or separator[0].strip() == "==":
+        return "", ""
+    if head[: separator.start()].endswith(("<", ">", "!", "~")):  # "CUDA version >= 11.1 is needed" is no field
+        return "", ""
+    if separator.re is _FIELD_OF_FORM:  # "GPU model and memory   NVIDIA Corporation GK208 [GeForce GT 710]"
+        return separator["label"], text[separator.end() :]
+    return head[: separator.start()], text[separator.end() :]
+
+
+def _read_field(reader: Reader, value: str, number: int) -> Iterator[Statement]:
+    """The entries of one field."""
+    plain = value.strip().strip("*`").strip()
+    in_words = reader is GPU and names_no_gpu(plain)
+    pairs = reader(plain) if in_words or not says_nothing(plain) else []
+    if pairs and pairs[0][0] == "os" and "," in plain:  # "OS: windows 11, tensorflow-cpu 2.6.0, Python 3.9.7"
+        others = [pair for pair in mentions(plain) if pair[0] != "os"]
+        first = system(plain.split(",")[0])
+        pairs = [("os", first), *others] if others and first else pairs
+    yield from (Statement(key, value, plain, number) for key, value in pairs)
+
+
+def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: bool = False) -> Iterator[Statement]:
+    """The value of a heading, or of a label with nothing behind it: the next paragraph."""
+    if reader is None or (not titled and reader in (COMPILER, INSTALL)):
+        return  # any text would do for these two
+    seen = 0
+    for line in lines[place + 1 : place + 1 + 2 * _VALUE_WITHIN]:
+        text = line.text[:LONGEST].strip()
+        if not text or text.startswith("```") or _HTML.fullmatch(text):
+            if seen:
+                return
+            continue
+        another = _HEADING.match(text) or _LOGGED.match(text) or ((seen or not titled) and reader_of(_split(text)[0]))
+        if seen == _VALUE_WITHIN or another:
+            return
+        seen += 1
+        yield from _read_field(reader, BULLET.sub("", text), line.number)
+
+
+_HTML = re.compile(r"</?\w+[^<>]*>")
+
+
+def _is_of_nvidia_smi(lines: Sequence[Line], place: int) -> bool:
+    """Whether "CUDA Version" stands in nvidia-smi's banner, wrapped or not, or in its long form."""
+    text = lines[place].text
+    if "version" not in text.lower():
+        return False
+    before = lines[place - 1].text if place else ""
+    return bool(
+        _WIDE_COLON.search(text)
+        or text.rstrip().endswith("|")
+        or "NVIDIA-SMI" in before[:LONGEST]
+        or "NVRM" in before[:LONGEST]
+    )
+
+
+def _row(lines: Sequence[Line], place: int) -> Iterator[Statement]:
+    """A row of a table: label and value, or a row of labels over one of values."""
+    cells = _cells(lines[place].text)
+    readers = [reader_of(cell) for cell in cells]
+    if len(cells) == 2 and readers[0] and not readers[1]:
+        yield from _read_field(readers[0], cells[1], lines[place].number)
+    elif len(list(filter(None, readers))) >= 2 and (row := _row_below(lines, place, len(cells))) is not None:
+        for reader, value in zip(readers, _cells(row.text), strict=True):
+            yield from _read_field(reader, value, row.number) if reader else ()
+
+
+def _row_below(lines: Sequence[Line], place: int, width: int) -> Line | None:
+    """The only row of values below a row of labels."""
+    below = [line for line in lines[place + 1 : place + 4] if not _RULE.fullmatch(line.text[:LONGEST])]
+    if not below or len(_cells(below[0].text)) != width:
+        return None
+    return below[0] if len(below) < 2 or len(_cells(below[1].text)) < 2 else None
+
+
+def _cells(text: str) -> list[str]:
+    return [cell.strip() for cell in text[:LONGEST].strip().strip("|").split("|")] if "|" in text else []

@@ -1,0 +1,575 @@
+"""The machine below Python, as tools print it: uname, os-release, lsb_release, lscpu, lspci, Python's banner.
+
+>>> text = '''Linux host 4.13.0-46-generic #51-Ubuntu SMP Tue Jun 12 12:36:29 UTC 2018 x86_64 x86_64 x86_64 GNU/Linux
+... Python 3.10.10 (tags/v3.10.10:aad5f6a, Feb  7 2023, 17:20:36) [MSC v.1929 64 bit (AMD64)] on win32
+... 03:00.0 VGA compatible controller [0300]: NVIDIA Corporation GK104 [GeForce GTX 660 Ti] [10de:1183] (rev a1)
+... 	Kernel driver in use: nouveau
+... model name      : Intel(R) Core(TM) i5-3230M CPU @ 2.60GHz
+... flags           : fpu vme sse4_2 avx f16c'''
+>>> seen = parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
+>>> seen.kernel, seen.machine, seen.python.value, seen.python_bits.value
+(Seen(value='4.13.0-46-generic', line=1), Seen(value='x86_64', line=1), '3.10.10', 64)
+>>> [(card.vendor, card.name, card.device_id, card.driver, card.line) for card in seen.cards]
+[('nvidia', 'NVIDIA Corporation GK104 [GeForce GTX 660 Ti]', '10de:1183', 'nouveau', 3)]
+>>> seen.cpu_model.value, seen.cpu_flags.value, seen.os.value
+('Intel(R) Core(TM) i5-3230M CPU @ 2.60GHz', ('avx', 'f16c', 'fpu', 'sse4_2', 'vme'), 'linux')
+
+Versions of CUDA, cuDNN and the driver as tools and files print them.
+
+>>> text = '''Cuda compilation tools, release 11.8, V11.8.89
+... $ cat /usr/include/cudnn_version.h | grep CUDNN_MAJOR -A 2
+... #define CUDNN_MAJOR 8
+... #define CUDNN_MINOR 1
+... #define CUDNN_PATCHLEVEL 0
+... ii  libcudnn8      8.1.0.77-1+cuda11.2      amd64        cuDNN runtime libraries
+... NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024
+... lrwxrwxrwx 1 root root 20 Feb  3  2022 cuda -> /usr/local/cuda-11.2'''
+>>> for one in parse_versions([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.component, one.version, one.via)
+1 cuda 11.8.89 nvcc
+3 cudnn 8.1.0 cudnn.h
+6 cudnn 8.1.0.77 deb
+7 driver 470.256.02 /proc/driver/nvidia/version
+8 cuda 11.2 folder
+
+CUDA's and the driver's library files in listings: ``ls``, ``find``, ``locate``, ``ldd``, ``ldconfig -p``, ``dir``.
+
+>>> text = '''$ ls -l /usr/local/cuda/lib64/libcud*
+... lrwxrwxrwx 1 root root        21 Feb  3  2019 /usr/local/cuda/lib64/libcudart.so.10.0 -> libcudart.so.10.0.130
+... $ ldd libtide_ops.so
+...         libcudart.so.10.1 => not found
+...         libcuda.so.1 => /usr/lib/x86_64-linux-gnu/libcuda.so.1 (0x00007fc23063c000)
+... ls: cannot access '/usr/lib/libcudnn.so.8': No such file or directory'''
+>>> for one in parse_libraries([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
+...     print(one.line, one.via, one.component, one.soname, one.path, one.version, one.found)
+2 ls cudart libcudart.so.10.0 /usr/local/cuda/lib64/libcudart.so.10.0 10.0.130 True
+4 ldd cudart libcudart.so.10.1 None 10.1 False
+5 ldd cuda libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1 None True
+6 ls cudnn libcudnn.so.8 /usr/lib/libcudnn.so.8 8 False
+
+The lines of TensorFlow's own log are none of these: a library named there is wanted, not there.
+
+The output of ``ldconfig -p``: the dynamic loader's cache.
+
+The kernels for which DKMS built the driver's module, and the one that runs.
+
+>>> text = '''nvidia, 470.82.00, 5.4.0-89-generic, x86_64: installed
+... $ uname -r
+... 5.4.0-90-generic'''
+>>> seen = parse_dkms([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
+>>> seen.built, seen.running
+({'5.4.0-89-generic': 1}, '5.4.0-90-generic')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tfgpu_doctor.parsers import platform_hints
+from tfgpu_doctor.parsers.lines import Line
+
+# ------------------------------------------------------------------------------------------ system outputs
+
+T = TypeVar("T")
+LONGEST = 4000
+
+_WORTH_A_LOOK = re.compile(
+    r"Linux |Darwin |Microsoft Windows|NAME=|ID=|VERSION|Distributor|Description:|Release:|Python "
+    r"|on (?:linux|win32|darwin)|controller"
+    r"|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|are we in docker|OS Name|Processor|CPU:? +(?:Intel|AMD)",
+)
+_UNAME = re.compile(
+    r"(?:^|[\s`])Linux (?P<host>\S{1,80}) (?P<kernel>\d\S{1,80}) #.{0,200}?\b"
+    r"(?P<machine>x86_64|aarch64|armv7l|ppc64le|i686)\b"
+)
+_DARWIN = re.compile(r"^\s*Darwin \S{1,80} (?P<kernel>\d[\d.]{1,12}) .{0,200}?\b(?P<machine>x86_64|arm64)\s*$")
+_WINDOWS = re.compile(
+    r"Microsoft Windows \[[^\]\d]{1,20}(?P<version>\d[\d.]{1,24})\]|^\s*OS Name:\s+(?P<name>Microsoft Windows .{1,40})$"
+)
+_RELEASE = re.compile(
+    r"^\s*(?P<key>ID|VERSION_ID|PRETTY_NAME|DISTRIB_ID|DISTRIB_RELEASE|DISTRIB_DESCRIPTION)=[\"']?(?P<value>[^\"'\n]{1,80}?)[\"']?\s*$"
+)
+_LSB = re.compile(r"^\s*(?P<key>Distributor ID|Description|Release):\s+(?P<value>\S.{0,80}?)\s*$")
+_BANNER = re.compile(
+    r"^\s*(?:>>> )?Python (?P<version>[23]\.\d{1,2}\.\d{1,2}(?:rc\d|[ab]\d)?)\+? "
+    r"(?::: \S|(?:\|[^|]{1,80}\| )?(?:\([^()]{4,120}\)|\|[^|]{1,80}\|)(?: \([^()]{4,80}\))?)"
+)
+_COMPILER = re.compile(
+    r"\[(?P<compiler>GCC [^\]]{1,80}|Clang [^\]]{1,80}|MSC v\.[^\]]{1,80}|GCC)\]"
+    r"(?:(?: ::? [^\n]{1,40}?)? on (?P<platform>linux2?|win32|darwin)\b)?"
+)
+_MODEL = re.compile(
+    r"^\s*(?:(?:[Mm]odel name|machdep\.cpu\.brand_string)\s*:\s+|(?:Processor|CPU)\s*:?\s+(?=(?:Intel|AMD)\b))"
+    r"(?P<value>\S.{0,120}?)\s*$"
+)
+_FLAGS = re.compile(r"^\s*[Ff]lags\s*:\s+(?P<value>\S.*)$")
+_MORE_FLAGS = re.compile(r"\s*[a-z][a-z0-9_]*(?:\s+[a-z][a-z0-9_]*)*\s*")
+_CARD = re.compile(
+    r"(?:^|\s|`)(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) "
+    r"\"?(?P<kind>VGA compatible controller|3D controller|Display controller)"
+    r"\"?(?: \[03[08][0-9]\])?:? (?P<name>[^\n]{3,160})"
+)
+_DEVICE_ID = re.compile(r"\[(?P<id>[0-9a-f]{4}:[0-9a-f]{4})\]")
+_IN_USE = re.compile(r"^\s*Kernel driver in use: (?P<driver>[\w-]{1,30})")
+_DOCKER = re.compile(r"==+ ?are we in docker ?=+")
+_VENDORS = (
+    ("nvidia", "nvidia"),
+    ("advanced micro devices", "amd"),
+    ("amd/ati", "amd"),
+    ("intel", "intel"),
+    ("aspeed", "aspeed"),
+)
+_PLATFORMS = {"linux": "linux", "linux2": "linux", "win32": "windows", "darwin": "macos"}
+
+
+@dataclass(frozen=True)
+class Seen(Generic[T]):
+    """A value and the line that shows it."""
+
+    value: T
+    line: int
+
+
+@dataclass(frozen=True)
+class Card:
+    """A display or 3D controller in the output of lspci."""
+
+    address: str  # "01:00.0", "0000:65:00.0"
+    vendor: str  # "nvidia", "amd", "intel", "aspeed"; "" for others
+    name: str
+    line: int
+    device_id: str | None = None  # with -nn
+    driver: str | None = None  # with -k: "nvidia", "nouveau", "vfio-pci"
+
+
+@dataclass(frozen=True)
+class SystemSeen:
+    """What is shown of the machine; None for what is not."""
+
+    os: Seen[str] | None = None  # "linux", "windows", "wsl2", "macos"
+    kernel: Seen[str] | None = None
+    machine: Seen[str] | None = None
+    distribution: Seen[str] | None = None  # "Ubuntu 20.04.6 LTS"
+    distribution_id: Seen[str] | None = None
+    distribution_version: Seen[str] | None = None
+    python: Seen[str] | None = None
+    python_bits: Seen[int] | None = None
+    cpu_model: Seen[str] | None = None
+    cpu_flags: Seen[tuple[str, ...]] | None = None  # sorted
+    in_docker: Seen[bool] | None = None
+    cards: tuple[Card, ...] = ()
+
+
+def parse(lines: Sequence[Line]) -> SystemSeen:
+    """The first of each value; a later line that contradicts it is ignored."""
+    values: dict[str, Seen[Any]] = {}
+    cards: list[Card] = []
+    for place, line in enumerate(lines):
+        if not _WORTH_A_LOOK.search(line.text, 0, LONGEST):
+            continue
+        text = line.text[:LONGEST]
+        for key, value in (*_system(text), *_python(text), *_processor(lines, place), *_container(lines, place)):
+            values.setdefault(key, Seen(value, line.number))
+        if card := _CARD.search(text):
+            cards.append(_card(card, line.number))
+        elif (use := _IN_USE.match(text)) and cards and line.number - cards[-1].line <= 6:
+            last = cards[-1]
+            cards[-1] = Card(last.address, last.vendor, last.name, last.line, last.device_id, use["driver"])
+    return SystemSeen(cards=tuple(cards), **values)
+
+
+_Values = list[tuple[str, Any]]
+
+
+def _system(text: str) -> _Values:
+    if match := _UNAME.search(text):
+        wsl = "microsoft-standard" in match["kernel"].lower()
+        values: _Values = [
+            ("os", "wsl2" if wsl else "linux"),
+            ("kernel", match["kernel"]),
+            ("machine", match["machine"]),
+        ]
+        return [*values, ("distribution_id", "ubuntu")] if "-Ubuntu SMP" in match[0] else values
+    if match := _DARWIN.match(text):
+        return [("os", "macos"), ("kernel", match["kernel"]), ("machine", match["machine"])]
+    if match := _WINDOWS.search(text):
+        return [("os", "windows"), *([("distribution", match["name"].strip())] if match["name"] else [])]
+    if match := _RELEASE.match(text) or _LSB.match(text):
+        return _distribution(match["key"], match["value"].strip())
+    return []
+
+
+def _distribution(key: str, value: str) -> _Values:
+    """A line of /etc/os-release or of lsb_release."""
+    if key in ("PRETTY_NAME", "Description", "DISTRIB_DESCRIPTION"):
+        return [("distribution", value)] if platform_hints.name(value).distribution_id else []
+    if key in ("VERSION_ID", "Release", "DISTRIB_RELEASE"):
+        return [("distribution_version", value)] if re.fullmatch(r"\d[\d.]{0,12}", value) else []
+    identifier = platform_hints.name(value).distribution_id or (value.lower() if key == "ID" else None)
+    return [("distribution_id", identifier), ("os", "linux")] if identifier else []
+
+
+def _python(text: str) -> _Values:
+    found: _Values = []
+    if banner := _BANNER.match(text):
+        found.append(("python", banner["version"]))
+    if compiler := _COMPILER.search(text):
+        if not (banner or compiler["platform"]):
+            return []  # "[GCC 9.4.0]" alone may be a log's
+        if platform := compiler["platform"]:
+            found.append(("os", _PLATFORMS[platform]))
+        if bits := re.search(r"(32|64) bit", compiler["compiler"]):
+            found.append(("python_bits", int(bits[1])))
+    return found
+
+
+def _processor(lines: Sequence[Line], place: int) -> _Values:
+    text = lines[place].text[:LONGEST]
+    if model := _MODEL.match(text):
+        return [("cpu_model", " ".join(model["value"].split()))]
+    flags = _FLAGS.match(text)
+    if flags is None or not {"fpu", "sse2", "fp", "asimd", "sse"} & set(flags["value"].lower().split()):
+        return []
+    words = flags["value"].split()
+    for line in lines[place + 1 : place + 12]:  # lscpu's long line, wrapped
+        if not line.text.strip() or not _MORE_FLAGS.fullmatch(line.text[:LONGEST]):
+            break
+        words += line.text[:LONGEST].split()
+    return [("cpu_flags", tuple(sorted({word for word in words if re.fullmatch(r"[a-z0-9_]{1,30}", word)})))]
+
+
+def _container(lines: Sequence[Line], place: int) -> _Values:
+    """The section of tf_env_collect.sh."""
+    if not _DOCKER.search(lines[place].text[:LONGEST]):
+        return []
+    answer = next((line.text.strip() for line in lines[place + 1 : place + 4] if line.text.strip()), "")
+    return [("in_docker", answer == "Yes")] if answer in ("Yes", "No") else []
+
+
+def _card(match: re.Match[str], number: int) -> Card:
+    name = re.sub(r" ?\(rev [0-9a-f]{2}\).*$", "", match["name"]).strip().strip('"`')
+    known = _DEVICE_ID.search(name)
+    plain = name.replace(known[0], "").strip() if known else name
+    vendor = next((short for word, short in _VENDORS if word in plain.lower()), "")
+    return Card(match["address"], vendor, " ".join(plain.split()), number, known["id"] if known else None)
+
+
+# ------------------------------------------------------------------------------------------ toolkit outputs
+
+_LONGEST_LINE = 1000
+
+_TOOLKIT_WORDS = re.compile(r"release \d|CUDNN_M|[Cc][Uu][Dd][Aa]|NVRM|nvidia|cudnn", re.ASCII)
+_NVCC = re.compile(
+    r"compilation tools, release (?P<release>\d{1,2}\.\d{1,2}),? ?(?:V(?P<version>\d{1,2}\.\d{1,2}\.\d{1,4}))?"
+)
+_VERSION_TXT = re.compile(r"\s*CUDA Version (?P<version>\d{1,2}\.\d{1,2}\.\d{1,4})\s*")
+_JSON_KEY = re.compile(r"\s*\"(?P<key>cuda|cuda_cudart|cuda_nvcc)\"\s*:\s*\{")
+_JSON_VERSION = re.compile(r"\"version\"\s*:\s*\"(?P<version>\d{1,2}\.\d{1,2})(?P<patch>\.\d{1,10})?\"")
+_DEFINE = re.compile(r"#\s*define\s+CUDNN_(?P<part>MAJOR|MINOR|PATCHLEVEL)\s+(?P<number>\d{1,4})\b")
+_KERNEL_MODULE = re.compile(
+    r"NVRM version:(?: NVIDIA UNIX .{0,60}?Kernel Module(?: for \S{1,20})?)?\s{1,6}(?P<version>\d{3}\.[\d.]{0,10}\d)"
+)
+_DEB = re.compile(r"\s*[ihr][ci]\s+(?P<name>[a-z0-9][\w.+-]{1,60})(?::\w{1,10})?\s+(?P<version>\d[\w.+~:-]{0,60})\s")
+_APT = re.compile(
+    r"\s*(?P<name>[a-z0-9][\w.+-]{1,60})/\S{1,60} (?P<version>\d[\w.+~:-]{0,60}) \w{1,10}(?: \[installed.*)?\s*"
+)
+_RPM = re.compile(
+    r"\s*(?P<name>(?:libcudnn\d|cuda(?:-toolkit)?-\d{1,2}-\d|nvidia-driver)\S{0,30}?)-(?P<version>\d[\w.]{0,40})-\S{1,60}\.(?:x86_64|aarch64)\s*"
+)
+_PACKAGES = (
+    ("cudnn", re.compile(r"libcudnn\d{1,2}(?:-dev|-cuda-\d{1,2})?|cudnn\d?")),
+    ("cuda", re.compile(r"cuda(?:-toolkit)?-(?P<major>\d{1,2})-(?P<minor>\d)|nvidia-cuda-toolkit|cuda|cuda-toolkit")),
+    (
+        "driver",
+        re.compile(
+            r"nvidia-driver(?:-\d{3})?(?:-open|-server)?|libnvidia-compute-\d{3}\S{0,10}|nvidia-\d{3}|libcuda1|nvidia-utils"
+        ),
+    ),
+)
+_UPSTREAM = re.compile(r"(?:\d+:)?(?P<version>\d[\d.]*)")
+_FOLDER = re.compile(r"(?:-> |^\s*|\s)(?:/usr/local/)?cuda-(?P<version>\d{1,2}\.\d{1,2})/?(?:\s|$)")
+_LONG_LISTING = re.compile(r"\s*[dl][rwxst-]{9}")
+_LISTED_NAME = re.compile(r"(?:/usr/local/)?[\w.+-]{1,40}/?")
+_WHICH = re.compile(r"\s*/usr/local/cuda-(?P<version>\d{1,2}\.\d{1,2})/bin/nvcc\s*")
+
+
+@dataclass(frozen=True)
+class VersionSeen:
+    """A version of a part of the stack, and which output shows it."""
+
+    component: str  # "cuda" (a toolkit), "cudnn", "driver"
+    version: str
+    line: int
+    via: str  # "nvcc", "version.txt", "version.json", "cudnn.h", "deb", "rpm", "/proc/driver/nvidia/version", "folder"
+
+
+def parse_versions(lines: Sequence[Line]) -> tuple[VersionSeen, ...]:
+    """Everything, in the order of the text."""
+    return tuple(
+        seen
+        for place, line in enumerate(lines)
+        if _TOOLKIT_WORDS.search(line.text, 0, _LONGEST_LINE)
+        for seen in _versions_of(line.text[:_LONGEST_LINE], lines, place)
+    )
+
+
+def _versions_of(text: str, lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
+    number = lines[place].number
+    if match := _NVCC.search(text):
+        yield VersionSeen("cuda", match["version"] or match["release"], number, "nvcc")
+    elif match := _VERSION_TXT.fullmatch(text):
+        yield VersionSeen("cuda", match["version"], number, "version.txt")
+    elif _JSON_KEY.match(text):
+        yield from _json(lines, place)
+    elif (match := _DEFINE.search(text)) and match["part"] == "MAJOR":
+        yield from _defines(lines, place)
+    elif match := _KERNEL_MODULE.search(text):
+        yield VersionSeen("driver", match["version"], number, "/proc/driver/nvidia/version")
+    elif match := _DEB.match(text) or _APT.fullmatch(text):
+        yield from _package(match, number, "deb")
+    elif match := _RPM.fullmatch(text):
+        yield from _package(match, number, "rpm")
+    elif match := _WHICH.fullmatch(text):
+        yield VersionSeen("cuda", match["version"], number, "folder")
+    elif "cuda-" in text and _is_listing(text[:200]):
+        for match in _FOLDER.finditer(text[:200]):
+            yield VersionSeen("cuda", match["version"], number, "folder")
+
+
+def _is_listing(text: str) -> bool:
+    """Whether this is a row of `ls`: of the long form, or names alone."""
+    return _LONG_LISTING.match(text) is not None or all(_LISTED_NAME.fullmatch(word) for word in text.split())
+
+
+def _json(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
+    """The "cuda" entry of version.json; its patch may be a date."""
+    for line in lines[place : place + 5]:
+        if match := _JSON_VERSION.search(line.text[:_LONGEST_LINE]):
+            patch = match["patch"] or ""
+            yield VersionSeen("cuda", match["version"] + (patch if len(patch) < 5 else ""), line.number, "version.json")
+            return
+
+
+def _defines(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
+    """The three numbers, which grep may show in any order after the first."""
+    numbers: dict[str, str] = {}
+    for line in lines[place : place + 8]:
+        for match in _DEFINE.finditer(line.text[:_LONGEST_LINE]):
+            numbers.setdefault(match["part"], match["number"])
+    parts = [numbers[part] for part in ("MAJOR", "MINOR", "PATCHLEVEL") if part in numbers]
+    yield VersionSeen("cudnn", ".".join(parts), lines[place].number, "cudnn.h")
+
+
+def _package(match: re.Match[str], number: int, via: str) -> Iterator[VersionSeen]:
+    upstream = _UPSTREAM.match(match["version"])
+    for component, pattern in _PACKAGES:
+        named = pattern.fullmatch(match["name"])
+        if named is None or upstream is None:
+            continue
+        version = upstream["version"].strip(".")
+        if component == "driver" and not re.match(r"\d{3}\.", version):
+            continue
+        yield VersionSeen(component, version, number, via)
+
+
+# ------------------------------------------------------------------------------------------ library listings
+
+_STEM = (
+    r"(?:cuda(?:rt)?|cudnn(?:_\w{1,40})?|cublas(?:Lt)?|cufftw?|curand|cusolver(?:Mg)?|cusparse(?:Lt)?|cupti"
+    r"|nvrtc(?:-builtins)?|nvJitLink"
+    r"|nccl|nvinfer(?:_\w{1,20})?|nvidia-ml|nvidia-ptxjitcompiler)"
+)
+_FILE = (
+    rf"(?:lib(?P<stem>{_STEM})(?:\.(?P<mac>[\d.]{{1,12}}))?\.(?:so|dylib)(?P<suffix>(?:\.\d{{1,4}}){{0,5}})"
+    r"|(?P<dll>(?:cudart|cublas|cublasLt|cufft|cufftw|curand|cusolver|cusparse|cudnn|cudnn_\w{1,30}|nvrtc"
+    r"|nvrtc-builtins|nvJitLink|cupti)"
+    r"(?:64)?_[\d_]{1,12}\.dll|nvcuda\.dll|zlibwapi\.dll))"
+)
+_DLL_DIGITS = re.compile(r"_(\d{1,3})\.dll$", re.IGNORECASE)
+_NAME = re.compile(_FILE)
+_LIBRARY_WORDS = re.compile(r"lib(?:cu|nv|nccl)|\.dll", re.IGNORECASE)
+_LDD = re.compile(rf"\s*(?P<soname>{_FILE}) => (?P<path>not found|\S{{1,300}})(?: \(0x[0-9a-f]+\))?\s*")
+_LDCONFIG = re.compile(rf"\s*(?P<soname>{_FILE}) \((?P<flags>[^()]{{1,80}})\) => (?P<path>\S{{1,300}})\s*")
+_LDCONFIG_V = re.compile(rf"\s+(?P<soname>{_FILE}) -> (?P<target>\S{{1,200}})(?: \(changed\))?\s*")
+_NO_LINK = re.compile(
+    rf"ldconfig\S{{0,8}}: (?P<folder>/(?:[^\s/]{{1,100}}/){{0,20}})(?P<soname>{_FILE}) is not a symbolic link"
+)
+_LS_LONG = re.compile(
+    rf"\s*[-lrwxsdT.+@]{{10,12}}\s+\d+\s+\S+\s+\S+\s+[\d.,]+[KMG]?\s+.{{5,40}}?\s(?P<folder>/?(?:[^\s/]{{1,100}}/){{0,20}})(?P<soname>{_FILE})"
+    r"(?: -> (?P<target>\S{1,300}))?\s*[│|]?\s*"
+)
+_MISSING = re.compile(
+    rf"(?:ls|find|stat|cat|file): .{{0,40}}?['‘\"]?(?P<folder>/?(?:[^\s/'‘\"]{{1,100}}/){{0,20}})(?P<soname>{_FILE})"
+    r"['’\"]?: No such file or directory"
+)
+_TOKEN = re.compile(rf"(?P<folder>~?/?(?:[^\s/:]{{1,100}}/){{0,20}})(?P<soname>{_FILE})[@*]?")
+_OTHER_FILE = re.compile(r"[\w./+-]{0,200}\.(?:a|so|dylib|h)[\d.]{0,20}")
+_WINDOWS_LIBRARY = re.compile(
+    rf"\s*(?P<folder>[A-Za-z]:\\(?:[^\\/:*?\"<>|]{{1,100}}\\){{0,20}})(?P<soname>{_FILE})\s*", re.IGNORECASE
+)
+_DIR = re.compile(
+    rf"\s*\d{{2,4}}[-/.]\d\d[-/.]\d{{2,4}} .{{4,30}}?[\d,.]{{3,16}} (?P<soname>{_FILE})\s*", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class LibrarySeen:
+    """A library file that a listing shows, or shows to be missing."""
+
+    soname: str  # as listed: "libcudart.so.11.0", "cudnn64_8.dll"
+    component: str  # "cudart", "cudnn", "cudnn_cnn_infer", "cuda" (the driver's), "cublas" ...
+    found: bool
+    line: int
+    via: str  # "ldd", "ldconfig", "ls", "list" (find, locate, ls without details), "dir"
+    path: str | None = None
+    version: str | None = None  # from the file's name, two numbers at least; one for cuDNN and for DLLs
+
+
+def parse_libraries(lines: Sequence[Line]) -> tuple[LibrarySeen, ...]:
+    """Every library of every listing, in the order of the text."""
+    return tuple(
+        seen
+        for line in lines
+        if _LIBRARY_WORDS.search(line.text, 0, _LONGEST_LINE)
+        for seen in _libraries_of(line.text[:_LONGEST_LINE], line.number)
+    )
+
+
+def _libraries_of(text: str, number: int) -> Iterator[LibrarySeen]:
+    if match := _LDD.fullmatch(text):
+        found = match["path"] != "not found"
+        yield _seen(match, number, "ldd", match["path"] if found else None, match["path"], found=found)
+    elif match := _LDCONFIG.fullmatch(text):
+        yield _seen(match, number, "ldconfig", match["path"], match["path"])
+    elif match := _LDCONFIG_V.fullmatch(text):
+        yield _seen(match, number, "ldconfig", None, match["target"])
+    elif match := _NO_LINK.search(text):  # ldconfig complains of a copy in place of a link, and reads it
+        yield _seen(match, number, "ldconfig", _in_folder(match))
+    elif match := _LS_LONG.fullmatch(text):
+        yield _seen(match, number, "ls", _in_folder(match), match["target"])
+    elif match := _MISSING.search(text):
+        yield _seen(match, number, "ls", _in_folder(match), found=False)
+    elif match := _WINDOWS_LIBRARY.fullmatch(text) or _DIR.fullmatch(text):
+        yield _seen(match, number, "dir", _in_folder(match))
+    else:
+        yield from _of_names(text.split(), number)
+
+
+def _of_names(words: list[str], number: int) -> Iterator[LibrarySeen]:
+    """A row of `ls` may hold other files, too; a sentence holds words."""
+    matches = [_TOKEN.fullmatch(word) for word in words[:50]]
+    if all(match or _OTHER_FILE.fullmatch(word) for match, word in zip(matches, words, strict=False)):
+        yield from (_seen(match, number, "list", _in_folder(match)) for match in matches if match)
+
+
+def _in_folder(match: re.Match[str]) -> str | None:
+    """The path of a file whose folder is given."""
+    folder: str | None = match.groupdict().get("folder")
+    return folder + match["soname"] if folder else None
+
+
+def _seen(
+    match: re.Match[str], number: int, via: str, path: str | None, target: str | None = None, *, found: bool = True
+) -> LibrarySeen:
+    """The record; a link's target or the file that the loader found may tell more of the version."""
+    component = match["stem"] or _component_of(match["dll"])
+    return LibrarySeen(match["soname"], component, found, number, via, path, _version_of(match, component, target))
+
+
+def _component_of(dll: str) -> str:
+    """ "cudnn" of cudnn64_8.dll, "cuda" of nvcuda.dll."""
+    return re.sub(r"(?:64)?(?:_[\d_]{1,40})?\.dll$", "", dll).removeprefix("nv" if dll == "nvcuda.dll" else "")
+
+
+def _version_of(match: re.Match[str], component: str, target: str | None) -> str | None:
+    suffix = match["suffix"] or match["mac"] or ""
+    behind = _NAME.search(target) if target else None
+    if behind and (version := _version(behind["suffix"] or behind["mac"] or "")):
+        return version
+    if version := _version(suffix):
+        return version
+    if component == "cudnn" and suffix.strip("."):  # its major alone is what programs ask for
+        return str(suffix.strip("."))
+    digits = _DLL_DIGITS.search(match["dll"]) if match["dll"] else None
+    return _of_dll(component, digits[1]) if digits else None
+
+
+def _of_dll(component: str, digits: str) -> str | None:
+    """ "101" of cudart is 10.1 and "80" is 8.0; "12" of cudart and "8" of cudnn are whole."""
+    if component == "cudart" and (len(digits) == 3 or (len(digits) == 2 and int(digits) >= 50)):
+        return f"{digits[:-1]}.{digits[-1]}"
+    return digits if component in ("cudart", "cudnn") else None
+
+
+def _version(suffix: str) -> str | None:
+    numbers = suffix.strip(".")
+    return numbers if "." in numbers else None
+
+
+# ------------------------------------------------------------------------------------------ ldconfig
+
+_LINE = re.compile(r"^\s+(?P<soname>\S+) \((?P<flags>[^)]*)\) => (?P<path>.+)$")
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """One library of /etc/ld.so.cache."""
+
+    soname: str
+    flags: tuple[str, ...]  # ("libc6", "x86-64"), ("libc6", "AArch64"); a 32-bit one has "libc6" alone
+    path: str
+
+
+def parse_cache(text: str) -> tuple[CacheEntry, ...]:
+    """Return the entries in the order of the cache, which is the loader's.
+
+    >>> parse_cache('''1 libs found in cache `/etc/ld.so.cache'
+    ... \\tlibcuda.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcuda.so.1
+    ... Cache generated by: ldconfig (Debian GLIBC 2.36-9) stable release version 2.36
+    ... ''')
+    (CacheEntry(soname='libcuda.so.1', flags=('libc6', 'x86-64'), path='/lib/x86_64-linux-gnu/libcuda.so.1'),)
+    """
+    return tuple(
+        CacheEntry(match["soname"], tuple(flag.strip() for flag in match["flags"].split(",")), match["path"])
+        for match in map(_LINE.match, text.splitlines())
+        if match
+    )
+
+
+# ------------------------------------------------------------------------------------------ driver installation
+
+_LONGEST_DKMS = 400
+_DKMS = re.compile(
+    r"^\s*nvidia(?:-\w+)?[/,] ?[\d.]+(?:, (?P<kernel>[\w.+-]+), \w+)?: ?(?P<state>installed|built|added)\b"
+)
+_ASKS_KERNEL = re.compile(r"(?:^|[$#>] ?)uname -r\s*$")
+_KERNEL = re.compile(r"\d\.\d{1,3}[\w.+~-]{1,60}")
+
+
+@dataclass(frozen=True)
+class DriverInstallation:
+    """What is shown; a number is that of the line."""
+
+    built: dict[str, int] = field(default_factory=dict)  # kernels for which DKMS has a module; "" where it built none
+    running: str | None = None  # the kernel, by uname -r
+
+    @property
+    def is_for_another_kernel(self) -> bool:
+        """True if DKMS has modules, and none for the kernel that runs."""
+        return bool(self.built and self.running) and self.running not in self.built
+
+
+def parse_dkms(lines: Sequence[Line]) -> DriverInstallation:
+    """Read every line that one of these tools may have printed."""
+    built: dict[str, int] = {}
+    running: str | None = None
+    for line, following in zip(lines, [*lines[1:], Line(0, "")], strict=False):
+        if "nvidia" in line.text and (found := _DKMS.match(line.text[:_LONGEST_DKMS])):
+            built[found["kernel"] or ""] = line.number
+        elif "uname -r" in line.text[:_LONGEST_DKMS] and _ASKS_KERNEL.search(line.text[:_LONGEST_DKMS].rstrip()):
+            answer = _KERNEL.fullmatch(following.text.strip())
+            running = answer[0] if answer else running
+    return DriverInstallation(built, running)

@@ -1,0 +1,548 @@
+"""How TensorFlow was built, as tf.sysconfig.get_build_info() and tf.test.is_built_with_cuda() are pasted.
+
+>>> text = '''>>> tf.sysconfig.get_build_info()
+... OrderedDict([('cpu_compiler', 'D:/VisualStudio/2019/VC/Tools/MSVC/14.28.29333/bin/HostX64/x64/cl.exe'),
+... ('cuda_compute_capabilities', ['sm_35', 'sm_50', 'sm_60', 'sm_70', 'sm_75', 'compute_80']),
+... ('cuda_version', '64_112'), ('cudnn_version', '64_8'), ('is_cuda_build', True), ('is_rocm_build', False)])'''
+>>> build = parse_build([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
+>>> build.is_cuda_build, build.cuda_version, build.cudnn_version, build.compute_capabilities[-1], build.line
+(True, '11.2', '8', 'compute_80', 3)
+>>> parse_build([Line(1, "Built with CUDA?: False")]).is_cuda_build
+False
+
+The GPUs that TensorFlow names in its log, from 0.x to today.
+
+>>> text = '''I tensorflow/core/common_runtime/gpu/gpu_device.cc:885] Found device 0 with properties:
+... name: Tesla M40 (24GB)
+... major: 5 minor: 2 memoryClockRate (GHz) 1.112
+... pciBusID 0000:82:00.0
+... Total memory: 22.40GiB
+... Free memory: 96.62MiB'''
+>>> gpu, = gpus([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
+>>> gpu.index, gpu.name, gpu.compute_capability, gpu.pci_bus_id, gpu.memory_free // 2**20, gpu.line
+(0, 'Tesla M40 (24GB)', '5.2', '0000:82:00.0', 96, 2)
+>>> text = ("2026-11-21 14:03:06.072129: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1616] Created device "
+...         "/device:GPU:0 with 14563 MB memory:  -> device: 0, name: Quadro RTX 5000, pci bus id: 0000:41:00.0, "
+...         "compute capability: 7.5")
+>>> gpu, = gpus([Line(1, text)])
+>>> gpu.name, gpu.compute_capability, gpu.created, gpu.memory_limit // 2**20
+('Quadro RTX 5000', '7.5', True, 14563)
+
+What the text shows of TensorFlow's list of devices: the GPUs in it, or that it has none.
+
+>>> text = '''>>> print(tf.config.list_physical_devices('GPU'))
+... 2026-11-21 14:04:18.703295: I tensorflow/tsl/cuda/cudart_stub.cc:28] Could not find cuda drivers on your machine
+... []
+... >>> tf.config.list_physical_devices()
+... [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]'''
+>>> seen = parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
+>>> [(one.name, one.kind, one.line) for one in seen.devices], seen.no_gpu, seen.gpu_count
+([('/physical_device:CPU:0', 'CPU', 5)], 5, 0)
+>>> parse([Line(7, "Num GPUs Available:  2")]).gpu_count
+2
+
+Lists of several runs may stand in one text, so `no_gpu` and `some_gpu` can both be set; the later line is the later
+run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.records.facts import Gpu, Known, TfDevice, Unknown
+
+# ------------------------------------------------------------------------------------------ tensorflow build
+
+LONGEST = 4000
+_BUILD_WITHIN = 80  # lines; TensorFlow may log a lot in between
+_NEVER = -_BUILD_WITHIN - 1
+
+_BUILD_WORDS = re.compile(r"built|_build\b|cuda_version|cudnn_version|compute_capabilities|True|False|>>>|In \[")
+_QUOTE = r"[\"']?"
+_FLAG = re.compile(rf"{_QUOTE}is_(?P<kind>cuda|rocm|tensorrt)_build{_QUOTE}\s*[:,=]\s*(?P<value>True|False)")
+_VERSION = re.compile(rf"{_QUOTE}(?P<kind>cuda|cudnn)_version{_QUOTE}\s*[:,=]\s*{_QUOTE}(?P<value>\d[\d._]{{0,12}})")
+_CAPABILITIES = re.compile(rf"{_QUOTE}cuda_compute_capabilities{_QUOTE}\s*[:,=]\s*\[(?P<value>[^\[\]]{{0,1000}})")
+_CAPABILITIES_BEGIN = re.compile(rf"{_QUOTE}cuda_compute_capabilities{_QUOTE}\s*[:,=]")
+_LIST = 40  # lines over which pprint may spread a list
+_CAPABILITY = re.compile(r"(?:sm|compute)_\d{2,3}[a-z]?")
+_SAID = re.compile(
+    r"(?<![a-z])buil[dt][ _]?with[ _](?:cuda|gpu)(?:[ _]support)?\W{0,6}(?:is)?\W{0,4}(?P<value>True|False)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(r"\bis_built_with_(?P<kind>cuda|gpu_support)\b")
+_ANSWER = re.compile(r"\s*(?:Out ?\[\d*\]:\s*)?(?P<value>True|False)\s*")
+_BUILD_PROMPT = re.compile(r"\s*(?:>>>|In ?\[\d*\]:)\s*\S")
+_DLL = re.compile(r"64_(\d{1,2})(\d)$")
+
+
+@dataclass(frozen=True)
+class BuildSeen:
+    """What the text says of the build; None for what it does not say."""
+
+    is_cuda_build: bool | None = None
+    is_rocm_build: bool | None = None
+    cuda_version: str | None = None
+    cudnn_version: str | None = None
+    compute_capabilities: tuple[str, ...] = ()
+    line: int = 0  # of the first value; 0 when there is none
+
+
+def parse_build(lines: Sequence[Line]) -> BuildSeen:
+    """The first answer to each question."""
+    found = BuildSeen()
+    asked = _NEVER
+    for place, line in enumerate(lines):
+        if not _BUILD_WORDS.search(line.text, 0, LONGEST):
+            continue
+        text = line.text[:LONGEST]
+        answer = _ANSWER.fullmatch(text) if place - asked <= _BUILD_WITHIN else None
+        if answer and found.is_cuda_build is None:
+            found = replace(found, is_cuda_build=answer["value"] == "True", line=found.line or line.number)
+        if _ASKS.search(text):
+            asked = place
+        elif answer or _BUILD_PROMPT.match(text):
+            asked = _NEVER
+        if _CAPABILITIES_BEGIN.search(text):
+            text += " ".join(following.text.strip()[:200] for following in lines[place + 1 : place + 1 + _LIST])
+        values = _values(text, found)
+        if values:
+            found = replace(found, **values, line=found.line or line.number)  # type: ignore[arg-type]
+    return found
+
+
+def _values(text: str, known: BuildSeen) -> dict[str, object]:
+    """What a line adds to what is known."""
+    found: dict[str, object] = {}
+    for match in _FLAG.finditer(text):
+        found.setdefault(f"is_{match['kind']}_build", match["value"] == "True")
+    for match in _VERSION.finditer(text):
+        found.setdefault(f"{match['kind']}_version", library_version(match["value"]))
+    if listed := _CAPABILITIES.search(text):
+        found["compute_capabilities"] = tuple(_CAPABILITY.findall(listed["value"]))
+    if built := _SAID.search(text):
+        found.setdefault("is_cuda_build", built["value"].lower() == "true")
+    return {key: value for key, value in found.items() if getattr(known, key, 0) in (None, ())}
+
+
+def library_version(text: str) -> str:
+    """On Windows the build names its libraries: "64_112" is CUDA 11.2, "64_8" cuDNN 8."""
+    if dll := _DLL.match(text):
+        return f"{dll[1]}.{dll[2]}"
+    return text.removeprefix("64_").strip("._")
+
+
+# ------------------------------------------------------------------------------------------ tensorflow gpus
+
+_LONGEST_GPU_LINE = 1000  # characters of a line that are looked at
+_BLOCK = 5  # lines that follow "Found device 0 with properties:" at most
+
+_GPU_WORDS = re.compile(
+    r"name: |pciBusID|[tT]otal ?[mM]emory|[fF]ree ?[mM]emory|deviceMemory|major: |device \(|Found dev"
+)
+_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10}
+
+_FOUND = re.compile(r"Found device (\d{1,3}) with properties")
+_NAME_ALONE = re.compile(r"\s*name: (?P<name>\S.{0,80}?)\s*$")
+_NAME_MAJOR = re.compile(r"\bname: (?P<name>\S.{0,80}?) major: (?P<major>\d{1,2}) minor: (?P<minor>\d)")
+_MAJOR_ALONE = re.compile(r"\s*major: (?P<major>\d{1,2}) minor: (?P<minor>\d)")
+_BUS_NAME = re.compile(
+    r"(?:pciBusID: (?P<bus>\S{1,40}) )?\bname: (?P<name>\S.{0,80}?) computeCapability: (?P<capability>\d{1,2}\.\d)"
+)
+_BUS_ALONE = re.compile(r"\s*pciBusID:? (?P<bus>[0-9A-Fa-f]{2,8}:[0-9A-Fa-f:.]{4,12})")
+_TOTAL = re.compile(r"(?:[tT]otal ?[mM]emory|deviceMemorySize): (\d{1,6}\.?\d{0,2}) ?([GMK])iB")
+_FREE = re.compile(r"[fF]ree ?[mM]emory: (\d{1,6}\.?\d{0,2}) ?([GMK])iB")
+_DESCRIBED = re.compile(
+    r"\bdevice: (?P<index>\d{1,3}), name: (?P<name>[^,]{1,80}), pci bus id: (?P<bus>[^\s,)\"']{1,40})"
+    r"(?:, compute capability: (?P<capability>\d{1,2}\.\d))?"
+)
+_DESCRIPTION_BEGINS = re.compile(r"\bdevice: \d{1,3}, name: ")
+_WITH_MEMORY = re.compile(r"with (\d{1,9}) MB memory")
+_XLA = re.compile(
+    r"StreamExecutor(?: \S{1,20})? device \((?P<index>\d{1,3})\): (?P<name>[^,]{1,80}), "
+    r"Compute Capability (?P<capability>\d{1,2}\.\d)"
+)
+
+
+@dataclass(frozen=True)
+class GpuSeen:
+    """A GPU as TensorFlow's log describes it; None for what it does not say."""
+
+    line: int  # where its name stands first
+    index: int | None = None  # TensorFlow's number, which CUDA_VISIBLE_DEVICES shifts
+    name: str | None = None
+    compute_capability: str | None = None
+    pci_bus_id: str | None = None  # in the form of sysfs
+    memory_total: int | None = None
+    memory_free: int | None = None
+    memory_limit: int | None = None  # what TensorFlow keeps for itself
+    created: bool = False  # TensorFlow made a device of it
+
+
+def gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
+    """Every GPU once, with all that the log says of it, in the order of their first mention."""
+    found: list[GpuSeen] = []
+    for one in _mentions(lines):
+        place = next((place for place, known in enumerate(found) if _same(known, one)), None)
+        if place is None:
+            found.append(one)
+        else:
+            found[place] = _merged(found[place], one)
+    return tuple(found)
+
+
+def _mentions(lines: Sequence[Line]) -> Iterator[GpuSeen]:
+    block = _Block()
+    for place, line in enumerate(lines):
+        block.left -= 1
+        if not _GPU_WORDS.search(line.text, 0, _LONGEST_GPU_LINE):
+            continue
+        text = line.text[:_LONGEST_GPU_LINE]
+        if header := _FOUND.search(text):
+            yield from block.finish()
+            block.gpu, block.left = GpuSeen(line.number, index=int(header[1])), _BLOCK
+        elif (row := _row(text, line.number, block.gpu if block.left >= 0 else None)) is not None:
+            if block.left < 0:
+                yield from block.finish()
+            block.gpu, block.left = row, max(block.left, 3)
+        elif described := list(_described(text, lines, place)):
+            yield from block.finish()
+            yield from described
+    yield from block.finish()
+
+
+@dataclass
+class _Block:
+    """The GPU that the lines describe one value after the other, and for how many lines more."""
+
+    gpu: GpuSeen | None = None
+    left: int = 0
+
+    def finish(self) -> Iterator[GpuSeen]:
+        """What was described, where it has a name."""
+        if self.gpu and self.gpu.name:
+            yield self.gpu
+            self.gpu, self.left = None, -1
+
+
+def _row(text: str, number: int, block: GpuSeen | None) -> GpuSeen | None:
+    """The block with what a line of it adds; None for a line of no block."""
+    known = _BUS_NAME.search(text) or _NAME_MAJOR.search(text) or (_row_of(block, text) if block else None)
+    total, free = _TOTAL.search(text), _FREE.search(text)
+    if not (known or (block and (total or free))):
+        return None
+    base = block or GpuSeen(number)
+    if known:
+        base = _with(base, known.groupdict(), number)
+    return replace(base, memory_total=_bytes(total) or base.memory_total, memory_free=_bytes(free) or base.memory_free)
+
+
+def _row_of(block: GpuSeen, text: str) -> re.Match[str] | None:
+    """A line that says something only inside of a block."""
+    return _MAJOR_ALONE.match(text) or _BUS_ALONE.match(text) or (None if block.name else _NAME_ALONE.match(text))
+
+
+def _with(gpu: GpuSeen, values: dict[str, str | None], number: int) -> GpuSeen:
+    name, bus, major = values.get("name"), values.get("bus"), values.get("major")
+    capability = values.get("capability") or (f"{major}.{values['minor']}" if major else None)
+    return replace(
+        gpu,
+        line=number if name else gpu.line,
+        name=name or gpu.name,
+        compute_capability=capability or gpu.compute_capability,
+        pci_bus_id=_bus(bus) if bus else gpu.pci_bus_id,
+    )
+
+
+def _described(text: str, lines: Sequence[Line], place: int) -> Iterator[GpuSeen]:
+    """GPUs out of "device: 0, name: ..., pci bus id: ...", which a paste may have wrapped."""
+    if _DESCRIPTION_BEGINS.search(text) and not _DESCRIBED.search(text) and place + 1 < len(lines):
+        text = f"{text.rstrip()} {lines[place + 1].text[:LONGEST].lstrip()}"
+    for match in [*_DESCRIBED.finditer(text), *_XLA.finditer(text)]:
+        values = match.groupdict()
+        limit = _WITH_MEMORY.search(text)
+        yield GpuSeen(
+            lines[place].number,
+            index=int(values["index"]),
+            name=values["name"].strip(),
+            compute_capability=values["capability"],
+            pci_bus_id=_bus(values["bus"]) if values.get("bus") else None,
+            memory_limit=int(limit[1]) * 2**20 if limit else None,
+            created=bool(values.get("bus")) and "gnoring" not in text,  # "Ignoring visible gpu device (device: 0, ..."
+        )
+
+
+def _bus(text: str) -> str | None:
+    """A bus id in the form of sysfs."""
+    domain, colon, rest = text.strip("<>").lower().partition(":")
+    return f"{domain.lstrip('0').rjust(4, '0')}:{rest}" if colon and rest.count(":") == 1 else None
+
+
+def _bytes(match: re.Match[str] | None) -> int | None:
+    return int(float(match[1]) * _UNITS[match[2]]) if match else None
+
+
+def _same(known: GpuSeen, new: GpuSeen) -> bool:
+    """Whether two mentions mean one GPU: the bus id decides, else TensorFlow's number and the name."""
+    if known.pci_bus_id and new.pci_bus_id:
+        return known.pci_bus_id == new.pci_bus_id
+    return known.name == new.name and (known.index == new.index or None in (known.index, new.index))
+
+
+def _merged(known: GpuSeen, new: GpuSeen) -> GpuSeen:
+    """What both say; the first mention of a value counts."""
+    return GpuSeen(
+        line=known.line,
+        index=known.index if known.index is not None else new.index,
+        name=known.name or new.name,
+        compute_capability=known.compute_capability or new.compute_capability,
+        pci_bus_id=known.pci_bus_id or new.pci_bus_id,
+        memory_total=known.memory_total or new.memory_total,
+        memory_free=known.memory_free or new.memory_free,
+        memory_limit=known.memory_limit or new.memory_limit,
+        created=known.created or new.created,
+    )
+
+
+# ------------------------------------------------------------------------------------------ tensorflow devices
+
+_ANSWER_WITHIN = 120  # lines; TensorFlow may log a lot between question and answer
+
+_WORDS = ("evice", "GPU", "gpu", "True", "False", "[]", "[ ]", ">>>", "In [", "''", '""')
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d |[IWEF]\d{4} \d\d:")
+_SHOWS_ANYWHERE = ("available devices", "Registered devices", "Device(name=")
+_LISTED = re.compile(
+    r"(?:Physical|Logical)Device\(name=['\"](?P<name>[^'\"]{1,80})['\"],\s*device_type=['\"](?P<kind>\w{1,20})['\"]"
+)
+# of a session of TensorFlow 1
+_ATTRIBUTES = re.compile(r"_DeviceAttributes\((?P<name>/[^\s,()]{1,80}), (?P<kind>\w{1,20}),")
+_PROTO = re.compile(r"^[\s\[,]*(?:\d{1,3}/\d{1,3}: )?name: \"(?P<name>/[^\"]{1,80})\"")
+_PROTO_TYPE = re.compile(r"^\s*device_type: \"(?P<kind>\w{1,20})\"")
+_ASKS_FOR_GPUS = re.compile(
+    r"list_(?:physical|logical)_devices\(\s*(?:device_type\s*=\s*)?['\"]GPU['\"]|get_available_gpus\(\s*\)|_get_available_gpus"
+    r"|get_visible_devices\(\s*['\"]GPU['\"]"
+)
+_COUNTS = re.compile(r"\blen\(\s*(?:tf|tensorflow|config|gpus)")
+_ASKS_WHETHER = re.compile(r"\bis_gpu_available\(|bool\(tf\.config\.list_physical_devices")
+_ASKS_NAME = re.compile(r"\bgpu_device_name\(")
+_ASKS_FOR_CPUS = re.compile(r"list_(?:physical|logical)_devices\(\s*(?:device_type\s*=\s*)?['\"](?!GPU)")
+_AVAILABLE = re.compile(
+    r"(?:available devices are \[|available devices: |Registered devices: \[)(?P<devices>[^\]\"']{1,2000})",
+    re.IGNORECASE,
+)
+_IS_GPU = re.compile(r"(?:^|[ /,])(?:device:)?gpu(?::\d|\b)", re.IGNORECASE)
+_PROMPT = re.compile(r"\s*(?:>>>|In ?\[\d{0,4}\]:)\s*\S")
+_NUMBER_LEFT = re.compile(
+    r"^[\s#*>-]*(?:total |available )?(?:num(?:ber)?(?: of)? (?:physical |available |visible |detected )?gpus?"
+    r"(?: ?(?:available|found|detected|devices|visible))?|gpus? (?:available|found|detected|count|num))"
+    r"(?: (?:is|are))?\s*[:=]{1,2}\s*(?P<count>\d{1,3})\W*$",
+    re.IGNORECASE,
+)
+_LIST_LEFT = re.compile(
+    r"^[\s#*>-]*(?:is |are |the |list of |my |available |physical |logical |detected |visible |tensorflow |tf )*"
+    r"gpus?(?: ?(?:device|list|name|model)s?)?(?: (?:is |are )?(?:available|found|detected|visible))?"
+    r"(?: (?:in|by|to) (?:tensorflow|tf))?"
+    r"\s*\??\s*:?\s*(?P<empty>\[\s*\])\s*$",
+    re.IGNORECASE,
+)
+_YES_NO = re.compile(
+    r"^[\s#*>-]*(?:is (?:the |a )?)?(?:tensorflow |tf )?(?:gpu|cuda gpu)(?: is)?(?: (?:available|detected|used))"
+    r"\s{0,9}\??\s{0,9}[:=]?\s{0,9}(?P<value>True|False|yes|no)\W*$"
+    r"|^\s*GPU is (?P<words>NOT AVAILABLE|available)\s*$"
+    r"|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)",
+    re.IGNORECASE,
+)
+_ANSWER_EMPTY = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?\[\s*\]\s*")
+_ANSWER_WORD = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?P<value>True|False)\s*")
+_ANSWER_NUMBER = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?P<count>\d{1,2})\s*")
+_ANSWER_NO_NAME = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:''|\"\")\s*")
+_NO_NAME = re.compile(r"GPU device not found|Please install GPU version of TF")
+_NAMED = re.compile(r"(?:Default GPU Device|Found GPU at): ?(?P<name>/\S{1,40}GPU:\d+)")
+
+
+@dataclass(frozen=True)
+class ListedDevice:
+    """A device in a list that TensorFlow printed."""
+
+    name: str  # "/physical_device:GPU:0"; "/device:GPU:0" and "/gpu:0" in lists of other calls
+    kind: str  # "GPU", "CPU", "XLA_GPU", "DML"
+    line: int
+
+
+@dataclass(frozen=True)
+class DevicesSeen:
+    """All that the text shows of TensorFlow's devices and its build."""
+
+    devices: tuple[ListedDevice, ...] = ()  # each name once
+    no_gpu: int | None = None  # last line that shows a list, a count or an answer without any GPU
+    some_gpu: int | None = None  # last line that shows one with a GPU
+    gpu_count: int | None = None  # as of the later of the two
+    gpus: tuple[GpuSeen, ...] = ()
+    build: BuildSeen = field(default_factory=BuildSeen)
+
+
+def parse(lines: Sequence[Line]) -> DevicesSeen:
+    """Read lists, counts and answers, the log's descriptions of the GPUs, and what is printed of the build."""
+    reader = _Reader()
+    for place, line in enumerate(lines):
+        if _worth_a_look(line.text):
+            reader.read(line.text[:LONGEST], line.number, place)
+    last = max(reader.counts.items(), default=(0, None))[1]
+    return DevicesSeen(
+        devices=tuple(reader.devices.values()),
+        no_gpu=max((number for number, count in reader.counts.items() if count == 0), default=None),
+        some_gpu=max((number for number, count in reader.counts.items() if count), default=None),
+        gpu_count=last,
+        gpus=gpus(lines),
+        build=parse_build(lines),
+    )
+
+
+def _worth_a_look(text: str) -> bool:
+    """Whether a line may show anything; TensorFlow's log, most of a paste, seldom does."""
+    if _LOGGED.match(text):
+        return any(word in text for word in _SHOWS_ANYWHERE)
+    return any(word in text for word in _WORDS) or (len(text) < 8 and (text.strip().isdecimal() or text.strip() == "]"))
+
+
+class _Reader:
+    """Goes through the lines and remembers which question is open."""
+
+    def __init__(self) -> None:
+        self.devices: dict[str, ListedDevice] = {}
+        self.counts: dict[int, int] = {}  # line → how many GPUs it shows
+        self._asked = -_ANSWER_WITHIN
+        self._question = ""
+        self._proto = ""
+        self._protos: list[str] = []  # kinds of devices in the list of protocol buffers that is open
+
+    def read(self, text: str, number: int, place: int) -> None:
+        open_question = self._question if place - self._asked <= _ANSWER_WITHIN else ""
+        count = self._listed(text, number)
+        if count is None and not _PROMPT.match(text):
+            count = _stated(text)
+        if count is None and open_question:
+            count = _answered(text, open_question)
+        if count is not None:
+            self.counts[number] = count
+            self._question = ""
+        if question := _question(text):
+            self._asked, self._question = place, question
+        elif _PROMPT.match(text) and not text.rstrip().endswith(":"):
+            self._question = ""
+
+    def _listed(self, text: str, number: int) -> int | None:
+        """How many GPUs a printed list shows; None for a part of one, and for one of other devices."""
+        matches = (*_LISTED.finditer(text), *_ATTRIBUTES.finditer(text))
+        found = [ListedDevice(match["name"], match["kind"], number) for match in matches]
+        if self._protos and text.strip() == "]":
+            whole_list, self._protos = self._protos, []
+            return whole_list.count("GPU")
+        proto_type = self._of_proto(text, number)
+        if proto_type:
+            found.append(proto_type)
+        elif named := _NAMED.search(text):
+            found.append(ListedDevice(named["name"], "GPU", number))
+        for device in found:
+            self.devices.setdefault(device.name, device)
+        cards = sum(device.kind == "GPU" for device in found)
+        if available := _AVAILABLE.search(text):
+            return len(_IS_GPU.findall(available["devices"]))
+        whole = any(device.kind == "CPU" for device in found) and self._question != "others" and not proto_type
+        return 0 if whole and not cards else cards or None
+
+    def _of_proto(self, text: str, number: int) -> ListedDevice | None:
+        """The device of a protocol buffer, whose name stands lines before its kind."""
+        if proto := _PROTO.match(text):
+            self._proto = proto["name"]
+        elif self._proto and (kind := _PROTO_TYPE.match(text)):
+            name, self._proto = self._proto, ""
+            self._protos.append(kind["kind"])
+            return ListedDevice(name, kind["kind"], number)
+        return None
+
+
+def _question(text: str) -> str:
+    """What a command asks: "list", "count", "whether", "others", "name"; empty for none."""
+    if _ASKS_FOR_GPUS.search(text):
+        if _COUNTS.search(text):
+            return "count"
+        return "whether" if _ASKS_WHETHER.search(text) else "list"
+    if _ASKS_WHETHER.search(text):
+        return "whether"
+    if _ASKS_FOR_CPUS.search(text):
+        return "others"
+    return "name" if _ASKS_NAME.search(text) else ""
+
+
+def _answered(text: str, question: str) -> int | None:
+    """How many GPUs the bare answer to the question shows."""
+    if question == "list":
+        return 0 if _ANSWER_EMPTY.fullmatch(text) else None
+    if question == "whether":
+        answer = _ANSWER_WORD.fullmatch(text)
+        return int(answer["value"] == "True") if answer else None
+    if question == "name":
+        return 0 if _ANSWER_NO_NAME.fullmatch(text) else None
+    if question == "others":
+        return None
+    number = _ANSWER_NUMBER.fullmatch(text)
+    return int(number["count"]) if number else None
+
+
+def _stated(text: str) -> int | None:
+    """How many GPUs a line says in words; 1 stands for "some"."""
+    if number := _NUMBER_LEFT.match(text):
+        return int(number["count"])
+    if _LIST_LEFT.match(text) or _NO_NAME.search(text):
+        return 0
+    if answer := _YES_NO.search(text):
+        word = answer["value"] or answer["words"] or answer["transformers"]
+        return int(word.lower() in ("true", "yes", "available"))
+    return None
+
+
+def gpu_facts(seen: DevicesSeen) -> tuple[Gpu, ...]:
+    """The GPUs of the log as the probes give them; a GPU without a number gets its place in the list."""
+    return tuple(
+        Gpu(
+            index=place if one.index is None else one.index,
+            name=_fact(one.name, one),
+            pci_bus_id=_fact(one.pci_bus_id, one),
+            compute_capability=_fact(one.compute_capability, one),
+            memory_total=_fact(one.memory_total, one),
+            memory_free=_fact(one.memory_free, one),
+        )
+        for place, one in enumerate(seen.gpus)
+    )
+
+
+def _fact(value: str | int | None, one: GpuSeen) -> Known[Any] | Unknown:
+    if value is None:
+        return Unknown("TensorFlow's log does not say")
+    return Known(value, f"line {one.line}: TensorFlow's log")
+
+
+def device_facts(seen: DevicesSeen) -> tuple[TfDevice, ...]:
+    """The devices as TensorFlow lists them, with what the log says of each GPU."""
+    by_index = {one.index: one for one in seen.gpus if one.index is not None}
+    listed = {
+        (device.kind, int(number)): device
+        for device in seen.devices
+        if (number := device.name.rpartition(":")[2]).isdecimal() and len(number) < 4
+    }
+    for one in seen.gpus:
+        if one.created and one.index is not None:
+            listed.setdefault(("GPU", one.index), ListedDevice(f"/physical_device:GPU:{one.index}", "GPU", one.line))
+    return tuple(
+        TfDevice(
+            name=f"/physical_device:{kind}:{number}",
+            kind=kind,
+            device_name=by_index[number].name if kind == "GPU" and number in by_index else None,
+            compute_capability=by_index[number].compute_capability if kind == "GPU" and number in by_index else None,
+        )
+        for kind, number in sorted(listed)
+    )

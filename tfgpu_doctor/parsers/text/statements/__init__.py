@@ -1,1 +1,0 @@
-"""What a person states of the machine: issue forms, tables, and short lines that name versions."""

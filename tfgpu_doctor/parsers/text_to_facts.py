@@ -1,0 +1,445 @@
+"""The command that tells what a pasted text leaves open.
+
+ParsedText text → the same facts that the probes find, each with the line that tells it.
+
+What somebody writes about a machine ("CUDA 12.4") and what a program prints about it become facts of the same
+fields;
+the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.Message`. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TypeVar
+
+from msgspec import structs
+
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers import platform_hints
+from tfgpu_doctor.parsers.derived_messages import derived_messages
+from tfgpu_doctor.parsers.lines import Excerpt
+from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
+from tfgpu_doctor.parsers.own_report import with_report
+from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
+from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
+from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
+from tfgpu_doctor.parsers.resemblance import resembling, telling
+from tfgpu_doctor.parsers.statements import Statement
+from tfgpu_doctor.parsers.system_outputs import Seen
+from tfgpu_doctor.records import distributions
+from tfgpu_doctor.records.facts import (
+    NOT_IN_TEXT,
+    Fact,
+    Facts,
+    Host,
+    Known,
+    Limit,
+    Message,
+    Package,
+    Python,
+    TensorFlow,
+    Unknown,
+    look_up,
+    value_or,
+)
+from tfgpu_doctor.records.units import KIB
+
+# ------------------------------------------------------------------------------------------ asks
+
+_PYTHON = 'python -c "import tensorflow as tf; print({})"'
+_ASKS = {
+    "host.os": 'python -c "import platform; print(platform.platform())"',
+    "host.machine": 'python -c "import platform; print(platform.machine())"',
+    "host.kernel": "uname -r",
+    "host.distribution": "cat /etc/os-release",
+    "host.libc": "ldd --version",
+    "host.cpu_flags": "lscpu",
+    "host.shm": "df -h /dev/shm",
+    "host.address_space_limit": "ulimit -v",
+    "host.temporary_folder": 'ls -ld "${TMPDIR:-/tmp}"',
+    "host.pci_gpus": "lspci -nn | grep -i nvidia",
+    "host.container": "tfgpu doctor",
+    "driver.version": "nvidia-smi",
+    "driver.cuda_supported": "nvidia-smi",
+    "driver.nvidia_smi": "nvidia-smi",
+    "driver.kernel_module": "cat /proc/driver/nvidia/version",
+    "driver.kernel_module_loaded": "cat /proc/driver/nvidia/version",
+    "driver.nvml_init": "nvidia-smi",
+    "driver.libcuda": "ldconfig -p | grep libcuda",
+    "driver.cuda_init": "tfgpu doctor",
+    "driver.xid_events": "sudo dmesg | grep -i xid",
+    "gpus": "nvidia-smi -L",
+    "peers": "nvidia-smi topo -m",
+    "cuda.toolkits": "ls -d /usr/local/cuda*",
+    "cuda.nvcc": "nvcc --version",
+    "cudnn.installed": "python -m pip list",
+    "cudnn.runtime": "tfgpu doctor",
+    "loader.sonames": "ldconfig -p | grep -E 'libcudart|libcudnn'; "
+    "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
+    "loader.search_path": 'echo "$LD_LIBRARY_PATH"',
+    "python.executable": 'python -c "import sys; print(sys.executable)"',
+    "python.version": "python --version",
+    "python.bits": 'python -c "import sys; print(sys.maxsize > 2**32)"',
+    "python.packages": "python -m pip list",
+    "python.tensorflow_paths": 'python -c "import tensorflow; print(tensorflow.__file__)"',
+    "variables": "env | grep -E 'CUDA|NVIDIA|TF_|XLA|LD_LIBRARY|PYTHON'",
+    "tensorflow.version": _PYTHON.format("tf.__version__"),
+    "tensorflow.distribution": "python -m pip list",
+    "tensorflow.build": _PYTHON.format("tf.sysconfig.get_build_info()"),
+    "tensorflow.devices": _PYTHON.format("tf.config.list_physical_devices('GPU')"),
+}
+# `cmd /c`: PowerShell has another `set`, and no %PATH%
+# Microsoft, "WMI command line (WMIC) utility deprecation": Windows 11 24H2 comes without wmic
+_ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to ask for
+    **dict.fromkeys(("host.kernel", "host.distribution", "host.libc", "host.shm", "driver.xid_events")),
+    **dict.fromkeys(("host.address_space_limit", "host.temporary_folder")),
+    **dict.fromkeys(("driver.kernel_module", "driver.kernel_module_loaded")),
+    "host.cpu_flags": 'powershell -Command "(Get-CimInstance Win32_Processor).Name"',
+    "host.pci_gpus": 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"',
+    "driver.libcuda": "where.exe nvcuda.dll",
+    "cuda.toolkits": "nvcc --version",
+    "cudnn.installed": "where.exe cudnn64_*.dll",
+    "loader.sonames": "where.exe cudart64_*.dll cudnn64_*.dll",
+    "loader.search_path": "cmd /c echo %PATH%",
+    "variables": "cmd /c set",
+}
+# there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works
+_ON_WSL2: dict[str, str | None] = {
+    **dict.fromkeys(("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")),
+    "driver.version": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.nvidia_smi": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.libcuda": "ldconfig -p | grep libcuda; ls -l /dev/dxg /usr/lib/wsl/lib",
+}
+# an image is a Linux, asked inside the container; what is the host's alone is not seen there
+_IN_DOCKER_DESKTOP: dict[str, str | None] = dict.fromkeys(
+    ("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")
+)
+# no NVIDIA driver, and no CUDA since 10.2
+_ON_MACOS: dict[str, str | None] = {
+    **dict.fromkeys(path for path in _ASKS if path.startswith(("driver.", "loader.", "cuda.", "cudnn."))),
+    **dict.fromkeys(("host.distribution", "host.libc", "host.shm", "host.pci_gpus", "gpus", "peers")),
+    "host.cpu_flags": "sysctl -n machdep.cpu.brand_string",
+}
+_OF_A_SYSTEM = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2, "macos": _ON_MACOS}
+
+
+def with_asks(facts: Facts) -> Facts:
+    """The facts, each open one with the command that would tell, where there is one."""
+    dll = any(message.kind == "dll-load-failed" for message in value_or(facts.messages, ()))
+    system = value_or(facts.host.os, "windows" if dll else None)
+    special = _OF_A_SYSTEM.get(system or "", {})
+    if system in ("windows", "macos") and value_or(facts.python.wheel_platform, "").startswith("linux"):
+        special = _IN_DOCKER_DESKTOP
+    parts: dict[str, dict[str, Unknown]] = {}
+    for path, command in {**_ASKS, **special}.items():
+        fact = look_up(facts, path)
+        if command is not None and isinstance(fact, Unknown) and fact.ask is None:
+            part, _, name = path.rpartition(".")
+            parts.setdefault(part, {})[name] = structs.replace(fact, ask=command)
+    changed = {part: structs.replace(getattr(facts, part), **fields) for part, fields in parts.items() if part}
+    return structs.replace(facts, **changed, **parts.get("", {}))
+
+
+# ------------------------------------------------------------------------------------------ text to facts
+
+T = TypeVar("T")
+_ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
+_APPLE_SILICON = re.compile(
+    r"\b(?:MacBook|iMac|Mac(?: mini| Studio| Pro)?|Apple)\b.{0,30}?\bM[1-5]\b|\bM[1-5] (?:Mac|Pro|Max|Ultra)"
+    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b",
+    re.IGNORECASE,
+)
+# processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
+_ARM_MACHINE = re.compile(
+    r"\bG[HB]\d{3}\b|\bGB10\b|\bGrace[ -](?:Hopper|Blackwell|CPU)|\bDGX Spark\b|\bGraviton ?\d?\b|\bAmpere Altra\b"
+    r"|\bNeoverse\b|\bRaspberry ?Pi\b"
+    r"|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner|servidor|сервер\w*)\b"
+    r"[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)"
+    r"|\b(?:arm(?:64|v8)?|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
+    re.IGNORECASE,
+)
+_NO_WHEEL = re.compile(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b", re.IGNORECASE)
+_DISTRIBUTION_NAMED = re.compile(
+    r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
+    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)"
+    r"(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
+    re.IGNORECASE,
+)
+_OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<|\.\.\.|^\[|path/to")
+_LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
+_TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
+_WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
+_GPU_PACKAGE = re.compile(
+    r"\b(?P<name>tensorflow-gpu|tf-nightly-gpu|tf-nightly|nvidia-tensorflow|tensorflow-cpu|tensorflow-macos"
+    r"|tensorflow-rocm|tensorflow-directml|intel-tensorflow)\b"
+)
+_PLAIN_PACKAGE = re.compile(r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?tensorflow(?![-\w])")
+_PINNED = re.compile(
+    r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?(?P<name>tensorflow(?:-gpu)?)==(?P<version>\d[\d.]*\d)(?![\w*])"
+)
+_SITE = re.compile(
+    r"[/\\](?:lib[/\\])?python(?P<version>[23]\.\d{1,2})[/\\](?:site|dist)-packages"
+    r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]",
+    re.IGNORECASE,
+)
+# what print(tf.__version__) leaves in a log
+_BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
+_PYTHON_32 = re.compile(r"[/\\]Python[23]\d{1,2}-32[/\\]", re.IGNORECASE)
+_TF_PINNED = re.compile(
+    r"\b(?:install(?:ed)?|create|add)\b.{0,80}\btensorflow(?:-gpu"
+    r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
+)
+_NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
+_OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
+
+
+def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
+    """All that the text tells; with a matrix, also which releases and Pythons remain where it names none.
+
+    >>> from tfgpu_doctor.parsers import lines
+    >>> facts = read(lines.read([b"CUDA: 12.4\\nfailed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device"]))
+    >>> facts.cuda.toolkits.value[0].version, facts.driver.cuda_init.value.code
+    ('12.4', 100)
+    """
+    text = ParsedText(excerpt)
+    told = (*text.messages, *derived_messages(text))
+    messages = (*told, *resembling(*telling(text.lines, told)), *_cut(excerpt))
+    python = _python(text, matrix)
+    facts = Facts(
+        host=_host(text, matrix),
+        driver=driver(text),
+        gpus=gpus(text),
+        cuda=cuda(text, matrix),
+        cudnn=cudnn(text, matrix),
+        python=python,
+        variables=_variables(text),
+        tensorflow=_tensorflow(text, matrix, python, messages),
+        messages=Known(messages, "the text"),
+    )
+    return with_asks(with_report(facts))
+
+
+def _cut(excerpt: Excerpt) -> Iterator[Message]:
+    if excerpt.cut:
+        text = f"{excerpt.cut} of {excerpt.total} lines were too long to be examined as a whole"
+        yield Message("text-cut", excerpt.total, text, {"lines": str(excerpt.cut)})
+
+
+def _host(text: ParsedText, matrix: Matrix | None) -> Host:
+    where = text.hints
+    stated = next(iter(text.all_stated("os")), None)
+    source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
+    system = text.system
+    container = Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT
+    if isinstance(container, Unknown) and system.in_docker and system.in_docker.value:
+        container = Known("docker", f"line {system.in_docker.line}")
+    return Host(
+        os=Known(where.os, source) if where.os else NOT_IN_TEXT,
+        kernel=_of(system.kernel),
+        machine=_of(system.machine),
+        distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
+        distribution_id=_of(system.distribution_id) if system.distribution_id else _distribution_id(text, stated),
+        distribution_version=_of(system.distribution_version)
+        if system.distribution_version or system.distribution_id
+        else _distribution_version(text, stated),
+        cpu_model=_of(system.cpu_model),
+        cpu_flags=_of(system.cpu_flags),
+        container=container,
+        pci_gpus=cards(text, matrix),
+        address_space_limit=_address_space(text),
+    )
+
+
+def _address_space(text: ParsedText) -> Fact[Limit]:
+    """The last limit that is shown or set; `ulimit -v NUMBER` sets the hard limit, too."""
+    for message in reversed(text.messages_of("address-space-limit")):
+        values = message.values
+        size = int(values["bytes"]) if "bytes" in values else int(values.get("kib") or values["set"]) * KIB
+        return Known(Limit(size, size if "set" in values else None), f"line {message.line}")
+    return NOT_IN_TEXT
+
+
+def _as_written(stated: Statement) -> str:
+    """The system's name out of what may be a sentence: "Windows 11" of "windows 11, tensorflow 2.19, RTX 4060"."""
+    raw = " ".join(stated.raw.split())
+    place = raw.lower().find(stated.value)
+    return (raw[place : place + len(stated.value)] if place >= 0 else stated.value)[:80]
+
+
+def _of(seen: Seen[T] | None) -> Fact[T]:
+    return Known(seen.value, f"line {seen.line}") if seen else NOT_IN_TEXT
+
+
+def _python(text: ParsedText, matrix: Matrix | None) -> Python:
+    version = text.stated_fact("python")
+    if text.system.python:
+        version = _of(text.system.python)  # what the interpreter prints of itself
+    if isinstance(version, Unknown) and (wheel := text.find(_WHEEL)):
+        digits = wheel[0]["python"]
+        version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name", "inferred")
+    if isinstance(version, Unknown) and (site := text.find(_SITE)):
+        digits = site[0]["digits"] or ""
+        version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path", "inferred")
+    platform = _platform(text)
+    if matrix is not None:  # the Python that pip serves, whatever somebody fills in
+        version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
+    bits = _of(text.system.python_bits)
+    if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
+        bits = Known(32, f"line {path[1]}: a path", "inferred")
+    return Python(version=version, bits=bits, wheel_platform=platform, packages=_packages(text))
+
+
+def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
+    found: dict[tuple[str, str], Package] = {}
+    lines = [one.line for one in text.listed]
+    for one in text.listed:
+        if one.version:
+            found[one.name, one.version] = Package(
+                name=one.name, version=one.version, location=f"line {one.line}", installer=one.manager
+            )
+    for event in text.events:
+        if event.kind in ("installed", "satisfied") and event.version:
+            lines.append(event.line)
+            found[event.name, event.version] = Package(
+                name=event.name, version=event.version, location=f"line {event.line}", installer="pip"
+            )
+    return Known(tuple(found.values()), f"line {min(lines)}: packages") if found else NOT_IN_TEXT
+
+
+def _platform(text: ParsedText) -> Fact[str]:
+    image = text.hints.image
+    if image and text.hints.os in ("windows", "macos") and text.hints.starts and holds_tensorflow(image):
+        return Known("linux_x86_64", f"the image {image}", "inferred")
+    arm = _is_arm(text)
+    platform = {
+        "windows": "windows_amd64",
+        "macos": "macos_arm64" if arm else "macos_x86_64",
+    }.get(text.hints.os or "linux", "linux_aarch64" if arm else "linux_x86_64")
+    return (
+        Known(platform, "the text")
+        if text.hints.os
+        else Known(platform, "assumed, for the text does not say", "inferred")
+    )
+
+
+def _is_arm(text: ParsedText) -> bool:
+    stated = " ".join(one.raw for one in text.all_stated("os")).lower()
+    machine = text.system.machine.value if text.system.machine else ""
+    named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
+    return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
+
+
+def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:
+    version = text.stated_fact("tensorflow")
+    if isinstance(version, Unknown):
+        version = _named_version(text)
+    if isinstance(version, Unknown):
+        version = text.wanted_fact("tensorflow")
+    if isinstance(version, Unknown) and text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
+        source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
+        version = Known(bare[0]["version"], source, "inferred")
+    if isinstance(version, Unknown) and matrix is not None:
+        wheel = not any(message.kind in OTHER_BUILDS for message in messages)
+        version = remaining_releases(text, matrix, python, wheel=wheel) or version
+    return TensorFlow(
+        version=version,
+        distribution=_distribution(text, value_or(version, None)),
+        build=build(text),
+        devices=devices(text),
+    )
+
+
+def _named_version(text: ParsedText) -> Fact[str]:
+    """The release that an image, an archive, a wheel, a sentence or a command names, else that of the list."""
+    if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
+        return Known(found[0]["version"], f"line {found[1]}")
+    said = text.said_fact("tensorflow")
+    if isinstance(said, Known):
+        return said
+    if found := text.find(_TF_PINNED, but=_NO_INSTALL):
+        return Known(found[0]["version"], f"line {found[1]}", "stated")
+    return _listed_version(text)
+
+
+def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
+    if (pinned := text.find(_PINNED)) and pinned[0]["version"] == version:
+        return Known(pinned[0]["name"], f"line {pinned[1]}")
+    return _named_package(text, version)
+
+
+def _named_package(text: ParsedText, version: str | None) -> Fact[str]:
+    """The package that the text names anywhere, or that the release makes likely."""
+    found = text.find(_GPU_PACKAGE)
+    if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
+        found = None  # from 2.1 on the two packages hold the same build
+    if found and (version is None or _may_be(found[0]["name"], version)):
+        return Known(found[0]["name"], f"line {found[1]}")
+    if plain := text.find(_PLAIN_PACKAGE):
+        return Known("tensorflow", f"line {plain[1]}")
+    names = {one.name: one.line for one in text.listed}
+    if "tensorflow" in names and "tensorflow-gpu" not in names and not text.messages_of(*_OF_A_GPU_BUILD):
+        return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
+    if version is not None and re.match(r"1\.|2\.0", version):
+        return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name", "inferred")
+    return _in_image(text)
+
+
+def _in_image(text: ParsedText) -> Fact[str]:
+    """The package that an image of TensorFlow holds."""
+    package = package_in(text.hints.image or "")
+    return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
+
+
+def _listed_version(text: ParsedText) -> Fact[str]:
+    """The version in a list of packages, or of what pip has just installed."""
+    packages = value_or(_packages(text), ())
+    for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
+        for package in packages:
+            if package.name == name:
+                return Known(package.version, f"{package.location}: {name}")
+    return NOT_IN_TEXT
+
+
+def _variables(text: ParsedText) -> Fact[dict[str, str]]:
+    found = {name: value for name, (value, _) in text.hints.variables.items() if not _PLACEHOLDER.search(value)}
+    lines = ", ".join(str(line) for name, (_, line) in text.hints.variables.items() if name in found)
+    return Known(found, f"line {lines}") if found else NOT_IN_TEXT
+
+
+def _distribution_id(text: ParsedText, stated: Statement | None) -> Fact[str]:
+    """The distribution that somebody states, or names in a sentence."""
+    fact = _first_word(stated)
+    return fact if fact != NOT_IN_TEXT else _named_distribution(text, "distribution_id")
+
+
+def _distribution_version(text: ParsedText, stated: Statement | None) -> Fact[str]:
+    """Its version, of the same place: "20.04" of "Ubuntu 20.04"."""
+    if stated and _first_word(stated) != NOT_IN_TEXT:
+        version = platform_hints.name(stated.value).distribution_version
+        return Known(version, stated_at(stated), "stated") if version else NOT_IN_TEXT
+    return _named_distribution(text, "distribution_version")
+
+
+def _named_distribution(text: ParsedText, part: str) -> Fact[str]:
+    """What a sentence says of it; an image of another one is no host."""
+    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if text.hints.os == "linux" else None
+    value = getattr(platform_hints.name(named[0][0]), part) if named else None
+    return Known(value, f"line {named[1]}", "stated") if named and value else NOT_IN_TEXT
+
+
+def _first_word(stated: Statement | None) -> Fact[str]:
+    words = re.findall(
+        r"ubuntu|debian|fedora|arch|manjaro|centos|rhel|rocky|linuxmint|pop|suse",
+        (stated.value if stated else "").lower(),
+    )
+    return Known(words[0], stated_at(stated), "stated") if words and stated else NOT_IN_TEXT
+
+
+def _may_be(package: str, version: str) -> bool:
+    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11, a nightly has "dev"."""
+    number = re.match(r"(\d+)\.(\d+)", version)
+    if package.startswith("tf-nightly"):
+        return "dev" in version
+    return number is None or package != "tensorflow-gpu" or (int(number[1]), int(number[2])) <= (2, 11)

@@ -1,1 +1,0 @@
-"""The output of other programs (nvidia-smi, pip, conda, nvcc, ldconfig ...), a file for each. Pure."""
