@@ -27,7 +27,7 @@ from tfgpu_doctor import check
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.ranking import machine_state, make_plan

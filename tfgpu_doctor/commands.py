@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.compare.records import Comparison
+    from tfgpu_doctor.fleet.reading import Gathered
     from tfgpu_doctor.fleet.records import Fleet
-    from tfgpu_doctor.fleet.results import Gathered
     from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
     from tfgpu_doctor.plan.answers import Answers

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.files import listing
+from tfgpu_doctor.files import reading
 
 
 def names(folder: Path) -> list[str]:
-    return [Path(one).relative_to(folder).as_posix() for one in listing.files_below(str(folder)).files]
+    return [Path(one).relative_to(folder).as_posix() for one in reading.files_below(str(folder)).files]
 
 
 def test_environments_links_and_caches_are_left_out(tmp_path: Path) -> None:
@@ -27,20 +27,20 @@ def test_environments_links_and_caches_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "up").symlink_to("..")
     (tmp_path / "round").symlink_to(".")
     assert names(tmp_path) == ["a/Dockerfile"]
-    left_out = {Path(one).relative_to(tmp_path).as_posix() for one in listing.files_below(str(tmp_path)).left_out}
+    left_out = {Path(one).relative_to(tmp_path).as_posix() for one in reading.files_below(str(tmp_path)).left_out}
     assert left_out == {".venv", "mine", "node_modules", "1/2/3/4/5/6/7"}
 
 
 def test_as_many_as_can_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST_FOLDERS", 3)
+    monkeypatch.setattr(reading, "MOST_FOLDERS", 3)
     for number in range(5):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "f").write_text("")
-    found = listing.files_below(str(tmp_path))
+    found = reading.files_below(str(tmp_path))
     assert len(found.files) == 2
     assert found.left_out[-1].endswith("more than 3 folders")
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(OSError):
-        listing.files_below(str(tmp_path / "none"))
+        reading.files_below(str(tmp_path / "none"))

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.records.test_report import report
-from tfgpu_doctor.files import packed
-from tfgpu_doctor.files.packed import unpacked
-from tfgpu_doctor.fleet import gathering, unwrapping
-from tfgpu_doctor.fleet.gathering import Gathering
-from tfgpu_doctor.fleet.reading import _lines, read_fleet
+from tfgpu_doctor.files import reading
+from tfgpu_doctor.files.reading import unpacked
+from tfgpu_doctor.fleet import unwrapping
+from tfgpu_doctor.fleet.reading import Gathering, _lines, read_fleet
 from tfgpu_doctor.fleet.unwrapping import Absent, Document, LeftOut, documents
 
 MIB = 1 << 20
@@ -24,11 +23,11 @@ def test_what_unpacks_to_too_much_is_read_in_part() -> None:
     with pytest.raises(OSError, match="more than 100 times as large; if that is right, unpack it with gunzip first"):
         for piece in unpacked(iter([gzip.compress(b"\n" * (80 * MIB))])):
             taken += len(piece)
-    assert taken <= packed.FREE + MIB
+    assert taken <= reading.FREE + MIB
 
 
 def test_a_packed_file_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "LARGEST", 3 * MIB)
+    monkeypatch.setattr(reading, "LARGEST_UNPACKED", 3 * MIB)
     with pytest.raises(OSError, match="unpacked, it is larger than 3 MiB; split it"):
         list(unpacked(iter([gzip.compress(b"x" * (5 * MIB))])))
 
@@ -91,7 +90,7 @@ def test_folded_names_of_nodes_are_unfolded_up_to_a_limit(monkeypatch: pytest.Mo
 def test_documents_that_cannot_be_read_are_read_up_to_a_limit(subtests: pytest.Subtests) -> None:
     for joint in [b",", b"\n"]:
         with subtests.test(joint=joint), pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(gathering, "MOST_REFUSED", 20)
+            monkeypatch.setattr("tfgpu_doctor.fleet.reading.MOST_REFUSED", 20)
             data = joint.join([b'{"schema":"tfgpu.x/1"}'] * 500)
             one = Gathering()
             one.take_file(b"[" + data + b"]" if joint == b"," else data, "x")

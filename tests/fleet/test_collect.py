@@ -25,7 +25,7 @@ from tfgpu_doctor.fleet.collect.node import _bounded, answer
 from tfgpu_doctor.fleet.collect.ray_child import _counts, _explained, _names
 from tfgpu_doctor.fleet.collect.ray_cluster import _LOG, _read
 from tfgpu_doctor.fleet.collect.task import LARGEST, last_error, line, node_result, task, why_it_failed
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.fleet.records import NodeResult
 
 HOST = "gpu-1.internal"

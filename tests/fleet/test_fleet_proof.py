@@ -9,7 +9,7 @@ import pytest
 from tests.fleet.making import ODDITIES, Made, fleet
 from tests.healthy import MATRIX
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.fleet.records import Fleet, Group
 
 SEEDS = range(1, 21)

@@ -210,7 +210,7 @@ def test_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_baseline_holds_what_its_schema_says() -> None:
     lines = [text.strip().encode() for text in texts(None, NODES).values()]
     lines += [json.dumps(bench(name)).encode() for name in NODES]
-    made = baseline.from_gathered(gathered(b"\n".join(lines)), "2026-11-23T12:00:00Z")
+    made = baseline.make_baseline(gathered(b"\n".join(lines)).results, "2026-11-23T12:00:00Z")
     assert len(made.speeds) == 1 and len(made.hardware) == 1
     data = msgspec.json.encode(made)
     schema = json.loads((FOLDER / "fleet-baseline-1.json").read_text())

@@ -23,7 +23,7 @@ from tests.fleet.test_collect import program
 from tests.healthy import MATRIX
 from tfgpu_doctor.fleet.collect.task import line, node_result
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathering
 
 FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
 FILLED = {"@RUN@": "r1", "@NODE@": "gpu-1.example", "@IMAGE@": "registry.example/tfgpu:1", '"@GPUS@"': "8"}

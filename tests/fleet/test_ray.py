@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.test_collect import collect, rows
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathering
 
 pytestmark = pytest.mark.full
 ROOT = Path(__file__).parents[2]

@@ -11,12 +11,11 @@ from tests.fleet.making import fleet
 from tests.healthy import MATRIX
 from tests.integrations.test_pytest_plugin import without_gpu
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.fleet.baseline import from_gathered
+from tfgpu_doctor.fleet.baseline import make_baseline
 from tfgpu_doctor.fleet.expectations import NAMES, parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathered, Gathering
 from tfgpu_doctor.fleet.records import Fleet, Group
-from tfgpu_doctor.fleet.results import Gathered
 
 ROOT = Path(__file__).parents[2]
 NOW = "2026-11-23T12:00:00Z"
@@ -96,7 +95,7 @@ def test_a_fleet_differs_from_its_own_baseline_where_it_differs_from_itself(subt
         with subtests.test(seed=seed):
             found = gathered(fleet(seed, 60, 12).lines)
             itself = judge_fleet(found, MATRIX, NOW)
-            against = judge_fleet(found, MATRIX, NOW, baseline=from_gathered(found, NOW))
+            against = judge_fleet(found, MATRIX, NOW, baseline=make_baseline(found.results, NOW))
             odd = {member.node for group in itself.groups for member in group.nodes}
             assert {member.node for group in against.groups for member in group.nodes} <= odd
             texts = [

@@ -15,11 +15,9 @@ from tests.fleet.wrapped import Texts
 from tests.healthy import MATRIX
 from tfgpu_doctor.fleet import reading
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
-from tfgpu_doctor.fleet.labels import unfolded
-from tfgpu_doctor.fleet.reading import read_fleet
+from tfgpu_doctor.fleet.reading import Gathered, Gathering, read_fleet
 from tfgpu_doctor.fleet.records import Fleet
-from tfgpu_doctor.fleet.results import Gathered
+from tfgpu_doctor.fleet.unwrapping import unfolded
 
 KIND = making.TYPES[2]
 NODES = ("gpu-1", "gpu-2", "gpu-3")
@@ -166,9 +164,9 @@ def test_a_packed_file_that_is_damaged(tmp_path: Path) -> None:
 
 
 def test_what_unpacks_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfgpu_doctor.files import packed
+    from tfgpu_doctor.files import reading
 
-    monkeypatch.setattr(packed, "LARGEST", 5 << 20)
+    monkeypatch.setattr(reading, "LARGEST_UNPACKED", 5 << 20)
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (20 << 20)))
     (one,) = read_fleet([str(tmp_path)]).unreadable
     assert one.reason == "unpacked, it is larger than 5 MiB; split it"

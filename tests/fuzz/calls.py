@@ -32,24 +32,18 @@ from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
 from tfgpu_doctor.parsers import lines, text_to_facts, wrappings
 from tfgpu_doctor.probes import (
-    cgroups,
-    child_lines,
+    activity,
     cuda,
-    cudnn,
+    driver,
+    driver_children,
     elsewhere,
     gpus,
     host,
-    jupyter_kernels,
-    kernel_driver,
-    oom,
-    pci,
-    tensorflow_facts,
     tensorflow_probe,
     transcript,
-    xla_files,
 )
 from tfgpu_doctor.probes import elf as elf_files
-from tfgpu_doctor.probes.events import parse_event
+from tfgpu_doctor.probes.transcript import parse_event
 from tfgpu_doctor.records.facts import Loader, value_or
 from tfgpu_doctor.records.report import Report, exit_code, load_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
@@ -229,12 +223,12 @@ def machine(data: bytes) -> object:
     site = [str(root / "env/lib/python3.10/site-packages")]
     found = (
         host.examine(at, {}),
-        *(cgroups.cpu_quota(at), cgroups.memory_limit(at), oom.read(at), pci.gpus(at, wsl=False)),
-        kernel_driver.installed(at),
-        kernel_driver.xid_events(kernel_driver.read_kernel_log(at)) if (root / "dev/kmsg").is_file() else (),
-        cudnn.examine(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
-        xla_files.examine(f"{site[0]}/tensorflow", "2.13.0", {}, cwd=at, root=at),
-        jupyter_kernels.examine({}, str(root / "env")),
+        *(host.cpu_quota(at), host.memory_limit(at), activity.read(at), host.gpus(at, wsl=False)),
+        driver.installed_driver(at),
+        driver.xid_events(driver.read_kernel_log(at)) if (root / "dev/kmsg").is_file() else (),
+        cuda.examine_cudnn(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
+        cuda.examine_xla_files(f"{site[0]}/tensorflow", "2.13.0", {}, cwd=at, root=at),
+        elsewhere.examine_kernels({}, str(root / "env")),
         elsewhere.describe(f"{at}/env/bin/python", f"{at}/env", "PATH"),
         tensorflow_probe.distribution(f"{site[0]}/tensorflow-2.13.0.dist-info"),
     )
@@ -250,7 +244,7 @@ def elf(data: bytes) -> object:
 def driver_lines(data: bytes) -> object:
     """Read what the children print that ask the driver."""
     tree = _tree(data)
-    parsed = [child_lines.parse(json.dumps(line)) for line in tree] if isinstance(tree, list) else []
+    parsed = [driver_children.parse(json.dumps(line)) for line in tree] if isinstance(tree, list) else []
     found = [line for line in parsed if line is not None]
     assert found or data not in samples.driver_lines(), "real lines are answers"
     facts = gpus.from_nvml(found, "NVML"), gpus.from_cuda(found, "CUDA"), gpus.peers(found)
@@ -267,10 +261,10 @@ def events(data: bytes) -> object:
             seen.add(event)
     assert seen.ends or data not in samples.events(), "real lines are events"
     ending = transcript.Ending("ended", returncode=-11, stderr=_text(data)[:2000])
-    about = tensorflow_facts.python(seen, ending, ("pip",))
+    about = transcript.python(seen, ending, ("pip",))
     found = (
-        *(about, tensorflow_facts.tensorflow(seen, ending, about), tensorflow_facts.cudnn_runtime(seen, ending)),
-        *(transcript.phases(seen, ending), tensorflow_facts.sys_path(seen), tensorflow_facts.loaded(seen, ending)),
+        *(about, transcript.tensorflow(seen, ending, about), transcript.cudnn_runtime(seen, ending)),
+        *(transcript.phases(seen, ending), transcript.sys_path(seen), transcript.loaded(seen, ending)),
     )
     return msgspec.json.encode(found)
 

@@ -15,7 +15,7 @@ from tests.tables import each
 from tfgpu_doctor.install.proof import add_library_paths
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.install_commands import XLA_LINE, link_commands, repaired_by_links
-from tfgpu_doctor.probes import xla_files
+from tfgpu_doctor.probes import cuda
 
 FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"}  # of components; others are their own
 NEEDED = {"cusolver": "cublas", "cublas": "cublasLt"}
@@ -144,7 +144,7 @@ def test_xla_is_told_where_its_compiler_is_when_python_starts(tmp_path: Path, fo
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=True)
         assert done.stdout.split() == [flags]
     # and the doctor knows it
-    found = xla_files.examine(str(made.site / "tensorflow"), "2.13.1", {}, root=str(tmp_path))
+    found = cuda.examine_xla_files(str(made.site / "tensorflow"), "2.13.1", {}, root=str(tmp_path))
     assert [one.problem for one in getattr(found.libdevice, "value", ())] == [None]
 
 

@@ -9,7 +9,7 @@ from tests.healthy import MATRIX
 from tests.tables import each, read_rows
 from tfgpu_doctor.parsers import lines, machine_facts
 from tfgpu_doctor.parsers.text_to_facts import read
-from tfgpu_doctor.probes import pci
+from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.facts import Known, PciGpu, Unknown, value_or
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
@@ -52,11 +52,11 @@ def test_two_cards_by_number_and_their_sound() -> None:
 
 def test_a_machine_without_driver_and_pci_ids(tmp_path: Path) -> None:
     for address, device in (("0000:01:00.0", "0x2684"), ("0000:02:00.0", "0xffff")):
-        folder = tmp_path / pci.DEVICES.lstrip("/") / address
+        folder = tmp_path / host.DEVICES.lstrip("/") / address
         folder.mkdir(parents=True)
         for name, value in (("vendor", "0x10de"), ("class", "0x030000"), ("device", device)):
             (folder / name).write_text(f"{value}\n", encoding="utf-8")
-    seen = machine_facts.named(pci.gpus(str(tmp_path), wsl=False), MATRIX)
+    seen = machine_facts.named(host.gpus(str(tmp_path), wsl=False), MATRIX)
     assert [gpu.name for gpu in value_or(seen, ())] == ["GeForce RTX 4090", None]
 
 

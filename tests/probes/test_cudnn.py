@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.probes import cudnn
+from tfgpu_doctor.probes import cuda
 from tfgpu_doctor.records.facts import Candidate, Cudnn, CudnnFile, Known, Loader, Soname, Toolkit, Unknown
 
 SITE = "/env/lib/python3.12/site-packages"
@@ -21,7 +21,7 @@ def write(root: Path, path: str, text: str = "") -> None:
 
 
 def examine(root: Path, loader: Loader | None = None, environ: dict[str, str] | None = None) -> Cudnn:
-    return cudnn.examine(
+    return cuda.examine_cudnn(
         loader or Loader(), site_packages=[SITE], toolkits=[KIT], environ=environ or {}, root=str(root)
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.probes import elsewhere, jupyter_kernels
+from tfgpu_doctor.probes import elsewhere
 from tfgpu_doctor.records.facts import Kernel, OtherPython, Unknown, value_or
 
 
@@ -33,7 +33,7 @@ LAUNCH = ("-m", "ipykernel_launcher", "-f", "{connection_file}")
 
 
 def found(environ: dict[str, str], prefix: str | None = None) -> dict[str, Kernel]:
-    return {one.name: one for one in value_or(jupyter_kernels.examine(environ, prefix), ())}
+    return {one.name: one for one in value_or(elsewhere.examine_kernels(environ, prefix), ())}
 
 
 def test_kernels_of_the_user_and_of_an_environment(tmp_path: Path) -> None:

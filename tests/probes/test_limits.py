@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.probes import limits
+from tfgpu_doctor.probes import host
 from tfgpu_doctor.probes.tensorflow import TensorFlowProbe
 from tfgpu_doctor.records.facts import Known, Limit, TemporaryFolder
 
 _READ = (
-    "from tfgpu_doctor.probes.limits import address_space_limit as read;"
+    "from tfgpu_doctor.probes.host import address_space_limit as read;"
     "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), resource.RLIM_INFINITY));"
     "print(read().value)"
 )
@@ -24,7 +24,7 @@ _READ = (
 def test_the_limit_of_the_address_space() -> None:
     done = subprocess.run([sys.executable, "-c", _READ, str(2**33)], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == f"Limit(soft={2**33}, hard=None)", done.stderr
-    assert limits.address_space_limit() == Known(Limit(None), "getrlimit(RLIMIT_AS)")
+    assert host.address_space_limit() == Known(Limit(None), "getrlimit(RLIMIT_AS)")
 
 
 def test_the_limit_that_the_program_of_the_user_sets(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_the_limit_that_the_program_of_the_user_sets(tmp_path: Path) -> None:
 
 
 def folder(environ: dict[str, str], root: Path) -> TemporaryFolder:
-    found = limits.temporary_folder(environ, str(root))
+    found = host.temporary_folder(environ, str(root))
     assert isinstance(found, Known)
     return found.value
 
@@ -60,5 +60,5 @@ def test_the_first_folder_that_is_there(tmp_path: Path) -> None:
 
 def test_a_folder_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(limits.os, "access", lambda *_: False)  # root may write everywhere
+    monkeypatch.setattr(host.os, "access", lambda *_: False)  # root may write everywhere
     assert folder({}, tmp_path).problem == "Permission denied"

@@ -10,19 +10,19 @@ import pytest
 
 from tests.files.test_reading import ODD
 from tests.guard import guarded
-from tfgpu_doctor.probes import cuda_version, cudnn, elf, files, jupyter_kernels, oom, xla_files
+from tfgpu_doctor.probes import activity, cuda, elf, elsewhere, files
 from tfgpu_doctor.records.facts import Unknown
 
 PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "version.json": ("version.json", lambda root: cuda_version.toolkit_version(str(root))[0]),
-    "version.txt": ("version.txt", lambda root: cuda_version.toolkit_version(str(root))[0]),
-    "cuda.h": ("include/cuda.h", lambda root: cuda_version.toolkit_version(str(root))[0]),
-    "cudnn_version.h": ("cudnn_version.h", lambda root: cudnn._header_version(str(root / "cudnn_version.h"), "/")),
+    "version.json": ("version.json", lambda root: cuda.toolkit_version(str(root))[0]),
+    "version.txt": ("version.txt", lambda root: cuda.toolkit_version(str(root))[0]),
+    "cuda.h": ("include/cuda.h", lambda root: cuda.toolkit_version(str(root))[0]),
+    "cudnn_version.h": ("cudnn_version.h", lambda root: cuda._header_version(str(root / "cudnn_version.h"), "/")),
     "a library": ("libcudart.so.12", lambda root: isinstance(elf.read(str(root / "libcudart.so.12")), elf.Elf)),
-    "kernel.json": ("kernel.json", lambda root: jupyter_kernels.read(str(root / "kernel.json"), "a", str(root), {})),
-    "cuda_config.h": (xla_files.HEADER, lambda root: xla_files._toolkit_of_the_build(str(root))),
+    "kernel.json": ("kernel.json", lambda root: elsewhere.read(str(root / "kernel.json"), "a", str(root), {})),
+    "cuda_config.h": (cuda.HEADER, lambda root: cuda._toolkit_of_the_build(str(root))),
     "/proc/modules": ("proc/modules", lambda root: _known(files.text_fact(str(root), "/proc/modules"))),
-    "/proc/vmstat": ("proc/vmstat", lambda root: oom.read(str(root)).machine),
+    "/proc/vmstat": ("proc/vmstat", lambda root: activity.read(str(root)).machine),
 }
 
 

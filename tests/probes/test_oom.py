@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.probes import oom
-from tfgpu_doctor.probes.oom import OomKills
+from tfgpu_doctor.probes import activity
+from tfgpu_doctor.probes.activity import OomKills
 
 
 def test_reads_the_counters(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
@@ -25,11 +25,11 @@ def test_reads_the_counters(tmp_path_factory: pytest.TempPathFactory, subtests: 
             }.items():
                 (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / name).write_text(content)
-            assert oom.read(str(tmp_path)) == OomKills(cgroup=3, machine=5)
+            assert activity.read(str(tmp_path)) == OomKills(cgroup=3, machine=5)
 
 
 def test_no_counters(tmp_path: Path) -> None:
-    assert oom.read(str(tmp_path)) == OomKills(None, None)
+    assert activity.read(str(tmp_path)) == OomKills(None, None)
 
 
 def test_explains(subtests: pytest.Subtests) -> None:

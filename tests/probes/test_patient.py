@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfgpu_doctor.probes import tensorflow_probe
-from tfgpu_doctor.probes.tensorflow_facts import cudnn_version
-from tfgpu_doctor.probes.transcript import Ending, Transcript, log_lines, phases
+from tfgpu_doctor.probes.transcript import Ending, Transcript, cudnn_version, log_lines, phases
 
 
 def test_project_name_of_a_folder(subtests: pytest.Subtests) -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from tfgpu_doctor.probes import variables
+from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.environment_variables import REASONS, reason
 from tfgpu_doctor.records.facts import Known
 
 
 def test_an_empty_environment() -> None:
-    assert variables.examine({}) == Known({}, "environment")
+    assert host.variables({}) == Known({}, "environment")
 
 
 def test_an_empty_value_is_a_value() -> None:
     """CUDA_VISIBLE_DEVICES= hides every GPU; unset hides none."""
-    assert variables.examine({"CUDA_VISIBLE_DEVICES": ""}) == Known({"CUDA_VISIBLE_DEVICES": ""}, "environment")
+    assert host.variables({"CUDA_VISIBLE_DEVICES": ""}) == Known({"CUDA_VISIBLE_DEVICES": ""}, "environment")
 
 
 def test_names_are_sorted_and_families_are_seen() -> None:
-    found = variables.examine({"XLA_FLAGS": "x", "NCCL_P2P_DISABLE": "1", "HOME": "/home/ann"})
+    found = host.variables({"XLA_FLAGS": "x", "NCCL_P2P_DISABLE": "1", "HOME": "/home/ann"})
     assert isinstance(found, Known)
     assert list(found.value.items()) == [("NCCL_P2P_DISABLE", "1"), ("XLA_FLAGS", "x")]
 
@@ -37,13 +37,13 @@ def test_secrets_and_names_are_never_read(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(name=name):
             assert reason(name) is None
-            assert variables.examine({name: "secret"}) == Known({}, "environment")
+            assert host.variables({name: "secret"}) == Known({}, "environment")
 
 
 def test_a_huge_value_is_cut() -> None:
-    found = variables.examine({"LD_LIBRARY_PATH": "/x:" * 10_000})
+    found = host.variables({"LD_LIBRARY_PATH": "/x:" * 10_000})
     assert isinstance(found, Known)
-    assert len(found.value["LD_LIBRARY_PATH"]) == variables.LONGEST
+    assert len(found.value["LD_LIBRARY_PATH"]) == host.LONGEST
 
 
 def test_every_variable_has_a_reason_in_a_few_words() -> None:

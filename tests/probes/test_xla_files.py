@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfgpu_doctor.probes import xla_files
-from tfgpu_doctor.probes.xla_files import XlaFiles
+from tfgpu_doctor.probes import cuda
+from tfgpu_doctor.probes.cuda import XlaFiles
 from tfgpu_doctor.records.facts import Known, Unknown, value_or
 
 
@@ -15,7 +15,7 @@ from tfgpu_doctor.records.facts import Known, Unknown, value_or
 def package(tmp_path: Path) -> Path:
     """The folder of an installed TensorFlow whose build names a toolkit below `tmp_path`."""
     folder = tmp_path / "env" / "lib" / "python3.12" / "site-packages" / "tensorflow"
-    header = folder / xla_files.HEADER
+    header = folder / cuda.HEADER
     header.parent.mkdir(parents=True)
     header.write_text(f'#define TF_CUDA_TOOLKIT_PATH "{tmp_path}/cuda-12.3"\n')
     return folder
@@ -39,7 +39,7 @@ def ptxas(folder: Path, version: str) -> str:
 
 
 def look(package: Path, version: str = "2.16.1", **environ: str) -> XlaFiles:
-    return xla_files.examine(str(package), version, {"PATH": "", **environ}, cwd="/nowhere", root="/nowhere")
+    return cuda.examine_xla_files(str(package), version, {"PATH": "", **environ}, cwd="/nowhere", root="/nowhere")
 
 
 def test_the_wheel_of_nvcc(package: Path) -> None:
@@ -83,7 +83,7 @@ def test_conda(package: Path, tmp_path: Path) -> None:
 
 
 def test_no_tensorflow() -> None:
-    assert isinstance(xla_files.examine(None, None, {}).ptxas, Unknown)
+    assert isinstance(cuda.examine_xla_files(None, None, {}).ptxas, Unknown)
 
 
 def test_data_dir(subtests: pytest.Subtests) -> None:
@@ -95,4 +95,4 @@ def test_data_dir(subtests: pytest.Subtests) -> None:
         ("", None),
     ]:
         with subtests.test(flags=flags):
-            assert xla_files.data_dir({"XLA_FLAGS": flags}) == folder
+            assert cuda.data_dir({"XLA_FLAGS": flags}) == folder

@@ -33,7 +33,7 @@ from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
+from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.ranking import make_plan

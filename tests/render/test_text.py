@@ -36,8 +36,8 @@ from tfgpu_doctor.findings.pages import all_ids, page_of
 from tfgpu_doctor.findings.pages.headline import headline_of
 from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign, Source
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.gathering import Gathering
-from tfgpu_doctor.fleet.labels import unfolded
+from tfgpu_doctor.fleet.reading import Gathering
+from tfgpu_doctor.fleet.unwrapping import unfolded
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.outlines import finding as finding_outline

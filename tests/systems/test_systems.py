@@ -19,7 +19,7 @@ from tests.systems.recorded import (
     registry,
     windows,
 )
-from tfgpu_doctor.probes import cuda, driver, host, jupyter_kernels, loader, programs
+from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, programs
 from tfgpu_doctor.probes.systems import here, job
 from tfgpu_doctor.probes.systems.macos import MacOs
 from tfgpu_doctor.probes.systems.system import System
@@ -75,7 +75,7 @@ def test_toolkits_and_programs_of_windows(tmp_path: Path, monkeypatch: pytest.Mo
         tmp_path / "C:" / "Windows" / "System32" / "nvidia-smi.exe"
     )
     assert driver.find_nvidia_smi({"PATH": ""}, "/") is not None
-    assert next(jupyter_kernels.data_folders(WITH_GPU.environ, None)).startswith("C:\\Users\\ann\\AppData")
+    assert next(elsewhere.data_folders(WITH_GPU.environ, None)).startswith("C:\\Users\\ann\\AppData")
 
 
 def test_a_dll_is_looked_for_where_windows_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

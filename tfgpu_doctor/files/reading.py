@@ -10,7 +10,10 @@ import errno
 import os
 import stat
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import BinaryIO
 
 CHUNK = 1 << 20
@@ -199,3 +202,134 @@ def _up_to(limit: int | None, source: Iterator[bytes], cut: Callable[[str], None
             return
         yield chunk
         left = None if left is None else left - len(chunk)
+
+
+# ------------------------------------------------------------------------------------------------------------- packed
+#
+# What gzip packed, unpacked piece by piece. Pure.
+
+MARK = b"\x1f\x8b"  # RFC 1952, 2.3.1
+LARGEST_UNPACKED = 4 << 30  # bytes that are unpacked; the reports of 10,000 nodes have a quarter of that
+# gzip makes 1000 bytes of one: of a file that is made so, a little is read; alike reports have a ratio of 10 to 50
+FREE, RATIO = 64 << 20, 100
+
+
+def unpacked(source: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces, or what was packed in them, also where several packed files stand one after another.
+
+    Raises OSError: it is packed, but damaged or cut off, or unpacks to too much.
+    """
+    first = next(source, b"")
+    if first.startswith(MARK):
+        yield from _unpacked(chain([first], source))
+    else:
+        yield first
+        yield from source
+
+
+def _unpacked(source: Iterator[bytes]) -> Iterator[bytes]:
+    import zlib
+
+    machine, total, is_open, read = zlib.decompressobj(wbits=31), 0, False, 0
+    for chunk in source:
+        packed = chunk
+        read += len(chunk)
+        while packed or machine.unconsumed_tail:
+            try:
+                data = machine.decompress(machine.unconsumed_tail or packed, CHUNK)
+            except zlib.error as error:
+                raise OSError(errno.EINVAL, f"it begins as gzip writes it, and then is damaged: {error}") from error
+            is_open, packed = not machine.eof, b""
+            if data:
+                yield data
+            _refuse_packed(total := total + len(data), read)
+            if machine.eof:
+                packed, machine = machine.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31)
+    if is_open:
+        raise OSError(errno.EINVAL, "it is packed with gzip, and cut off")
+
+
+def _refuse_packed(size: int, packed: int) -> None:
+    """Raise OSError when so many packed bytes have become too many."""
+    if size > LARGEST_UNPACKED:
+        raise OSError(errno.EFBIG, f"unpacked, it is larger than {in_mib(LARGEST_UNPACKED)}; split it")
+    if size > max(FREE, RATIO * packed):
+        raise OSError(
+            errno.EFBIG,
+            f"unpacked, it is more than {RATIO} times as large; if that is right, unpack it with gunzip first",
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------ listing
+#
+# The files below a folder that a user names: so many, so deep, and without what programs put there.
+
+DEEPEST = 6  # folders below the named one
+MOST_FOLDERS = 2_000
+MOST_FILES = 20_000  # that are looked at by name
+# what is not of the project: environments, packages, caches, results of builds, version control
+_FOREIGN = frozenset(
+    (
+        *(".git", ".hg", ".svn", ".venv", "venv", "env", ".env", "virtualenv", "site-packages", "node_modules", ".tox"),
+        *(".nox", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", "build", "dist", ".eggs"),
+        *("target", "bazel-bin", "bazel-out", "third_party", "vendor", ".idea", ".vscode", ".ipynb_checkpoints"),
+        *(".pixi", ".conda", ".direnv", ".terraform", "htmlcov"),
+    )
+)
+_MARKS = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")  # an environment or a cache by any name
+
+
+@dataclass
+class Listing:
+    """What lies below a folder."""
+
+    files: list[str] = field(default_factory=list)  # with the folder in front, sorted
+    left_out: list[str] = field(default_factory=list)  # folders and links, and why the rest of them is missing
+
+
+def files_below(folder: str) -> Listing:
+    """List the files below a folder; links to folders are not followed.
+
+    Raises OSError: the folder itself cannot be listed.
+    """
+    return many_below(folder, MOST_FILES, MOST_FOLDERS)
+
+
+def many_below(folder: str, most: int, folders: int) -> Listing:
+    """List at most so many files, in so many folders. Raises OSError: the folder itself cannot be listed."""
+    listing, open_, seen = Listing(), deque([(folder, 0)]), 0
+    while open_:
+        here, depth = open_.popleft()
+        seen += 1
+        if seen > folders or len(listing.files) > most:
+            listing.left_out.append(f"{here} and what else follows: more than {folders} folders")
+            break
+        try:
+            with os.scandir(here) as entries:
+                found = sorted(islice(entries, most), key=lambda entry: entry.name)
+        except OSError:
+            if depth == 0:
+                raise
+            listing.left_out.append(here)
+            continue
+        if depth and any(entry.name in _MARKS for entry in found):
+            listing.left_out.append(here)
+            continue
+        for entry in found:
+            path = os.path.normpath(entry.path)
+            if not entry.is_dir(follow_symlinks=False):
+                _add_file(listing, entry, path)
+            elif entry.name in _FOREIGN or entry.name.endswith(".egg-info") or depth >= DEEPEST:
+                listing.left_out.append(path)
+            else:
+                open_.append((path, depth + 1))
+    return listing
+
+
+def _add_file(listing: Listing, entry: os.DirEntry[str], path: str) -> None:
+    """Add a file, or a link to one; a link that leads in a circle, or to where nobody may look, is left out."""
+    try:
+        if entry.is_file():
+            listing.files.append(path)
+    except OSError:
+        listing.left_out.append(path)

@@ -20,7 +20,8 @@ from packaging.version import Version
 
 from tfgpu_doctor.fleet.differences import Difference
 from tfgpu_doctor.fleet.nodes import Machine
-from tfgpu_doctor.fleet.values import ABSENT, Value, compared, gpu_fields, paths
+from tfgpu_doctor.fleet.values import ABSENT, Value, compared
+from tfgpu_doctor.records.report import Severity
 from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.records.units import GIB, KIB, MIB, TIB
 
@@ -113,7 +114,7 @@ def unmet(expectation: Expectation, machines: tuple[Machine, ...]) -> Iterator[D
                 members=tuple(members),
                 act=field.group,
                 cause="it was asked for on every node" if grave else "the reports of these nodes do not say",
-                grave=grave,
+                severity=Severity.ERROR if grave else Severity.WARNING,
             )
 
 
@@ -130,18 +131,19 @@ def _holds(one: Expectation, name: _Name, found: list[Value]) -> bool:
 
 
 def _found(identity: str, machine: Machine) -> list[Value]:
-    """What a node has of a fact; nothing where it is unknown."""
+    """Return what a node has of a fact; nothing where it is unknown."""
+    gpus = machine.main.gpus
     if identity == "gpus":
-        return [] if machine.gpus is None else [Value(str(len(machine.gpus)), float(len(machine.gpus)))]
+        return [] if gpus is None else [Value(str(len(gpus)), float(len(gpus)))]
     if identity.startswith("gpus."):
-        place = gpu_fields().index(identity.partition(".")[2])
-        leaves = [gpu[place] for gpu in machine.gpus or ()]
-        return [leaf[0][1] for leaf in leaves if leaf] if all(leaves) else []
-    path = "python.packages" if identity.startswith("python.packages.") else identity
-    leaf = machine.facts[paths().index(path)]
-    if leaf is None:
+        return [gpu[identity] for gpu in gpus or ()] if all(identity in gpu for gpu in gpus or ()) else []
+    is_package = identity.startswith("python.packages.")
+    values = machine.main.facts.get("python.packages" if is_package else identity)
+    if values is None:
         return []
-    return [value for one, value in leaf if identity in (one, path)] or [Value(ABSENT)]
+    if is_package:
+        return [values.get(identity, Value(ABSENT))]
+    return list(values.values()) or [Value(ABSENT)]
 
 
 # ------------------------------------------------------------------------------------------- how values compare

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from tfgpu_doctor.fleet.differences import Difference
-from tfgpu_doctor.fleet.values import ABSENT, Value, gpu_fields, label, paths
-from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.fleet.values import ABSENT, label
+from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major
 
 _WATTS = re.compile(r"(\d+(?:\.\d+)?) W")
@@ -54,7 +54,7 @@ _KIND = ("gpus.name", "gpus.memory_total", "gpus.compute_capability", "host.cpu_
 
 def _expected(one: Difference) -> tuple[Fix, ...]:
     """The repair of nodes on which it does not hold: that the others have it is not said, and often no node has it."""
-    if not one.grave:
+    if one.severity is not Severity.ERROR:
         return (Fix(text="See why the report of the node does not say it", commands=("tfgpu doctor -v",)),)
     asked = _ASKED.fullmatch(one.expected)
     operator, value = (asked["operator"] or "=", asked["value"]) if asked else ("", "")
@@ -126,13 +126,11 @@ def _driver(one: Difference) -> tuple[Fix, ...]:
     )
 
 
-_CAPABILITY_AT = gpu_fields().index("compute_capability")
-
-
 def _needs_open_module(one: Difference) -> bool:
     """Blackwell and later have only open kernel modules; without a driver, the nodes do not say what they have."""
-    leaves = (gpu[_CAPABILITY_AT] for machine, _ in one.members for gpu in machine.gpus or ())
-    return any(at_least(leaf[0][1].text, "10") for leaf in leaves if leaf)
+    name = "gpus.compute_capability"
+    gpus = (gpu for machine, _ in one.members for gpu in machine.main.gpus or ())
+    return any(at_least(gpu[name].text, "10") for gpu in gpus if name in gpu)
 
 
 def _kernel(one: Difference) -> tuple[Fix, ...]:
@@ -155,7 +153,7 @@ def _kernel(one: Difference) -> tuple[Fix, ...]:
 def _package(one: Difference) -> tuple[Fix, ...]:
     name = one.id.removeprefix("python.packages.")
     if _REQUIREMENT.fullmatch(name) and one.expected == ABSENT:
-        python = _interpreter(member.facts for member, _ in one.members)
+        python = _interpreter(one)
         text = f"Uninstall {name}, {_like(one)}"
         return (Fix(text=text, commands=(f"{python} -m pip uninstall -y {name}",)),)
     return _package_of(one, f"=={one.expected}") if _VERSION.fullmatch(one.expected) else _same_as_others(one)
@@ -165,18 +163,16 @@ def _package_of(one: Difference, specifier: str) -> tuple[Fix, ...]:
     name = one.id.removeprefix("python.packages.")
     if not _REQUIREMENT.fullmatch(name):
         return _same_as_others(one)
-    python = _interpreter(member.facts for member, _ in one.members)
+    python = _interpreter(one)
     requirement = shlex.quote(f"{name}{specifier}")
     shown = specifier.removeprefix("==").removesuffix(".*")
     return (Fix(text=f"Install {name} {shown}, {_like(one)}", commands=(f"{python} -m pip install {requirement}",)),)
 
 
-_PYTHON_AT = paths().index("python.executable")
-
-
-def _interpreter(facts: Iterable[tuple[tuple[tuple[str, Value], ...] | None, ...]]) -> str:
-    """The interpreter of these nodes; "python" where they differ."""
-    found = {leaf[0][1].text for one in facts if one and (leaf := one[_PYTHON_AT])}
+def _interpreter(one: Difference) -> str:
+    """Return the interpreter of these nodes; "python" where they differ."""
+    path = "python.executable"
+    found = {facts[path][path].text for facts in (member.main.facts for member, _ in one.members) if path in facts}
     return shlex.quote(next(iter(found))) if len(found) == 1 else "python"
 
 

@@ -28,9 +28,8 @@ from statistics import median
 from typing import NamedTuple
 
 from tfgpu_doctor.fleet.differences import Difference
-from tfgpu_doctor.fleet.nodes import Machine
-from tfgpu_doctor.fleet.results import Speed
-from tfgpu_doctor.fleet.siblings import models
+from tfgpu_doctor.fleet.nodes import Machine, Speed
+from tfgpu_doctor.records.report import Severity
 from tfgpu_doctor.records.units import approximate, count, quantity
 
 SIBLINGS = 5  # runs that are compared, at least
@@ -80,7 +79,7 @@ def speeds(machines: Iterable[Machine]) -> dict[RunKey, list[Measured]]:
     """All speeds by what can be compared; several rounds of one device count as one, by their median."""
     found: dict[RunKey, dict[tuple[str, str], tuple[Machine, list[float]]]] = {}
     for machine in machines:
-        card = ", ".join(sorted(models(machine))) or "no GPU"
+        card = ", ".join(sorted(machine.models)) or "no GPU"
         for one in machine.speeds:
             if one.value:
                 key = RunKey(card, one.kind, one.workload, one.label, one.dtype, one.parameters, one.unit)
@@ -155,5 +154,5 @@ def without_speed(machines: Iterable[Machine]) -> Iterator[Difference]:
             members=tuple((machine, "; ".join(dict.fromkeys(texts))) for machine, texts in by_node.values()),
             act="run",
             cause="results of this node cannot be relied on" if wrong else "this node cannot run this work",
-            grave=True,
+            severity=Severity.ERROR,
         )

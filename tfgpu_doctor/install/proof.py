@@ -28,8 +28,7 @@ from tfgpu_doctor.probes.elf import Elf
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.loader import caller_of
-from tfgpu_doctor.probes.process import Completed
-from tfgpu_doctor.probes.temporary import temporary_folder
+from tfgpu_doctor.probes.process import Completed, temporary_folder
 from tfgpu_doctor.records.facts import Facts, Known, Soname, Unknown
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import Finding, Report, Severity

@@ -295,7 +295,7 @@ def pytest_configure_node(node: Any) -> None:
 def _folder(config: pytest.Config) -> str:
     """A folder for this run, removed when it ends; "" where none can be made."""
     if _FOLDER not in config.stash:
-        from tfgpu_doctor.probes.temporary import temporary_folder
+        from tfgpu_doctor.probes.process import temporary_folder
 
         closing = config.stash[_CLOSING] = ExitStack()
         config.stash[_FOLDER] = closing.enter_context(temporary_folder({})).get("TMPDIR", "")

@@ -7,15 +7,19 @@ its own, side by side; what does not answer in time is killed, named, and what i
 from __future__ import annotations
 
 import os
+import platform
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tfgpu_doctor.parsers import nvidia_smi
-from tfgpu_doctor.probes import driver_libraries, gpus, kernel_driver, programs
+from tfgpu_doctor.probes import gpus, programs
 from tfgpu_doctor.probes.driver_children import Probe, Source, answer, init_result, start_child
-from tfgpu_doctor.probes.files import below, why
+from tfgpu_doctor.probes.files import below, module_loaded, read_text, text_fact, why
+from tfgpu_doctor.probes.loader import MACHINES, Hit, LdSo, below_once, read_cache, split_library_path
 from tfgpu_doctor.probes.systems import here
+from tfgpu_doctor.probes.systems.system import InstalledDriver
 from tfgpu_doctor.records.facts import Driver, Fact, Gpu, Known, LibraryFile, PeerLink, SmiResult, Unknown, map_fact
 
 LIBCUDA, LIBNVIDIA_ML = "libcuda.so.1", "libnvidia-ml.so.1"
@@ -52,7 +56,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     end = time.monotonic() + deadline
     program = find_nvidia_smi(environ, root)
     smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown(programs.missing("nvidia-smi", environ))
-    libraries = driver_libraries.find((LIBCUDA, LIBNVIDIA_ML), environ, root)
+    libraries = find((LIBCUDA, LIBNVIDIA_ML), environ, root)
     asked = _Asked(
         nvml=_ask("nvml_child", LIBNVIDIA_ML, libraries, environ, end),
         cuda=_ask("cuda_child", LIBCUDA, libraries, environ, end),
@@ -80,7 +84,7 @@ def _ask(
     files = libraries[soname]
     if isinstance(files, Unknown):
         return files
-    if not driver_libraries.reachable(files):
+    if not reachable(files):
         system = here.other()
         name = system.library_name(soname) if system else soname
         return Unknown(f"{name} is not on the loader path ({files.source})")
@@ -104,7 +108,7 @@ def _driver(
 ) -> Driver:
     smi = _smi_result(asked.smi)
     system = here.other(root)
-    installed = system.driver() if system else kernel_driver.installed(root)
+    installed = system.driver() if system else installed_driver(root)
     return Driver(
         version=_best(answer(asked.nvml, "driver_version"), installed.version, _banner(smi, "driver_version")),
         cuda_supported=_best(
@@ -235,9 +239,9 @@ def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
     if system := here.other(root):
         return Unknown(f"{system.title} has no kernel log with Xid events")
     try:
-        return Known(kernel_driver.xid_events(kernel_driver.read_kernel_log(root)), kernel_driver.KMSG)
+        return Known(xid_events(read_kernel_log(root)), KMSG)
     except OSError as error:
-        refused = Unknown(why(error, kernel_driver.KMSG))
+        refused = Unknown(why(error, KMSG))
     program = programs.find("dmesg", asked.environ) if root == "/" else None
     if not program:
         return refused
@@ -245,4 +249,169 @@ def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
     log.wait()
     if log.completed is None or log.completed.returncode != 0:
         return Unknown(f"{refused.reason}; {log.why_no_answer()}")
-    return Known(kernel_driver.xid_events(log.completed.stdout), program)
+    return Known(xid_events(log.completed.stdout), program)
+
+
+# --------------------------------------------------------------------------------------------------- driver libraries
+#
+# Every libcuda.so.1 and libnvidia-ml.so.1 in the loader's reach, and the one that it takes.
+
+OUT_OF_REACH = ("/usr/lib/wsl/lib", "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
+NOT_REACHED = "not on the loader path"
+STUB = "stub of the CUDA toolkit, not a driver"
+_DRIVER_VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")  # WSL's libcuda.so.1.1 tells no version
+
+
+def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dict[str, Fact[tuple[LibraryFile, ...]]]:
+    """For each soname the files that carry it, the loader's choice first; a fake `root` is taken for a Linux."""
+    if system := here.other(root):
+        return {soname: system.driver_files(soname, environ) for soname in sonames}
+    linker = LdSo(
+        machine=MACHINES.get(platform.machine().lower(), "EM_X86_64"),
+        library_path=split_library_path(environ),
+        cache=read_cache(root),
+        root=root,
+    )
+    return {soname: _linux(soname, linker, root) for soname in sonames}
+
+
+def reachable(files: Fact[tuple[LibraryFile, ...]]) -> bool:
+    """Whether the loader has a file to try at all."""
+    return isinstance(files, Known) and any(file.problem != NOT_REACHED for file in files.value)
+
+
+def _linux(soname: str, linker: LdSo, root: str) -> Fact[tuple[LibraryFile, ...]]:
+    """The files in the loader's order, then those that it skips or does not come to.
+
+    One that it does not skip but fails on (an empty file) stands first, although nothing is loaded.
+    """
+    hits = linker.open(soname, (), all_hits=True).hits
+    hits.sort(key=lambda hit: hit.effect == "skipped")
+    seen = {os.path.realpath(below_once(root, hit.path)) for hit in hits}
+    far = [f"{folder}/{soname}" for folder in OUT_OF_REACH]
+    hits += [
+        Hit(path, "", NOT_REACHED)
+        for path in far
+        if os.path.exists(below(root, path)) and os.path.realpath(below(root, path)) not in seen
+    ]
+    return Known(tuple(_described(hit, linker, root) for hit in hits), "LD_LIBRARY_PATH, ldconfig -p, default folders")
+
+
+def _described(hit: Hit, linker: LdSo, root: str) -> LibraryFile:
+    real = os.path.realpath(below_once(root, hit.path))
+    version = _DRIVER_VERSION.search(real)
+    stub = f"{STUB}: {real}" if "/stubs/" in hit.path or "/stubs/" in real else None
+    return LibraryFile(
+        path=hit.path,
+        version=version[1] if version else None,
+        soname=getattr(linker.check(hit.path), "soname", None),
+        problem=hit.problem or stub,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ kernel driver
+#
+# The kernel's half of the NVIDIA driver: module, device nodes, module files on disk, Xid events in its log.
+
+PROC_VERSION = "/proc/driver/nvidia/version"
+MODULES = "/lib/modules"
+KMSG = "/dev/kmsg"
+KMSG_RECORDS = 20_000  # more than the kernel's log buffer holds
+
+# "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.113.01  Tue Sep 12 ..."
+# "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Release Build  (...)"
+_VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.[\d.]*\d)")
+# Debian renames the module it builds; the others are nvidia.ko
+_MODULE_FILE = re.compile(r"nvidia(?:-current|-tesla(?:-\d+)?|-legacy-\w+)?\.ko(?:\.\w+)?")
+
+
+def installed_driver(root: str) -> InstalledDriver:
+    """The driver by the files of the kernel."""
+    module = version(root)
+    return InstalledDriver(module, module, loaded(root), kind(root), on_disk(root), device_nodes(root))
+
+
+def version(root: str) -> Fact[str]:
+    """Version of the loaded module; unknown("not loaded: ...") without one."""
+    text = text_fact(root, PROC_VERSION)
+    if isinstance(text, Known):
+        found = _VERSION.search(text.value)
+        return Known(found[1], PROC_VERSION) if found else Unknown(f"{PROC_VERSION} names no version")
+    sysfs = text_fact(root, "/sys/module/nvidia/version")
+    return sysfs if isinstance(sysfs, Known) else Unknown(f"not loaded: {text.reason}")
+
+
+def loaded(root: str) -> Fact[bool]:
+    """Whether the module is loaded, also where a container hides the list of modules."""
+    if os.path.exists(below(root, PROC_VERSION)):
+        return Known(True, PROC_VERSION)
+    return module_loaded(root, "nvidia")
+
+
+def kind(root: str) -> Fact[str]:
+    """ "open" or "proprietary"."""
+    text = text_fact(root, PROC_VERSION)
+    if isinstance(text, Unknown):
+        return Unknown(f"not loaded: {text.reason}")
+    return Known("open" if "Open Kernel Module" in text.value else "proprietary", PROC_VERSION)
+
+
+def on_disk(root: str) -> Fact[tuple[str, ...]]:
+    """nvidia.ko files that depmod knows, of every installed kernel."""
+    try:
+        kernels = sorted(os.listdir(below(root, MODULES)))
+    except OSError as error:
+        return Unknown(why(error, MODULES))
+    return Known(tuple(path for kernel in kernels for path in _modules_of(root, kernel)), f"{MODULES}/*/modules.dep")
+
+
+def _modules_of(root: str, kernel: str) -> Iterator[str]:
+    try:
+        dependencies = read_text(root, f"{MODULES}/{kernel}/modules.dep")
+    except OSError:  # headers only, or a kernel that is half removed
+        return
+    for line in dependencies.splitlines():
+        path = line.partition(":")[0]
+        if _MODULE_FILE.fullmatch(path.rpartition("/")[2]):
+            yield f"{MODULES}/{kernel}/{path}"
+
+
+def device_nodes(root: str) -> Fact[tuple[str, ...]]:
+    """The driver's nodes in /dev: of each GPU, nvidiactl, nvidia-uvm, nvidia-modeset, capabilities."""
+    try:
+        names = sorted(os.listdir(below(root, "/dev")))
+    except OSError as error:
+        return Unknown(why(error, "/dev"))
+    return Known(tuple(f"/dev/{name}" for name in names if name.startswith("nvidia")), "/dev")
+
+
+def xid_events(log: str) -> tuple[str, ...]:
+    """Xid lines of a kernel log, with what /dev/kmsg or dmesg put before them removed.
+
+    >>> xid_events("3,813,4107,-;NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus.")
+    ('NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus.',)
+    """
+    return tuple(found[0].strip() for found in re.finditer(r"NVRM: Xid .*", log))
+
+
+def read_kernel_log(root: str) -> str:
+    """The kernel's log buffer, which has one record a read.
+
+    Raises OSError: it may not be read without privilege, or a container hides it.
+    """
+    records: list[bytes] = []
+    handle = os.open(below(root, KMSG), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        while len(records) < KMSG_RECORDS:
+            try:
+                record = os.read(handle, 65536)
+            except BlockingIOError:  # the end of the buffer
+                break
+            except BrokenPipeError:  # the oldest record was overwritten under us
+                continue
+            if not record:  # the end of a plain file
+                break
+            records.append(record)
+    finally:
+        os.close(handle)
+    return b"".join(records).decode("utf-8", "replace")

@@ -14,22 +14,9 @@ import msgspec
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers.machine_facts import named
-from tfgpu_doctor.probes import (
-    cuda,
-    cudnn,
-    driver,
-    elsewhere,
-    host,
-    installed_files,
-    jupyter_kernels,
-    loader,
-    shadowed_modules,
-    startup_files,
-    variables,
-    xla_files,
-)
+from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, shadowed_modules, startup_files
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
-from tfgpu_doctor.probes.tensorflow_facts import tensorflow_distribution
+from tfgpu_doctor.probes.transcript import tensorflow_distribution
 from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import (
     Cuda,
@@ -154,7 +141,7 @@ def examine(
                 failing_files=installed_files.named_in_errors(result.tensorflow.phases, here.site_packages),
                 shadowed=shadowed_probe.result(),
             ),
-            variables=variables.examine(environ),
+            variables=host.variables(environ),
             tensorflow=result.tensorflow,
             messages=_messages(result.tensorflow, driver_facts.driver),
         )
@@ -229,11 +216,11 @@ def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) ->
         loader_facts = _all_unknown(Loader, row.reason)
     package = tensorflow_distribution(here.python)
     version = package.value.version if isinstance(package, Known) else None
-    files = xla_files.examine(here.tensorflow_dir, version, environ)
+    files = cuda.examine_xla_files(here.tensorflow_dir, version, environ)
     cuda_facts = msgspec.structs.replace(
         cuda_facts, xla_roots=files.xla_roots, libdevice=files.libdevice, ptxas=files.ptxas
     )
-    cudnn_facts = cudnn.examine(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
+    cudnn_facts = cuda.examine_cudnn(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
     return cuda_facts, loader_facts, cudnn_facts
 
 
@@ -248,7 +235,7 @@ Others: TypeAlias = tuple[Fact[tuple[Kernel, ...]], Fact[tuple[OtherPython, ...]
 def _others(here: Environment, environ: Mapping[str, str]) -> Others:
     """Jupyter's kernels, and what else may have been meant than the interpreter under test."""
     prefix, executable = value_or(here.python.prefix, None), value_or(here.python.executable, None)
-    found = jupyter_kernels.examine(environ, prefix)
+    found = elsewhere.examine_kernels(environ, prefix)
     known: tuple[Kernel, ...] = value_or(found, ())
     return found, elsewhere.examine(executable, prefix, known, environ)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import glob
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
 
 from tfgpu_doctor.parsers.system_outputs import CacheEntry, parse_cache
 from tfgpu_doctor.probes import elf, process, programs
-from tfgpu_doctor.probes.elf import Elf, Refusal
-from tfgpu_doctor.probes.files import below
-from tfgpu_doctor.probes.ld_so import Hit, LdSo, Opening, below_once, split_library_path
-from tfgpu_doctor.probes.library_places import Listing, Place, conda_prefixes, places, site_of
+from tfgpu_doctor.probes.elf import Effect, Elf, Refusal
+from tfgpu_doctor.probes.files import below, names_in
 from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.probes.systems.system import LoaderQuestion
 from tfgpu_doctor.records.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
@@ -275,3 +276,320 @@ def _out_of_reach(path: str, place: Place, soname: str, listing: Listing, linker
         problem=problem,
         effect=checked.effect if isinstance(checked, Refusal) else None,
     )
+
+
+# ----------------------------------------------------------------------------------------------------- library places
+#
+# Where CUDA libraries lie outside the loader's reach, and of which version a library file is.
+
+# Folders of a toolkit that hold libraries: the runfile's, Debian's, the redistributables' and conda's layouts.
+TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "extras/CUPTI/lib64")
+# What a wheel calls itself, for folders that several wheels share (nvidia/cu13/lib of CUDA 13).
+WHEELS = {
+    "libcudart": "nvidia_cuda_runtime",
+    "libcublas": "nvidia_cublas",
+    "libcublasLt": "nvidia_cublas",
+    "libcufft": "nvidia_cufft",
+    "libcurand": "nvidia_curand",
+    "libcusolver": "nvidia_cusolver",
+    "libcusparse": "nvidia_cusparse",
+    "libcudnn": "nvidia_cudnn",
+    "libcupti": "nvidia_cuda_cupti",
+    "libnccl": "nvidia_nccl",
+    "libnvrtc": "nvidia_cuda_nvrtc",
+    "libnvJitLink": "nvidia_nvjitlink",
+}
+_VERSIONED = re.compile(r"^(?P<stem>lib[^/]+?)\.so\.(?P<version>\d[\d.]*)$")
+_DIST_INFO = re.compile(r"^(?P<name>.+)-(?P<version>[^-]+)\.dist-info$")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with libraries."""
+
+    folder: str  # without the fake root
+    via: str  # "pip wheel", "toolkit", "conda"
+    site_packages: str | None = None  # of a wheel's folder
+
+
+def places(
+    site_packages: Sequence[str], toolkits: Sequence[Toolkit], prefixes: Sequence[str], root: str
+) -> list[Place]:
+    """List the folders of pip wheels, toolkits and conda environments that exist."""
+    found = [place for site in dict.fromkeys(site_packages) for place in _wheel_folders(site, root)]
+    kits = [
+        Place(os.path.join(kit.path, name), "conda" if kit.via == "conda" else "toolkit")
+        for kit in toolkits
+        for name in TOOLKIT_FOLDERS
+    ]
+    conda = [
+        Place(os.path.join(prefix, "lib"), "conda")
+        for prefix in dict.fromkeys(prefixes)
+        if os.path.isdir(below_once(root, os.path.join(prefix, "conda-meta")))
+    ]
+    unique = {os.path.realpath(below_once(root, place.folder)): place for place in reversed([*found, *kits, *conda])}
+    return [place for real, place in reversed(unique.items()) if os.path.isdir(real)]
+
+
+def _wheel_folders(site: str, root: str) -> Iterator[Place]:
+    """The folders of nvidia-* and TensorRT wheels: nvidia/cudnn/lib, nvidia/cu13/lib, tensorrt_libs."""
+    for package in names_in(below_once(root, os.path.join(site, "nvidia"))):
+        yield Place(os.path.join(site, "nvidia", package, "lib"), "pip wheel", site)
+    for package in ("tensorrt_libs", "tensorrt"):
+        yield Place(os.path.join(site, package), "pip wheel", site)
+
+
+class Listing:
+    """Folders read once."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._read = lru_cache(maxsize=None)(lambda folder: tuple(names_in(below_once(root, folder))))
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The names in `folder`; none when it cannot be read."""
+        return self._read(folder)
+
+    def carries(self, folder: str, soname: str) -> str | None:
+        """The file of `folder` that is, or would be with a link, `soname`: ``libcudnn.so.9.3.0`` for libcudnn.so.9."""
+        names = self.names(folder)
+        if soname in names:
+            return soname
+        return next((name for name in names if name.startswith(soname + ".")), None)
+
+    def other_versions(self, folders: Sequence[str], soname: str) -> tuple[str, ...]:
+        """Files of the same library with another soname, each once: ``libcudart.so.13`` for libcudart.so.12."""
+        wanted = _VERSIONED.match(soname)
+        if not wanted:
+            return ()
+        found: dict[str, str] = {}
+        ours = set[str]()
+        for folder in dict.fromkeys(folders):
+            for name in self.names(folder):
+                match = _VERSIONED.match(name)
+                if not match or match["stem"] != wanted["stem"]:
+                    continue
+                path = os.path.join(folder, name)
+                real = os.path.realpath(below_once(self.root, path))
+                if name == soname or match["version"].startswith(wanted["version"] + "."):
+                    ours.add(real)
+                elif real not in found or len(name) < len(os.path.basename(found[real])):
+                    found[real] = path
+        return tuple(path for real, path in found.items() if real not in ours)
+
+    def version(self, path: str, site_packages: str | None = None) -> str | None:
+        """The version that the file name behind the link tells, else that of the wheel which owns the file."""
+        named = _VERSIONED.match(os.path.basename(os.path.realpath(below_once(self.root, path))))
+        if named and named["version"].count(".") >= 2:
+            return named["version"]
+        return self.wheel_version(path, site_packages) if site_packages else None
+
+    def wheel_version(self, path: str, site_packages: str) -> str | None:
+        """The version of the one installed wheel that owns `path`; None when two (cu11, cu12) could."""
+        folder = os.path.basename(os.path.dirname(os.path.dirname(path)))
+        stem = os.path.basename(path).split(".so")[0]
+        owners = {f"nvidia_{folder}", WHEELS.get(stem, WHEELS.get(stem.split("_")[0], ""))} - {""}
+        versions = {
+            match["version"]
+            for match in map(_DIST_INFO.match, self.names(site_packages))
+            if match and re.sub(r"_cu\d+$", "", match["name"].replace("-", "_").lower()) in owners
+        }
+        return versions.pop() if len(versions) == 1 else None
+
+
+def site_of(path: str, site_packages: Sequence[str]) -> str | None:
+    """The site-packages folder that holds `path`."""
+    real = os.path.realpath(path)
+    return next((site for site in site_packages if real.startswith(os.path.realpath(site) + os.sep)), None)
+
+
+def conda_prefixes(site_packages: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Environments whose lib folder may hold CUDA: the one of the interpreter under test, then the active one."""
+    own = [_prefix_of(site.rstrip("/\\")) for site in site_packages]
+    active = environ.get("CONDA_PREFIX")
+    return [*own, *([active] if active else [])]
+
+
+def _prefix_of(site_packages: str) -> str:
+    """PREFIX/lib/python3.11/site-packages; on Windows PREFIX\\Lib\\site-packages."""
+    paths = here.paths()
+    above = paths.dirname(paths.dirname(site_packages))
+    return str(above if paths.sep == "\\" else paths.dirname(above))
+
+
+# -------------------------------------------------------------------------------------------------------------- ld so
+#
+# What glibc's dynamic loader does when a library is opened by its soname.
+#
+# The order is ld.so(8)'s and was compared with real ``dlopen`` calls: libraries that are loaded already;
+# DT_RPATH of the calling library and of those that loaded it, up to the program (all ignored when the caller has a
+# DT_RUNPATH); LD_LIBRARY_PATH; DT_RUNPATH of the caller; /etc/ld.so.cache; the default folders.
+
+# Loaded with every Python that has imported TensorFlow: DT_NEEDED of libtensorflow_framework.so.2, 2.4 to 2.21.
+ALWAYS_LOADED = (
+    *("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6"),
+    *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
+)
+# The driver's: that they are missing is a finding about the driver, not about the library that needs them.
+DRIVER = frozenset(("libcuda.so.1", "libnvidia-ml.so.1"))
+CACHE_FLAG = {"EM_X86_64": "x86-64", "EM_AARCH64": "AArch64"}
+MULTIARCH = {"EM_X86_64": "x86_64-linux-gnu", "EM_AARCH64": "aarch64-linux-gnu"}
+MACHINE_NAMES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_PPC64": "ppc64le"}
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A file of the wanted name in the loader's reach."""
+
+    path: str
+    via: str
+    problem: str | None = None
+    effect: Effect | None = None
+
+
+@dataclass
+class Opening:
+    """How one dlopen went: every file of that name, and the one that was mapped."""
+
+    hits: list[Hit] = field(default_factory=list)
+    winner: str | None = None
+    failure: str | None = None  # "libz.so.1, not found"; None when it went well
+
+
+class LdSo:
+    """The loader's state inside one process: what it searches, and what is loaded."""
+
+    def __init__(
+        self,
+        *,
+        machine: str,
+        library_path: Sequence[str] = (),
+        cache: Sequence[CacheEntry] = (),
+        program: Elf | None = None,
+        root: str = "/",
+    ) -> None:
+        """`machine` is an ELF machine ("EM_X86_64"); `program` the executable, for its DT_RPATH."""
+        self.machine, self.root = machine, root
+        self.library_path = tuple(library_path)
+        self.program = program
+        self.loaded: dict[str, str] = dict.fromkeys(ALWAYS_LOADED, "")  # soname -> path, "" where it matters not
+        self._files: dict[str, Elf | Refusal] = {}
+        self._cache: dict[str, list[str]] = {}
+        flag = CACHE_FLAG.get(machine)
+        for entry in cache:
+            if flag in entry.flags:
+                self._cache.setdefault(entry.soname, []).append(entry.path)
+        self.defaults = default_folders(machine, root)
+
+    def check(self, path: str) -> Elf | Refusal:
+        """Read a file's headers (once), and refuse those of another machine."""
+        if path not in self._files:
+            self._files[path] = self._check(below_once(self.root, path))
+        return self._files[path]
+
+    def _check(self, path: str) -> Elf | Refusal:
+        found = elf.read(path)
+        if isinstance(found, Elf) and found.machine != self.machine:
+            return Refusal(f"for another machine: {MACHINE_NAMES.get(found.machine, found.machine)}", "skipped")
+        return found
+
+    def cached(self, start: str) -> list[str]:
+        """The files of the cache whose names begin with `start`."""
+        return [path for name, paths in self._cache.items() if name.startswith(start) for path in paths]
+
+    def places(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str]]:
+        """Yield (path, via) of every place where `name` is looked for, in order; `callers` is innermost first."""
+        caller = callers[0] if callers else None
+        if caller is None or not caller.has_runpath:
+            chain = (*callers, *((self.program,) if self.program else ()))
+            for folder in dict.fromkeys(folder for one in chain for folder in one.rpath):
+                yield os.path.join(folder, name), "RPATH"
+        for folder in self.library_path:
+            yield os.path.join(folder, name), "LD_LIBRARY_PATH"
+        for folder in caller.runpath if caller else ():
+            yield os.path.join(folder, name), "RUNPATH"
+        for path in self._cache.get(name, ()):
+            yield path, "ldconfig"
+        for folder in self.defaults:
+            yield os.path.join(folder, name), "default path"
+
+    def open(self, name: str, callers: Sequence[Elf], *, all_hits: bool = False) -> Opening:
+        """Model ``dlopen(name)`` called from ``callers[0]``; what it maps stays loaded only when all went well.
+
+        With `all_hits`, the files behind the one that decides are listed too.
+        """
+        if name in self.loaded:
+            path = self.loaded[name]
+            return Opening([Hit(path, "already loaded")] if path else [], winner=path)
+        result, ended, real = Opening(), "", set[str]()
+        decided = False
+        for path, via in self.places(name, callers):
+            if decided and not all_hits:
+                break
+            if via == ended or not os.path.lexists(below_once(self.root, path)):
+                continue
+            found = self.check(path)
+            if (key := os.path.realpath(below_once(self.root, path))) in real:
+                continue
+            real.add(key)
+            hit = _hit(path, via, found)
+            if not decided:
+                hit, decided = self._decide(name, hit, found, callers, result)
+            if hit.effect == "ends the list":
+                ended = via
+            result.hits.append(hit)
+        if result.winner is None and result.failure is None:
+            result.failure = f"{name}, not found"
+        return result
+
+    def _decide(
+        self, name: str, hit: Hit, found: Elf | Refusal, callers: Sequence[Elf], result: Opening
+    ) -> tuple[Hit, bool]:
+        """Whether this file ends the search, as the winner or as a failure that the loader does not go past."""
+        if isinstance(found, Elf):
+            if failure := self._load(name, hit.path, found, callers):
+                result.failure = failure
+                return Hit(hit.path, hit.via, f"needs {failure}", "fatal"), True
+            result.winner = hit.path
+            return hit, True
+        if hit.effect == "fatal":
+            result.failure = f"{name}: {hit.problem}"
+            return hit, True
+        return hit, False
+
+    def _load(self, name: str, path: str, library: Elf, callers: Sequence[Elf]) -> str | None:
+        """Map `library` and all that it needs; return what is missing and leave nothing loaded when that fails."""
+        before = dict(self.loaded)
+        for soname in {name, library.soname or name}:
+            self.loaded[soname] = path
+        for needed in library.needed:
+            if needed in DRIVER:
+                continue
+            failure = self.open(needed, (library, *callers)).failure
+            if failure:
+                self.loaded = before
+                return failure
+        return None
+
+
+def _hit(path: str, via: str, found: Elf | Refusal) -> Hit:
+    return Hit(path, via) if isinstance(found, Elf) else Hit(path, via, found.problem, found.effect)
+
+
+def below_once(root: str, path: str) -> str:
+    """Join `path` to a fake root unless it is below it already (a resolved $ORIGIN is)."""
+    return path if root == "/" or path.startswith(root.rstrip("/") + "/") else below(root, path)
+
+
+def default_folders(machine: str, root: str = "/") -> tuple[str, ...]:
+    """The folders that the system's loader searches last: Debian's, or those of everyone else."""
+    triplet = MULTIARCH.get(machine)
+    if triplet and os.path.isdir(below(root, f"/usr/lib/{triplet}")):
+        return (f"/lib/{triplet}", f"/usr/lib/{triplet}", "/lib", "/usr/lib")
+    return ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+
+
+def split_library_path(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The folders of LD_LIBRARY_PATH; an empty entry is the current folder, as the loader has it."""
+    value = environ.get("LD_LIBRARY_PATH", "")
+    return tuple(entry or "." for entry in value.replace(";", ":").split(":")) if value else ()

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tfgpu_doctor.files.listing import files_below
-from tfgpu_doctor.files.reading import STDIN, in_mib, read_head, read_whole, shown, why
+from tfgpu_doctor.files.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
 from tfgpu_doctor.files.writing import replace
 from tfgpu_doctor.manifests import ManifestError
 

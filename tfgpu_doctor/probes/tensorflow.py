@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import TracebackType
 
-from tfgpu_doctor.probes import launch, oom, tensorflow_facts
+from tfgpu_doctor.probes import activity, launch, transcript
 from tfgpu_doctor.probes.activity import Watch
-from tfgpu_doctor.probes.events import End, Start, parse_event
 from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import Ending, Transcript, died, killed
+from tfgpu_doctor.probes.transcript import End, Ending, Start, Transcript, died, killed, parse_event
 from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
 from tfgpu_doctor.records.versions import at_least
 
@@ -127,7 +126,7 @@ class TensorFlowProbe:
         environ = os.environ if environ is None else environ
         options = ("--until", self._transcript.until, "--kind", kind)
         argv, self._environ = launch.command(environ, executable, str(SCRIPT), *options)
-        kills = oom.read()
+        kills = activity.read()
         try:
             child = Child(argv, env=self._environ, cwd=cwd, tether=True)
         except OSError as error:
@@ -147,14 +146,14 @@ class TensorFlowProbe:
         self._total = total or sum(self._deadlines[phase] + BETWEEN for phase in due)
         self._last = time.monotonic() + self._total
 
-    def _watch(self, child: Child, kills: oom.OomKills) -> None:
+    def _watch(self, child: Child, kills: activity.OomKills) -> None:
         ending = Ending("stopped", note="the doctor lost the child")
         try:
             ending = self._follow(child, kills)
         finally:  # whoever waits for the result must not wait for ever
             self._end(ending)
 
-    def _follow(self, child: Child, kills: oom.OomKills) -> Ending:
+    def _follow(self, child: Child, kills: activity.OomKills) -> Ending:
         with child:
             note = self._listen(child)
             ended = note is None
@@ -169,7 +168,7 @@ class TensorFlowProbe:
             if self._given_up:
                 outcome, note = "timeout", self._given_up
         elif ended and killed(completed.returncode):
-            note = kills.explain(oom.read())
+            note = kills.explain(activity.read())
         elif ended and not self._transcript.ends and self._transcript.running is None:
             return self._foreign(completed, seconds)
         return Ending(outcome, completed.returncode, seconds, note, completed.stderr, idle=self._idle)
@@ -277,10 +276,10 @@ class TensorFlowProbe:
         here = self._environment(ending)
         return ProbeResult(
             python=here.python,
-            tensorflow=tensorflow_facts.tensorflow(self._transcript, ending, here.python),
-            loaded=tensorflow_facts.loaded(self._transcript, ending),
-            cudnn_runtime=tensorflow_facts.cudnn_runtime(self._transcript, ending),
-            address_space_limit=tensorflow_facts.address_space_limit(self._transcript, ending),
+            tensorflow=transcript.tensorflow(self._transcript, ending, here.python),
+            loaded=transcript.loaded(self._transcript, ending),
+            cudnn_runtime=transcript.cudnn_runtime(self._transcript, ending),
+            address_space_limit=transcript.address_space_limit(self._transcript, ending),
             sys_path=here.sys_path,
             site_packages=here.site_packages,
             tensorflow_dir=here.tensorflow_dir,
@@ -313,8 +312,8 @@ class TensorFlowProbe:
         self.kill()
 
     def _environment(self, ending: Ending | None) -> Environment:
-        about = tensorflow_facts.python(self._transcript, ending, self._installers)
-        folders = tensorflow_facts.sys_path(self._transcript)
+        about = transcript.python(self._transcript, ending, self._installers)
+        folders = transcript.sys_path(self._transcript)
         paths = about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
         packages = about.packages.value if isinstance(about.packages, Known) else ()
         homes = {package.location for package in packages}

@@ -17,9 +17,7 @@ from msgspec import Meta, Struct
 
 from tfgpu_doctor.bench.results import Amount, Count, Figure, Pause, Time
 from tfgpu_doctor.probes import launch
-from tfgpu_doctor.probes.exit_codes import signal_name
-from tfgpu_doctor.probes.process import FLOOD, Child, FloodError
-from tfgpu_doctor.probes.temporary import temporary_folder
+from tfgpu_doctor.probes.process import FLOOD, Child, FloodError, signal_name, temporary_folder
 
 SCRIPT = Path(__file__).parents[1] / "worker.py"
 NOISE = 8_000_000  # bytes that may come before the end of an answer

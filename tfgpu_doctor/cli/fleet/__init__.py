@@ -24,7 +24,7 @@ from tfgpu_doctor.cli.output import (
 from tfgpu_doctor.records.similar import did_you_mean
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.fleet.results import Gathered
+    from tfgpu_doctor.fleet.reading import Gathered
     from tfgpu_doctor.records.report import FailOn
 
 COMMANDS = {
@@ -150,10 +150,10 @@ def command(
 
 def _save(gathered: Gathered, path: str) -> None:
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.fleet.baseline import from_gathered
+    from tfgpu_doctor.fleet.baseline import make_baseline
 
     try:
-        made = from_gathered(gathered, now())
+        made = make_baseline(gathered.results, now())
     except ValueError as error:
         raise click.UsageError(f"--save-baseline: {error}") from error
     Output("json", Path(path)).write_json(made.to_json())

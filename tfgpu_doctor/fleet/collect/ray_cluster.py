@@ -14,8 +14,7 @@ import msgspec
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.fleet.collect.task import GRACE, Collected, Progress, Task, last_error, node_result
 from tfgpu_doctor.fleet.records import NodeResult
-from tfgpu_doctor.probes.process import FLOOD, Completed, run
-from tfgpu_doctor.probes.temporary import temporary_folder
+from tfgpu_doctor.probes.process import FLOOD, Completed, run, temporary_folder
 
 CONNECT = 90.0  # seconds; Ray itself gives up after 60
 END = 30.0  # seconds to write the last lines, and to leave the cluster

@@ -15,11 +15,9 @@ from pathlib import Path
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.fleet.collect.task import GRACE, LARGEST, Collected, Progress, Task, node_result, why_it_failed
-from tfgpu_doctor.fleet.labels import unfolded
 from tfgpu_doctor.fleet.records import NodeResult
-from tfgpu_doctor.probes.exit_codes import FATAL, name_of
-from tfgpu_doctor.probes.process import FLOOD, Completed, run
-from tfgpu_doctor.probes.temporary import temporary_folder
+from tfgpu_doctor.fleet.unwrapping import unfolded
+from tfgpu_doctor.probes.process import FATAL, FLOOD, Completed, name_of, run, temporary_folder
 
 QUEUE = 3600.0  # seconds that Slurm has to start it
 ENOUGH = 4 << 30  # bytes of results
