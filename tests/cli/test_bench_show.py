@@ -31,7 +31,7 @@ def test_page(saved: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"tfgpu: wrote {page}\n")
     read = Page(page.read_text(encoding="utf-8"))
     assert verdict(four()) in read.text
-    assert len(read.all("svg")) == 7  # speed, scaling, samples, three of telemetry, cold start
+    assert len(read.all("svg")) == 3  # speed, samples, scaling
 
 
 def test_a_failed_run_shows_in_the_exit_code(tmp_path: Path) -> None:

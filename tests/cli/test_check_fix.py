@@ -125,6 +125,7 @@ def test_changes_are_worked_out_only_where_they_are_shown(
                 monkeypatch.setattr(repairing, "repair", lambda *given: calls.append(given) or repair(*given))
                 (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n", encoding="utf-8")
                 page = tmp_path / "summary.md"
+                page.unlink(missing_ok=True)
                 environ = {"GITHUB_STEP_SUMMARY": str(page) if summary else ""}
                 done = tfgpu("check", "requirements.txt", "--format", name, cwd=tmp_path, environ=environ)
                 shown = done.stdout + (page.read_text(encoding="utf-8") if page.exists() else "")

@@ -376,8 +376,9 @@ def test_the_plugin_imports_nothing_but_itself() -> None:
     )
     assert json.loads(done.stdout) == [
         "tfgpu_doctor",
-        "tfgpu_doctor.integrations",
+        *(f"tfgpu_doctor.{empty}" for empty in ("bench", "compare", "integrations")),
         "tfgpu_doctor.integrations.pytest_plugin",
+        "tfgpu_doctor.plan",
     ]
 
 

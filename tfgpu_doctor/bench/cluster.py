@@ -214,6 +214,8 @@ def knock(address: str) -> str | None:
             return None
     except TimeoutError:
         return f"no answer within {ANSWER:g} s"
+    except UnicodeError:
+        return "this cannot be the name of a host"
     except OSError as error:
         return error.strerror or str(error)
 

@@ -33,7 +33,8 @@ from tfgpu_doctor.records.units import count
 # A report of tfgpu that was pasted as text: its findings are taken over.
 # The report was made with all facts of its machine, and its text shows some of them: these are not judged again. A fix
 # is made anew of them, and stands only where the report advises it, too. So nothing of a pasted text is printed as
-# advice of ours, and no advice contradicts that of the report. The JSON form contains all facts.
+# advice of ours, and no advice contradicts that of the report. A report made with another matrix may advise what was
+# corrected since, so that none of its fixes stands. The JSON form contains all facts.
 
 
 _AS_JSON = Fix(
@@ -73,6 +74,9 @@ def problem(declared: Declaration, shown: Iterable[Problem], context: Context) -
 
 def _advised(declared: Declaration, shown: Iterable[Problem], message: Message, context: Context) -> tuple[Fix, ...]:
     """The fixes of these facts that the report has as well, in its order; none where its first is not among them."""
+    reports = [one for one in value_or(context.facts.messages, ()) if one.kind == "own-report"]
+    if not any(f"matrix of {context.matrix.revision}" in one.text for one in reports):
+        return ()
     made = [fix for one in shown for fix in one.fixes or ()]
     made += declared.fixes(context) if declared.fixes else ()
     advice = message.values.get("advice", "").lower()

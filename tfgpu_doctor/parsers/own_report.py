@@ -80,13 +80,14 @@ def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
     start = next((place for place, line in enumerate(lines) if _HEAD.match(line.text)), None)
     if start is None:
         return (), lines
+    head = cut(lines[start].text.strip(), _SHOWN)
     # Markdown begins with the verdict, and an empty line
     start = next((n for n in range(max(start - 2, 0), start) if _VERDICT.match(lines[n].text)), start)
     last = [place for place, line in enumerate(lines) if _VERDICT.match(line.text) and place > start + 2]
     folded = [place for place, line in enumerate(lines) if line.text.strip() == "</details>"]
     end = max([*last, *folded], default=len(lines) - 1)
     own = lines[start : end + 1]
-    report = Message("own-report", own[0].number, cut(own[0].text.strip(), _SHOWN), _stack(own))
+    report = Message("own-report", own[0].number, head, _stack(own))
     return (report, *_findings(own)), [*lines[:start], *lines[end + 1 :]]
 
 
