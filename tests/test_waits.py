@@ -225,6 +225,9 @@ def ended(running: subprocess.Popen[str], stage: Stage) -> tuple[int, str]:
         running.kill()
         pytest.fail(f"it still runs; {stage.alive()}")
     assert "Traceback" not in errors and "internal error" not in errors, errors
+    until = time.monotonic() + PATIENCE  # what was killed is gone a moment later
+    while stage.alive() and time.monotonic() < until:
+        time.sleep(0.1)
     assert stage.alive() == []
     assert list((stage.folder / "temporary").iterdir()) == []
     return running.returncode, output + errors
