@@ -98,10 +98,15 @@ def written() -> list[dict[str, Any]]:
     return _read("written.jsonl")
 
 
+def earlier() -> list[dict[str, Any]]:
+    """Return the reports of all groups but the large ones."""
+    return [case for case in reports() if case.get("batch") not in LATER]
+
+
 def daily() -> list[dict[str, Any]]:
     """Return the reports that are judged by day."""
     later = [case for case in reports() if case.get("batch") in LATER]
-    return [*(case for case in reports() if case.get("batch") not in LATER), *later[::10]]
+    return [*earlier(), *later[::10]]
 
 
 def report_of(text: str) -> Report:

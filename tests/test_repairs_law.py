@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import tfgpu_doctor
-from tests.corpus import reports, written
+from tests.corpus import report_of, reports, written
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
 from tests.findings.advice import Watched
@@ -28,7 +28,6 @@ from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.expectations import parse
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathering
-from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option
@@ -65,11 +64,6 @@ def doctor(changes: dict[str, Any]) -> Report:
     return make_report(spoil(healthy(), changes), MATRIX, source="live", timings={})
 
 
-def explain(text: str) -> Report:
-    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
-    return make_report(facts, MATRIX, source="text", timings={})
-
-
 def collected(expect: str) -> Any:
     gathering = Gathering()
     gathering.take_file(b"\n".join(fleet(5, 60, 12).lines), "fleet.jsonl")
@@ -83,8 +77,8 @@ def planned(facts: Facts) -> Any:
 # smoke, compare and install --repair print what stands in a report of the doctor
 COMMANDS: dict[str, Callable[[], Any]] = {
     "doctor": lambda: doctor(SAME["cuda.missing"][0]),
-    "explain": lambda: explain(next(iter(ADVISED))),
-    "explain, nothing certain": lambda: explain("TensorFlow 2.19.0 does not use my GPU"),
+    "explain": lambda: report_of(next(iter(ADVISED))),
+    "explain, nothing certain": lambda: report_of("TensorFlow 2.19.0 does not use my GPU"),
     "check": lambda: manifests.judged(manifests.made("tensorflow-gpu==2.9.3", "numpy", base=manifests.CUDA_12)),
     "plan": lambda: planned(spoil(healthy(), RTX_5090)),
     "plan on Windows": lambda: make_plan(MATRIX, describe(MATRIX, gpu=("RTX 4070",), driver="560", os="windows")),
@@ -153,12 +147,12 @@ def files() -> Iterator[tuple[str, Judge]]:
 def short_texts() -> Iterator[tuple[str, Judge]]:
     rows = [text for table in (texts.FIRES, texts.LOOK_ALIKES) for *_, text in texts.rows(table)]
     for text in (*ADVISED, *FIRST, *(text for _, text in SAME.values()), *rows):
-        yield text[:200], lambda text=text: explain(text)  # type: ignore[misc]
+        yield text[:200], lambda text=text: report_of(text)  # type: ignore[misc]
 
 
 def captures() -> Iterator[tuple[str, Judge]]:
     for path in sorted(CAPTURES.rglob("*.txt")):
-        yield path.name, lambda path=path: explain(path.read_text(encoding="utf-8", errors="replace"))  # type: ignore[misc]
+        yield path.name, lambda path=path: report_of(path.read_text(encoding="utf-8", errors="replace"))  # type: ignore[misc]
 
 
 MACHINES: tuple[dict[str, str], ...] = ({}, {"gpu": "H100", "driver": "535"}, {"gpu": "RTX 5090", "driver": "570.124"})
@@ -173,7 +167,7 @@ def folders() -> Iterator[tuple[str, Judge]]:
 
 def cases() -> Iterator[tuple[str, Judge]]:
     for case in (*reports(), *written()):
-        yield case["text"][:200], lambda text=case["text"]: explain(text)  # type: ignore[misc]
+        yield case["text"][:200], lambda text=case["text"]: report_of(text)  # type: ignore[misc]
 
 
 # of each, the share that is judged every day

@@ -809,7 +809,6 @@ class _Checking:
 
 # ---------------------------------------------------------------------------------------------------------- the matrix
 
-FILTERS = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu")
 TABLES = ("tensorflow", "gpu", "cuda", "cudnn", "find")
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tests.corpus import LATER, Outcome, daily, report_of
+from tests.corpus import Outcome, earlier, report_of
 from tests.findings.advice import unfit
 from tests.findings.row_texts import row_texts
 from tests.healthy import MATRIX
@@ -38,7 +38,7 @@ Texts: TypeAlias = dict[str, tuple[str, Report]]
 @pytest.fixture(scope="module")
 def texts(judged_texts: dict[str, Report]) -> Texts:
     """Return the collected reports, and the texts on which signs fire, each with what is found in it."""
-    collected = {case["id"]: case["text"] for case in daily() if case.get("batch") not in LATER}
+    collected = {case["id"]: case["text"] for case in earlier()}
     return {name: (text, judged_texts[text]) for name, text in {**collected, **row_texts()}.items()}
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 
+from tests.corpus import report_of
 from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.versions import minor
 
 _SYMPTOMS = ("gpu.not-visible", "tf.import-failed", "tf.known-bug", "benign.log", "tensorrt.missing-benign")
@@ -59,8 +58,7 @@ REPORTS = [
 
 
 def _first(text: str) -> str | None:
-    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
-    found = make_report(facts, MATRIX, source="text", timings={}).findings
+    found = report_of(text).findings
     return next((one.id for one in found if one.id not in _SYMPTOMS), None)
 
 

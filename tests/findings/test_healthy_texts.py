@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus import LATER, SYMPTOMS, report_of, reports
+from tests.corpus import SYMPTOMS, earlier, report_of
 from tests.tables import each
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.render.outline import blocks, brief
@@ -99,7 +99,7 @@ def restated(text: str) -> str:
 def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(step: int) -> None:
     """Nor does a guess vanish, since the line says nothing against it; a guess that is wrong may."""
     wrong = []
-    for case in [case for case in reports() if case.get("batch") not in LATER][::step]:
+    for case in earlier()[::step]:
         text, true = case["text"].rstrip("\n") + "\n", case["root_cause"]
         before = first_cause(text)
         if before is None or true in ("ok", "question"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.corpus import report_of
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tests.tables import each
@@ -147,7 +148,7 @@ def test_shared_memory_that_is_small_or_full(row: str, small: bool) -> None:
 )
 def test_a_gpu_that_is_no_faster(times: str) -> None:
     text = f"TF 2.8, CartPole agent. {times}. The net: Dense(24), Dense(24), Dense(4)."
-    found = make_report(text_to_facts.read(lines.read([text.encode()]), MATRIX), MATRIX, source="text", timings={})
+    found = report_of(text)
     assert [one.id for one in found.findings][:1] == ["perf.small-work"]
 
 
@@ -161,5 +162,5 @@ def test_a_gpu_that_is_no_faster(times: str) -> None:
 )
 def test_a_gpu_that_is_faster_or_is_not_compared(times: str) -> None:
     text = f"TF 2.8, CartPole agent. {times}. The net: Dense(24), Dense(24), Dense(4)."
-    found = make_report(text_to_facts.read(lines.read([text.encode()]), MATRIX), MATRIX, source="text", timings={})
+    found = report_of(text)
     assert "perf.small-work" not in [one.id for one in found.findings if not one.possible]

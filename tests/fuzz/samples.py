@@ -13,8 +13,7 @@ import yaml
 
 from tests.bench import large_samples
 from tests.bench.samples import failed, result, run
-from tests.corpus import LATER
-from tests.corpus import reports as collected
+from tests.corpus import earlier
 from tests.findings.rows_over_facts import FIRES
 from tests.matrix.test_matrix_layers import BUILD, HEAD
 from tests.probes.test_events import RUN
@@ -41,7 +40,7 @@ def _encoded(*values: object) -> tuple[bytes, ...]:
 @cache
 def texts() -> tuple[bytes, ...]:
     """Return all pasted texts of the tests: cases, captures, and our own output."""
-    found = [case["text"].encode() for case in collected() if case.get("batch") not in LATER]
+    found = [case["text"].encode() for case in earlier()]
     for folder in ("captures", "render/golden"):
         files = sorted(path for path in (TESTS / folder).rglob("*") if path.suffix in (".txt", ".csv", ".md"))
         found += [path.read_bytes() for path in files if path.name != "README.md"]

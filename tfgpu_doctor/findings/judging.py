@@ -74,7 +74,7 @@ def problem(declared: Declaration, shown: Iterable[Problem], context: Context) -
 
 def _advised(declared: Declaration, shown: Iterable[Problem], message: Message, context: Context) -> tuple[Fix, ...]:
     """The fixes of these facts that the report has as well, in its order; none where its first is not among them."""
-    reports = [one for one in value_or(context.facts.messages, ()) if one.kind == "own-report"]
+    reports = MessageLog(value_or(context.facts.messages, ())).all("own-report")
     if not any(f"matrix of {context.matrix.revision}" in one.text for one in reports):
         return ()
     made = [fix for one in shown for fix in one.fixes or ()]
