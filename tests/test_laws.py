@@ -196,7 +196,7 @@ BROAD = {
     "probes/tensorflow_probe.py::check": "what a computation raises on one GPU is its result; the next is still asked",
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
     "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
-    "integrations/notebook.py::__call__": "a notebook shows a sentence; developers get the traceback",
+    "integrations/notebook.py::run": "a notebook shows a sentence; developers get the traceback",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 
@@ -215,8 +215,6 @@ ENCODERS = {
     "records/fact.py": "compact itself",
     "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/nodes.py": "parameters that were decoded from JSON",
-    "integrations/pytest_gpus.py": "Machine.encode, which is ASCII",
-    "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
     "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
