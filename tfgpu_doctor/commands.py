@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import PurePath
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.fleet.records import Fleet
     from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
-    from tfgpu_doctor.plan.answers import Answers
     from tfgpu_doctor.plan.check import Repair
     from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.records import Plan
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.checked import Checked
     from tfgpu_doctor.records.facts import Fact, Facts
     from tfgpu_doctor.records.report import Report
-    from tfgpu_doctor.records.resolution import Answer
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
@@ -658,12 +656,10 @@ def check(
     os: Os | None = None,
     machine: Processor | None = None,
     platform: str | None = None,
-    resolve: bool = False,
     fix: bool = False,
     changes: bool = True,
     matrix: File | None = None,
     note: Note = _ignore,
-    working: Callable[[str], AbstractContextManager[Any]] = nullcontext,
 ) -> Checked:
     """Check requirements, Dockerfiles and manifests against the compatibility matrix, as `tfgpu check` does.
 
@@ -673,12 +669,10 @@ def check(
         kind: of the files, if their names do not show it.
         target: stage of the Dockerfiles to build.
         gpu, compute_capability, driver, python, os, machine, platform: the machine that they are for.
-        resolve: ask uv or pip which versions they would install, over the network.
         fix: change the files as advised.
         changes: find out how the files could be changed, which takes long.
         matrix: file with rows that extend those of the bundled matrix.
         note: called with the names of files that were left out, or changed.
-        working: what is entered, with its name, while something takes long.
 
     >>> checked = check(texts={"requirements.txt": "tensorflow[and-cuda]==2.16.1"}, python="3.13")
     >>> [finding.id for finding in checked.report.findings]
@@ -698,7 +692,7 @@ def check(
     wanted = read_target(known, python=python, note=note, **hardware)
     with refusing(ManifestError), leaving_nothing():
         sources = ManifestTexts(texts, kind, target) if texts else ManifestFiles(_named(files), kind, target, note)
-        checking = _Checking(sources, wanted, known, resolve, working)
+        checking = _Checking(sources, wanted, known)
         return checking.run(changes, partial(_change, sources, note) if fix else None)
 
 
@@ -722,35 +716,30 @@ class _Checking:
         sources: Sources,
         target: Target,
         matrix: Matrix,
-        resolve: bool,
-        working: Callable[[str], AbstractContextManager[Any]],
     ) -> None:
         from tfgpu_doctor.findings.engine import now
-        from tfgpu_doctor.install.asking import Resolver
 
-        self._sources, self._target, self._matrix, self._working = sources, target, matrix, working
-        self._resolver = Resolver(os.environ) if resolve else None
+        self._sources, self._target, self._matrix = sources, target, matrix
         self._created = now()
 
     def run(self, changes: bool, fix: Callable[[str, str], None] | None = None) -> Checked:
         """Judge the files; `changes`: and find out how they could be changed; `fix` changes one of them."""
         environments = self._sources.environments()
-        report, answers = self._judged(environments)
+        report = self._judged(environments)
         if not (changes or fix):
-            return self._checked(environments, report, answers)
+            return self._checked(environments, report)
         repaired = self._repaired(environments, report)
         if fix:
             for path, text in repaired.texts.items():
                 fix(path, text)
             environments = self._sources.environments(repaired.texts)
-            report, answers = self._judged(environments)
-        return self._checked(environments, report, answers, repaired, fixed=fix is not None)
+            report = self._judged(environments)
+        return self._checked(environments, report, repaired, fixed=fix is not None)
 
-    def _judged(self, environments: tuple[Environment, ...]) -> tuple[Report, Answers]:
+    def _judged(self, environments: tuple[Environment, ...]) -> Report:
         from tfgpu_doctor.plan.check import judge
 
-        answers = self._answers(environments)
-        return judge(environments, self._target, self._matrix, self._created, answers), answers
+        return judge(environments, self._target, self._matrix, self._created)
 
     def _repaired(self, environments: tuple[Environment, ...], report: Report) -> Repair:
         from tfgpu_doctor.plan import check as repairing
@@ -766,7 +755,6 @@ class _Checking:
         self,
         environments: tuple[Environment, ...],
         report: Report,
-        answers: Answers,
         repaired: Repair | None = None,
         *,
         fixed: bool = False,
@@ -777,7 +765,7 @@ class _Checking:
         from tfgpu_doctor.render.outlines.plan import target_line
 
         texts = repaired.texts if repaired else {}
-        read = (read_file(planned(one, self._target, self._matrix), answers.found.get(one)) for one in environments)
+        read = (read_file(planned(one, self._target, self._matrix)) for one in environments)
         return Checked(
             report=report,
             target=target_line(self._target),
@@ -786,25 +774,6 @@ class _Checking:
             not_changed=tuple(not_changed(repaired)) if repaired else (),
             fixed=fixed,
         )
-
-    def _answers(self, environments: tuple[Environment, ...]) -> Answers:
-        """Ask the resolver about each of them; collect why some have no answer."""
-        from tfgpu_doctor.install.asking import ResolverError
-        from tfgpu_doctor.plan.answers import NOT_RESOLVED, Answers, question_of
-        from tfgpu_doctor.plan.planned import planned
-
-        found: dict[Environment, Answer] = {}
-        reasons = []
-        for one in environments if self._resolver else ():
-            question = question_of(planned(one, self._target, self._matrix))
-            if question is None or self._resolver is None:
-                continue
-            try:
-                with self._working(f"resolving {one.label}"):
-                    found[one] = self._resolver.ask(question)
-            except ResolverError as error:
-                reasons.append(f"{one.label}: {NOT_RESOLVED}: {error}")
-        return Answers(found, tuple(reasons))
 
 
 # ---------------------------------------------------------------------------------------------------------- the matrix
