@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
@@ -1186,7 +1186,6 @@ def bench(
     deadline: float | None = None,
     processes: int = 1,
     min_samples: int | None = None,
-    profile: File | None = None,
     matrix: File | None = None,
     typed: str | None = None,
     progress: Progress = _ignore,
@@ -1208,7 +1207,6 @@ def bench(
         deadline: maximum time to sample each run, in seconds.
         processes: repeat each run in so many processes; use 5 for results that will be compared.
         min_samples: minimum number of samples of each run.
-        profile: folder for a profile of a few more steps of each run.
         matrix: file with rows that extend those of the bundled matrix.
         typed: the command line, which stands in the result.
         progress: called with a label and the progress, from 0 to 1.
@@ -1239,10 +1237,9 @@ def bench(
         typed if typed is not None else as_typed(("bench", workload), given),
     )
     plan = build(request, **options)
-    folder = None if profile is None else _made(os.fspath(profile))
     if getattr(plan, "cluster", None):
-        return _among_several(request, plan, load_matrix(matrix), folder)
-    return _measured(request, plan, load_matrix(matrix), folder)
+        return _among_several(request, plan, load_matrix(matrix))
+    return _measured(request, plan, load_matrix(matrix))
 
 
 class _Request(NamedTuple):
@@ -1263,7 +1260,6 @@ def _measured(
     request: _Request,
     plan: PlanBase,
     matrix: Matrix,
-    profile: Path | None,
     over: Callable[[Worker], Worker] = lambda worker: worker,
 ) -> BenchResult:
     """Measure; `over` may put something between the session and its processes. Raises TfgpuError."""
@@ -1290,7 +1286,6 @@ def _measured(
                 announce=request.note,
                 save=request.save,
                 command=request.typed,
-                profile=profile,
                 load_average=load_average(),
             ).run()
     except (DeviceError, TooLargeError, CannotRunError) as error:
@@ -1320,14 +1315,6 @@ def _selection(gpus: int | str | None, devices: Names, virtual: int | None) -> S
             devices=parse_devices(",".join(names)) if names else None,
             virtual=virtual,
         )
-
-
-def _made(folder: str) -> Path:
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--profile {folder}: {error.strerror or error}") from error
-    return Path(folder)
 
 
 def as_typed(words: Iterable[str], options: Mapping[str, Any]) -> str:
@@ -1546,8 +1533,7 @@ def _cluster(request: _Request) -> Cluster | None:
 
 def _slurm_cluster(executable: str) -> tuple[dict[str, list[str]], int]:
     """Ask TensorFlow's own resolver who takes part."""
-    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner.workers import START
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
 
     try:
         with WorkerProcess(executable) as worker:
@@ -1558,18 +1544,17 @@ def _slurm_cluster(executable: str) -> tuple[dict[str, list[str]], int]:
     return found["cluster"], found["index"]
 
 
-def _among_several(request: _Request, plan: Any, matrix: Matrix, profile: Path | None) -> BenchResult:
+def _among_several(request: _Request, plan: Any, matrix: Matrix) -> BenchResult:
     """Lead several machines, or follow. Raises TfgpuError: this one followed, and has no result."""
     from tfgpu_doctor.bench.cluster import Watch, follow
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner.workers import START
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
     from tfgpu_doctor.bench.session import NoTensorFlowError
 
     cluster = plan.cluster
     os.environ["TF_CONFIG"] = cluster.config  # for the processes
     if cluster.index == 0:
-        return _measured(request, plan, matrix, profile, Watch(cluster, plan.patience).over)
+        return _measured(request, plan, matrix, Watch(cluster, plan.patience).over)
     # of several types, the first machine may still measure itself alone in the one before
     watch = Watch(cluster, plan.patience if len(plan.dtypes) == 1 else plan.patience + 3 * request.deadline)
     me = f"worker {cluster.index} of {cluster.count}"

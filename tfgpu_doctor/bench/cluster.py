@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfgpu_doctor.bench.devices import Case, GpuFound, Job
-from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.workers import hello, prepare
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
 from tfgpu_doctor.bench.session import NoTensorFlowError
 
 SPREAD = "workers"
