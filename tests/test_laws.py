@@ -154,7 +154,6 @@ CHANGES_FOR_A_REASON = {
     "bench/plans/base.py": "the folder that its worker writes into, which it removes",
     "bench/plans/inference.py": "the folder that its worker writes into, which it removes",
     "bench/plans/input.py": "the folder that its worker writes into, which it removes",
-    "commands.py": "the folder of --profile",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("files/*",)

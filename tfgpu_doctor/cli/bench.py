@@ -104,12 +104,6 @@ _SHARED = (
     detail_options,
     output_options("bench"),
     html_option,
-    option(
-        "--profile",
-        metavar="DIR",
-        type=click.Path(file_okay=False),
-        help="After measuring, profile a few more steps of each run into this folder, for TensorBoard.",
-    ),
 )
 
 
@@ -408,15 +402,11 @@ class _Kept:
 
 def exit_code(result: BenchResult) -> int:
     """Return the exit code of a measurement."""
-    from tfgpu_doctor.bench.runner.process import NO_TIMES
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
-    failures = [run.failure for run in result.runs if run.failure]
-    if any(NO_TIMES not in failure for failure in failures):
+    if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
-    if failures or result.not_run:
-        return EXIT_UNKNOWN
-    return EXIT_OK
+    return EXIT_UNKNOWN if result.not_run else EXIT_OK
 
 
 # ------------------------------------------------------------------------------------------------- saved results, pages
