@@ -8,8 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.printable import cut
 from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_UNKNOWN, EXIT_USAGE, MatrixInfo, Report, Tool
 

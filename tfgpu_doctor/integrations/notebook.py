@@ -17,7 +17,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.records.environment_variables import reason
+from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.printable import cut, utf8
 from tfgpu_doctor.records.report import Report
@@ -151,7 +151,7 @@ def notes(
         yield (f"The kernel still has TensorFlow {imported}, but {installed} is installed now: restart the kernel.")
     for name in sorted({*before, *now}):
         old, new = before.get(name), now.get(name)
-        if old == new or reason(name) is None:
+        if old == new or not matters(name):
             continue
         change = f"{name} was {_shown(old)} when {since} and is {_shown(new)} now."
         if name in _AT_START:
