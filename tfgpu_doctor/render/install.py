@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.install.folder import SPEEDS, Sizes, python_of
+from tfgpu_doctor.install.folder import SPEEDS, Package, Sizes, python_of
 from tfgpu_doctor.install.making import Resolution
-from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Package, StepState
+from tfgpu_doctor.install.tools import LOCK, MANIFEST, Added, Manifest, StepState
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import count, memory_size
 from tfgpu_doctor.render.outline import Block, Line, block
