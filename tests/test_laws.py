@@ -80,9 +80,7 @@ FLEET = (
 # Law 3: what computes from its arguments alone.
 PURE = (
     *(
-        "records/fact*.py",
-        "records/machine.py",
-        "records/software.py",
+        "records/facts.py",
         "records/report.py",
         "records/yaml_nodes.py",
         "matrix/*",
@@ -211,7 +209,7 @@ WRITERS = {
 # Law 7: who encodes text itself; the rest calls `utf8` and `compact`, which have an answer to half a surrogate pair.
 ENCODERS = {
     "records/printable.py": "utf8 itself",
-    "records/fact.py": "compact itself",
+    "records/facts.py": "compact itself",
     "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/nodes.py": "parameters that were decoded from JSON",
     "manifests/editing.py": "text of a file, as text",

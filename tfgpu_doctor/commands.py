@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.files.reading import shown
-from tfgpu_doctor.records.fact import Document, show_as_html
+from tfgpu_doctor.records.facts import Document, show_as_html
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.similar import did_you_mean
 
@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.probes.manifest_files import Sources
-    from tfgpu_doctor.records.checked import Checked
     from tfgpu_doctor.records.facts import Fact, Facts
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.records.report import Checked, Report
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
@@ -760,7 +759,7 @@ class _Checking:
         fixed: bool = False,
     ) -> Checked:
         from tfgpu_doctor.plan.planned import planned
-        from tfgpu_doctor.records.checked import Change, Checked
+        from tfgpu_doctor.records.report import Change, Checked
         from tfgpu_doctor.render.outlines.check import not_changed, read_file
         from tfgpu_doctor.render.outlines.plan import target_line
 
