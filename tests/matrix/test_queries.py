@@ -176,7 +176,7 @@ LINUX = "linux_x86_64"
         ("2.15.7", LINUX, None, "unknown tensorflow 2.15.7; the nearest known on linux_x86_64: 2.15.1, 2.15.0"),
         ("9.9", LINUX, None, "the nearest known on linux_x86_64: 2.18.0, 2.15.1, 2.14.0, 2.13.0"),
         ("2.12", LINUX, None, "2.14.0, 2.13.0, 2.10.1"),
-        ("2.19", LINUX, None, "tensorflow 2.19 has no stable release yet; the nearest known on linux_x86_64: 2.19.0rc0"),
+        ("2.19", LINUX, None, "tensorflow 2.19 has no stable release yet; the nearest known on"),
         ("1.14.0", "linux_aarch64", None, "1.14.0 has no wheel for linux_aarch64; it has wheels for linux_x86_64;"),
         ("2.18.0", "macos_x86_64", None, "linux_x86_64 and windows_amd64; the nearest known on macos_x86_64: 2.10.1"),
         ("2.15.1", LINUX, "tensorflow-gpu", "unknown tensorflow-gpu 2.15.1; the nearest"),
