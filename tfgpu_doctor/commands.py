@@ -900,22 +900,20 @@ class _Releases:
         return answer, sheets.releases_page(self._matrix, self._filters, rows)
 
     def one(self, version: str) -> tuple[object, Sheet]:
-        """Show one release, and whether it matches the filters."""
+        """Show one release."""
         from tfgpu_doctor.matrix.queries import find_release
-        from tfgpu_doctor.plan.gpu_answers import why_not
         from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
-        if others := [f"--{name}" for name, given in (("newest", self._newest), ("pre", self._pre)) if given]:
-            raise UsageError(f"VERSION shows one release and cannot be combined with {', '.join(others)}")
+        if self._newest or self._pre or self._asks:
+            raise UsageError(
+                "VERSION shows one release and cannot be combined with filters; tfgpu plan --tensorflow VERSION says "
+                "whether it suits a machine"
+            )
         if self._given == "all":
             raise UsageError(f"VERSION needs one platform: --platform {'|'.join(PLATFORMS)}")
         where = self._filters.platform or "linux_x86_64"
         row = find_release(self._matrix, version, where, self._package, prefer_gpu=True)
-        answer = self._data(row)
-        reasons = why_not(self._matrix, row, self._filters) if self._asks else None
-        if reasons is not None:
-            answer["not_offered_because"] = reasons
-        return answer, sheets.release(self._matrix, row, reasons)
+        return self._data(row), sheets.release(self._matrix, row)
 
     def _data(self, row: Release) -> dict[str, Any]:
         from msgspec import structs
