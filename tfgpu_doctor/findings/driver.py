@@ -378,27 +378,10 @@ def module_message(
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
         return None if messages.has("kernel-version") else _uvm_fails(messages)
-    unbuilt = messages.all("module-not-built")
-    reported = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    absent = (*unbuilt, *reported)
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
-    if unbuilt:
-        kernel = unbuilt[0].values["kernel"]
-        return Problem(
-            cause=f"DKMS has built no module for the running kernel, {kernel}: often its headers are missing",
-            evidence=message_evidence(*absent),
-            fixes=(_with_headers(kernel),),
-        )
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
-
-
-def _with_headers(kernel: str) -> Fix:
-    """Debian's and Ubuntu's kernels tell themselves by their names."""
-    debian = kernel.endswith(("-generic", "-lowlatency", "-amd64"))
-    headers = (f"sudo apt install linux-headers-{kernel}",) if debian else ()
-    text = f"Install the headers of kernel {kernel}, and build the module for it"
-    return Fix(text=text, commands=(*headers, *_REBUILD.commands))
 
 
 def _uvm_fails(messages: MessageLog) -> Problem:
