@@ -359,8 +359,7 @@ def module_message(
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
         return None if messages.has("kernel-version") else _uvm_fails(messages)
-    reported = ("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    absent = messages.all("module-not-built", *reported)
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))

@@ -476,7 +476,7 @@ def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, varia
     """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
     stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
     stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch", "module-not-built")
+    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch")
 
 
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
