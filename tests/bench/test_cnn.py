@@ -341,7 +341,6 @@ def test_help_has_examples() -> None:
         (["--global-batch-size", "33", "--virtual-gpus", "2"], "", "over 2 devices; use 32 or 34"),
         (["--global-batch-size", "33", "--gpus", "4"], "", "over 4 devices; use 32 or 36"),
         (["--dtype", "float64"], "", "'float32', 'tf32', 'mixed_float16', 'mixed_bfloat16'"),
-        (["--profile", "/proc/no"], "", "--profile /proc/no"),
         (["--join-timeout", "0"], "", "--join-timeout"),
         ([], "{", "TF_CONFIG is not JSON"),
         ([], '{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}', "job ps"),
@@ -359,7 +358,7 @@ def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], c
 def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = ["--global-batch-size", "16", "--virtual-gpus", "2", "--min-samples", "3", "--deadline", "1"]
     monkeypatch.setattr(*WORKER_PROCESS, shared)
-    done = command("cnn", *sizes, "--output", str(tmp_path / "result.json"), "--profile", str(tmp_path / "traces"))
+    done = command("cnn", *sizes, "--output", str(tmp_path / "result.json"))
     assert done.exit_code == 0, done.output
     one, two = msgspec.json.decode((tmp_path / "result.json").read_bytes(), type=BenchResult).runs
     for run in (one, two):
@@ -373,10 +372,7 @@ def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypa
     assert (two.speedup_vs_1gpu, two.efficiency, two.figures) == (None, None, ()), "virtual devices prove no speed"
     (fit,) = one.figures
     assert (fit.name, fit.unit) == ("fit", "images/s") and fit.ci95 and fit.ci95[0] <= fit.value <= fit.ci95[1]
-    traces = sorted(tmp_path.glob("traces/*/plugins/profile/*/*.xplane.pb"))
-    assert [path.parts[-5] for path in traces] == ["2-virtual-CPUs-replicas-float32", "CPU-float32"]
-    assert all(path.stat().st_size > 1000 for path in traces)
-    assert "tensorboard --logdir" in done.stdout and "model.fit" in done.stdout
+    assert "model.fit" in done.stdout
 
 
 # ------------------------------------------------------------------------------------------------ trainings for real

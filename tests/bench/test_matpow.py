@@ -38,9 +38,9 @@ from tfgpu_doctor.bench.session import NoTensorFlowError, Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.render.bench_words import verdict
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
+from tfgpu_doctor.render.outlines.bench import verdict
 
 
 def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:

@@ -13,8 +13,7 @@ from tfgpu_doctor.bench.cluster import Cluster
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Job, Scalar
 from tfgpu_doctor.bench.plans.base import HOST, PROCESS, SHARE, Free, Group, PlanBase, TooLargeError, too_large
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.workers import hello, prepare
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
 from tfgpu_doctor.bench.session import CannotRunError, Session, TooSlowError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop

@@ -22,7 +22,7 @@ from tfgpu_doctor.bench.plans.base import (
     too_large,
 )
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner.workers import PATIENCE, prepare
+from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Session, TooSlowError
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.bench.verification import tolerance

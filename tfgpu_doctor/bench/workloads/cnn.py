@@ -70,7 +70,7 @@ class Workload(TrainingWorkload):
         """Build network and data; nothing is computed yet."""
         if "memory_limit" in parameters:
             limit_memory(parameters["memory_limit"])
-        self.machines: Any = None
+        self.machines: Machines | None = None
         self.step_s = 0.0  # of the last block
         self.reducing: Any = None
         super().__init__(parameters, dtype, devices, spread)

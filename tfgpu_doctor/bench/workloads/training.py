@@ -266,7 +266,7 @@ class Training:
         """Return what was added to each trained weight, and its initial value, float64 arrays of NumPy's."""
         import numpy as np
 
-        began = {}
+        began: dict[int, Any] = {}
         for network, initial in zip(self.networks, self.initial):
             began.update(zip(map(id, network.weights), map(np.float64, initial)))
         pairs = [(one.numpy(), began[id(weight)]) for one, weight in zip(self.tensors(), self.trained())]
