@@ -1261,7 +1261,7 @@ def _measured(
 ) -> BenchResult:
     """Measure; `over` may put something between the session and its processes. Raises TfgpuError."""
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.plans.workload_size import TooLargeError
+    from tfgpu_doctor.bench.plans.base import TooLargeError
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.runner.telemetry import load_average
     from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session, TooSlowError
@@ -1351,8 +1351,7 @@ def _matpow(
     request: _Request, *, size: Any = (), power: int = 10, dtype: Names = "float32", spread: str = "both"
 ) -> PlanBase:
     from tfgpu_doctor.bench.devices import SPREADS
-    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes
-    from tfgpu_doctor.bench.plans.workload_size import too_high_a_power
+    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes, too_high_a_power
 
     dtypes = _types(dtype, MATRIX_TYPES)
     _one_of("spread", spread, (*SPREADS, "both"))
