@@ -128,11 +128,11 @@ def own_variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def test_cuda_that_was_initialized_already(monkeypatch: pytest.MonkeyPatch, own_variables: dict[str, str]) -> None:
     machine = Machine((a_gpu(0), a_gpu(1)), "", "")
     monkeypatch.setattr(pytest_gpus, "shared", lambda _folder: machine)
-    monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: True)
+    monkeypatch.setattr("tfgpu_doctor.probes.driver_child.is_initialized", lambda: True)
     share = pytest_gpus.of_worker({"folder": ""}, 1, 2, [Needs()])
     assert share.gpus == machine.gpus and "set gpus_per_worker = 1" in share.problem
     assert own_variables == {}
-    monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: False)
+    monkeypatch.setattr("tfgpu_doctor.probes.driver_child.is_initialized", lambda: False)
     share = pytest_gpus.of_worker({"folder": ""}, 1, 2, [Needs()])
     assert [(one.index, one.device) for one in share.gpus] == [(1, "/GPU:0")] and share.problem == ""
     assert own_variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}

@@ -444,7 +444,7 @@ def of_worker(given: Mapping[str, Any] | None, number: int, count: int, needs: S
         sharing = note(count, dealt)
     if len(mine) == len(machine.gpus):
         return Share(machine, mine, note=sharing)
-    from tfgpu_doctor.probes.cuda_state import is_initialized
+    from tfgpu_doctor.probes.driver_child import is_initialized
 
     if is_initialized():
         problem = (

@@ -54,8 +54,6 @@ class Cuda(Record, frozen=True):
     libdevice: Annotated[Fact[tuple[XlaFile, ...]], private("libdevice.10.bc")] = NOT_EXAMINED
     # the first one whose version XLA accepts counts
     ptxas: Annotated[Fact[tuple[XlaFile, ...]], private("ptxas")] = NOT_EXAMINED
-    # cuda*, cudnn, cudatoolkit, tensorflow* from conda-meta
-    conda_packages: Annotated[Fact[tuple[Package, ...]], private("conda packages", key="name")] = NOT_EXAMINED
 
 
 LibraryState = Literal["fine", "off path", "unloadable", "other version", "absent"]
@@ -226,7 +224,6 @@ class Python(Record, frozen=True):
     )
     # "venv", "conda", "system", "pyenv"
     environment: Annotated[Fact[str], public("kind of environment", group="interpreter")] = NOT_EXAMINED
-    conda_name: Annotated[Fact[str], private("conda environment", unit=OWN_NAME, group="interpreter")] = NOT_EXAMINED
     # PEP 668
     externally_managed: Annotated[Fact[bool], public("managed by the distribution", group="interpreter")] = NOT_EXAMINED
     # the user's own site-packages; unknown("not on sys.path") when switched off
@@ -246,10 +243,6 @@ class Python(Record, frozen=True):
     tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = NOT_EXAMINED
     # modules that TensorFlow needs, imported from elsewhere
     shadowed: Annotated[Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module")] = NOT_EXAMINED
-    # folders named tensorflow without __init__.py (left by an uninstall): imported only when nothing else is there
-    tensorflow_leftovers: Annotated[Fact[tuple[str, ...]], private("leftover tensorflow folders", unit="path")] = (
-        NOT_EXAMINED
-    )
     kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = NOT_EXAMINED  # Jupyter's, of Python
     # of other environments than this one
     elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = NOT_EXAMINED
