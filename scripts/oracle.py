@@ -224,7 +224,7 @@ def _checked(args: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any] |
     cwd = options.get("cwd")
     paths = [Path(arg) for arg in args[1:] if Path(arg).is_absolute() and Path(arg).exists()]
     folder = cwd or (paths[0] if paths and paths[0].is_dir() else paths[0].parent if paths else None)
-    if "--fix" in args or "--resolve" in args or "--output" in args:
+    if "--fix" in args or "--output" in args:
         return None
     files = {}
     for path in sorted(Path(folder).rglob("*")) if folder else ():

@@ -42,9 +42,9 @@ from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.records.checked import Change, Checked, ReadFile
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, sources, table
 from tfgpu_doctor.render.outlines.matrix_answers import release
+from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
 TYPES = {

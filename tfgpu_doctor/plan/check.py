@@ -19,7 +19,6 @@ from tfgpu_doctor.manifests.editing import Refused, apply
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan.answers import Answers, settled
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.planned import PlannedEnvironment, compared, planned
 from tfgpu_doctor.plan.target import Target, to_facts
@@ -31,7 +30,6 @@ from tfgpu_doctor.records.report import (
     Finding,
     Fix,
     Report,
-    Resolved,
     Severity,
     Tool,
     Undetermined,
@@ -204,23 +202,18 @@ def _sentence(edit: Edit) -> str:
 # Manifests → a report: the environments that they describe, judged by the same findings. Pure.
 
 
-NONE = Answers()
 _EXTRAS = re.compile(r'\[[\w,-]+\]|\{ version = ("[^"]*"), extras = \[[^]]*\] \}')
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
 
-def judge(
-    environments: Iterable[Environment], target: Target, matrix: Matrix, created: str, answers: Answers = NONE
-) -> Report:
+def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, created: str) -> Report:
     """Judge every environment.
 
     Args:
         environments: as :func:`manifests.reading.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
-        answers: of a real resolver, where it was asked.
     """
-    named = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
-    views = [settled(one, answers.found.get(one.environment)) for one in named]
+    views = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
     by_view = [tuple(_agreeing(one, target, matrix)) for one in views]
     found = {(one.id, one.title, one.evidence): one for several in by_view for one in several}
     findings = sorted(found.values(), key=_rank)
@@ -230,19 +223,13 @@ def judge(
         matrix=matrix.info,
         created=created,
         source="text",
-        verdict=_verdict(findings, any(one.judged for one in views) and not answers.open),
+        verdict=_verdict(findings, any(one.judged for one in views)),
         facts=Facts(),
         timings={},
         findings=tuple(findings),
         undetermined=(
-            *(Undetermined(id="tf.package-conflict", reason=reason) for reason in answers.open),
             *_unread(views),
             *_open(one for one, found in zip(views, by_view, strict=True) if not found),
-        ),
-        resolved=tuple(
-            Resolved(label=one.label, program=answer.program, python=answer.python, versions=dict(answer.versions))
-            for one, answer in answers.found.items()
-            if answer.refusal is None
         ),
     )
 

@@ -95,15 +95,6 @@ class Undetermined(Record, frozen=True):
     reason: str
 
 
-class Resolved(Record, frozen=True):
-    """The versions that a resolver chose for one environment (`tfgpu check --resolve`)."""
-
-    label: str  # "requirements.txt"
-    program: Annotated[str, public("resolver")]  # "uv"
-    python: Annotated[str, public("python")]  # "3.12", that it was asked for
-    versions: Annotated[dict[str, str], public("versions")]  # by the name of the package
-
-
 class Tool(Record, frozen=True):
     """The program that wrote the report."""
 
@@ -131,7 +122,7 @@ class Report(Document, frozen=True):
     timings: dict[str, float]  # seconds
     findings: tuple[Finding, ...]
     undetermined: tuple[Undetermined, ...] = ()
-    resolved: tuple[Resolved, ...] = ()
+    resolved: tuple[()] = ()  # of earlier versions, whose reports have it
 
     def in_brief(self) -> str:
         """The verdict and the causes."""
