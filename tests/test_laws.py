@@ -45,8 +45,8 @@ ARGUMENTS = {
     "probes/driver.py::examine": "a constant",
     "probes/driver.py::_gpus_by_smi": "constants",
     "probes/driver.py::_xid_events": "none",
-    "probes/driver_children.py::_run": "see those who make one",
-    "probes/driver_children.py::start_child": "paths of this package and of its own Python",
+    "probes/driver.py::_run": "see those who make one",
+    "probes/driver.py::start_child": "paths of this package and of its own Python",
     "probes/loader.py::_cache": "a constant",
     "probes/tensorflow.py::start": "--python of the user, a script of ours",
     "probes/tensorflow.py::_foreign": "--python of the user, a script of ours",
@@ -162,9 +162,8 @@ OPENS_FOR_A_REASON = {
     "parsers/resemblance.py": "weights of this package",
     "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
-    "probes/activity.py::_of": "/proc of child processes",
-    "probes/child.py::mapped": "/proc/self/maps",
-    "probes/descendants.py::_read": "/proc of child processes",
+    "probes/driver_child.py::mapped": "/proc/self/maps",
+    "probes/process.py::_read": "/proc of child processes",
     "probes/driver.py::_linux": "not a file: asks the model of the loader",
     "probes/driver.py::read_kernel_log": "/dev/kmsg, which is read record by record",
     "probes/loader.py": "not a file: asks the model of the loader",
@@ -198,7 +197,7 @@ WRITERS = {
     "__main__.py": "the help page, which is stored in a file of the package",
     "render/streams.py": "the guarded streams themselves",
     "integrations/mcp/server.py": "the protocol, which the SDK writes as lines of JSON",
-    "probes/child.py": "runs in a child, whose output the parent reads",
+    "probes/driver_child.py": "runs in a child, whose output the parent reads",
 }
 # Law 7: who encodes text itself; the rest calls `utf8` and `compact`, which have an answer to half a surrogate pair.
 ENCODERS = {
@@ -209,10 +208,9 @@ ENCODERS = {
     "manifests/editing.py": "text of a file, as text",
     "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
-    "probes/descendants.py": "a mark of ours",
     "probes/examine.py": "tries whether facts can be encoded",
     "probes/loader.py": "beginnings of our names of functions",
-    "probes/process.py": "a message of ours",
+    "probes/process.py": "a message and a mark of ours",
     "probes/systems/macos.py": "names of ours",
 }
 BYPASSES = {"print", "os.write", "click.echo", "click.secho", "click.prompt", "click.confirm", "click.get_text_stream"}
@@ -304,10 +302,10 @@ def starting(file: str) -> Iterator[tuple[str, int]]:
     for node in nodes(file):
         if isinstance(node, ast.ImportFrom) and node.module in (
             "tfgpu_doctor.probes.process",
-            "tfgpu_doctor.probes.driver_children",
+            "tfgpu_doctor.probes.driver",
         ):
             names |= {one.asname or one.name for one in node.names if one.name in ("run", "Child", "Probe")}
-    if file == "probes/driver_children.py":
+    if file == "probes/driver.py":
         names.add("Probe")
     for place, call in calls_by_function(file):
         name = dotted(call.func)
