@@ -153,7 +153,9 @@ def phases(transcript: Transcript, ending: Ending) -> tuple[Phase, ...]:
 def _phase(name: str, transcript: Transcript, ending: Ending) -> Phase:
     tail = tuple(line[:LOG_WIDTH] for line in ending.stderr[-LOG_WIDTH * TAIL_LINES :].splitlines()[-TAIL_LINES:])
     if end := transcript.ends.get(name):
-        found = {key: end[key] for key in ("outcome", "seconds", "exception", "traceback", "note") if key in end}
+        found: dict[str, Any] = {
+            key: end[key] for key in ("outcome", "seconds", "exception", "traceback", "note") if key in end
+        }
         found |= {"name": name, "log_tail": tail if end["outcome"] == "raised" else ()}
         return msgspec.convert(found, Phase)
     if name != transcript.broken_off_in:
