@@ -11,9 +11,9 @@ from tfgpu_doctor.bench.comparison import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.findings.engine import CheckList
-from tfgpu_doctor.findings.pages.headline import PageDocument
+from tfgpu_doctor.findings.pages import PageDocument
 from tfgpu_doctor.fleet.records import Fleet, NodeResult
-from tfgpu_doctor.install.records import Manifest
+from tfgpu_doctor.install.tools import Manifest
 from tfgpu_doctor.matrix.schema import MatrixFile
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.records.report import Report
@@ -33,7 +33,7 @@ def derived() -> dict[str, str]:
         "compare-1.json": Comparison,
         "smoke-1.json": Smoke,
         "fleet-1.json": Fleet,
-            "node-1.json": NodeResult,
+        "node-1.json": NodeResult,
         "install-1.json": Manifest,
         "matrix-1.json": MatrixFile,
         "page-1.json": PageDocument,

@@ -24,10 +24,10 @@ import psutil
 from tfgpu_doctor.files import reading, writing
 from tfgpu_doctor.fleet.reading import documents
 from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult
-from tfgpu_doctor.probes.child import say
+from tfgpu_doctor.probes.driver_child import say
 from tfgpu_doctor.probes.process import FATAL, FLOOD, name_of, run, temporary_folder
 from tfgpu_doctor.probes.programs import find
-from tfgpu_doctor.records.fact import compact
+from tfgpu_doctor.records.facts import compact
 from tfgpu_doctor.records.printable import cut, escape_json, utf8
 
 LIMITS = {"doctor": 120.0, "smoke": 180.0, "bench": 1800.0}  # seconds that a node has to answer, where none are given
