@@ -31,9 +31,8 @@ def examine(
     """Look for each DLL by file existence; a fake root holds ``C:`` as a folder."""
     windows = environ.get("SYSTEMROOT", "C:\\Windows")
     search = tuple(dict.fromkeys(entry.strip('"') for entry in environ.get("PATH", "").split(";") if entry.strip()))
-    path = Known(search, "PATH")
     if not sonames:
-        return Loader(search_path=path, sonames=Unknown("which libraries this TensorFlow opens is not known"))
+        return Loader(sonames=Unknown("which libraries this TensorFlow opens is not known"))
     own = [(ntpath.dirname(executable), "folder of Python")] if executable else []
     reach = [
         *own,
@@ -51,7 +50,6 @@ def examine(
     beyond += [(folder, "cuDNN's installer") for folder in _cudnn_folders(environ, root)]
     found = tuple(_look(name, component, reach, beyond, root) for name, component in sonames)
     return Loader(
-        search_path=path,
         runpath=Unknown("Windows has no RUNPATH"),
         sonames=Known(found, "files in the folders of Python, Windows and PATH"),
     )
