@@ -11,7 +11,7 @@ from tfgpu_doctor.bench.comparison import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.findings.engine import CheckList
-from tfgpu_doctor.findings.pages.headline import PageDocument
+from tfgpu_doctor.findings.pages import PageDocument
 from tfgpu_doctor.fleet.baseline import Baseline
 from tfgpu_doctor.fleet.records import Fleet, NodeResult
 from tfgpu_doctor.install.tools import Manifest

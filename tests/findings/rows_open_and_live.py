@@ -38,8 +38,7 @@ class Live:
 
 POSSIBLE = {
     "tf.windows-native": Possible(
-        open={"no release is named": "TensorFlow does not see my GPU on Windows 11 (RTX 4070)"},
-        replaced={},
+        open={"no release is named": "TensorFlow does not see my GPU on Windows 11 (RTX 4070)"}, replaced={}
     ),
     "cuda.version-mismatch": Possible(
         open={
@@ -81,10 +80,7 @@ POSSIBLE = {
         replaced={"started elsewhere": text("only in PyCharm", not_opened("2.4", "libcudnn.so.8"))},
     ),
     "gpu.none": Possible(
-        open={
-            "no device": log("2.13", DRIVER, NO_DEVICE),
-            "no libcuda": not_opened("2.4", "libcuda.so.1"),
-        },
+        open={"no device": log("2.13", DRIVER, NO_DEVICE), "no libcuda": not_opened("2.4", "libcuda.so.1")},
         replaced={"another maker's": text("GPU: AMD Radeon RX 580", log("2.13", DRIVER, NO_DEVICE))},
     ),
     "driver.not-loaded": Possible(
@@ -141,21 +137,14 @@ POSSIBLE = {
         },
     ),
     "perf.small-work": Possible(
-        open={"idle": "The GPU utilization is low, about 5%.", "spikes": "GPU usage is low and spiky"},
-        replaced={},
+        open={"idle": "The GPU utilization is low, about 5%.", "spikes": "GPU usage is low and spiky"}, replaced={}
     ),
     "cuda.missing": Possible(
-        open={
-            "no reason at all": text("import tensorflow as tf", _NO_LIST),
-            "Windows": _DLL,
-        },
-        replaced={},
+        open={"no reason at all": text("import tensorflow as tf", _NO_LIST), "Windows": _DLL}, replaced={}
     ),
 }
 
-_NOTHING_LISTED = {
-    "tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config"),
-}
+_NOTHING_LISTED = {"tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config")}
 _OLD_CARD = {"gpus": known((gpu(compute_capability="3.0"),), "NVML")}
 _OOM = "OOM when allocating tensor with shape[64,112,112,64] and type float on /device:GPU:0 by allocator GPU_0_bfc"
 

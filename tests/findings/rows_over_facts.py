@@ -293,9 +293,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("a Linux driver inside", WSL),
         ("no /dev/dxg", {**WSL, "host.dxg_device": known(False), "gpus": WHY}),
     ],
-    "gpu.none": [
-        ("nothing on the bus", {**NO_DRIVER, "host.pci_gpus": known(()), "driver.cuda_init": WHY}),
-    ],
+    "gpu.none": [("nothing on the bus", {**NO_DRIVER, "host.pci_gpus": known(()), "driver.cuda_init": WHY})],
     "gpu.hidden": [
         ("minus one", {"variables": known({"CUDA_VISIBLE_DEVICES": "-1"})}),
         ("empty", {"variables": known({"CUDA_VISIBLE_DEVICES": ""})}),
@@ -318,7 +316,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
     ],
     "gpu.arch-too-new": [
-        ("Blackwell", {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}),
+        ("Blackwell", {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))})
     ],
     "gpu.fault": [
         ("lost", {"gpus": known((gpu(fault="GPU is lost"),))}),
@@ -328,7 +326,6 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "gpu.throttled": [
         ("heat", {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",)),))}),
         ("one lane", {"gpus": known((gpu(pcie_width=1),))}),
-        ("PCIe 1 under load", {"gpus": known((gpu(pcie_generation=1, pcie_generation_max=5, utilization=95),))}),
     ],
     "gpu.mig": [
         ("no instance", {"gpus": known((gpu(mig_mode=True, mig_instances=()),))}),
@@ -371,7 +368,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("behind a broken file", {"loader.sonames": off_path("cudart", problem="empty file")}),
     ],
     "cudnn.missing": [
-        ("nowhere", {"loader.sonames": absent("cudnn"), "cudnn.installed": known(()), "cudnn.runtime": WHY}),
+        ("nowhere", {"loader.sonames": absent("cudnn"), "cudnn.installed": known(()), "cudnn.runtime": WHY})
     ],
     "cudnn.version-mismatch": [
         ("loaded 9.1, compiled with 9.3", {"cudnn.runtime": known("9.1.0")}),
@@ -416,9 +413,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             },
         )
     ],
-    "tf.not-installed": [
-        ("nothing", {"python.packages": known(()), "python.tensorflow_paths": known(())}),
-    ],
+    "tf.not-installed": [("nothing", {"python.packages": known(()), "python.tensorflow_paths": known(())})],
     "tf.python-unsupported": [
         (
             "2.7, too old to be examined",
@@ -516,9 +511,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("macOS", {**release("2.16.2", "macos_arm64"), "tensorflow.build": WHY}),
         ("aarch64", {**release("2.18.0", "linux_aarch64"), "tensorflow.build": WHY}),
     ],
-    "tf.windows-native": [
-        ("2.15 on Windows", {**release("2.15.1", "windows_amd64"), "host.os": known("windows")}),
-    ],
+    "tf.windows-native": [("2.15 on Windows", {**release("2.15.1", "windows_amd64"), "host.os": known("windows")})],
     "tf.import-avx": [
         (
             "an old CPU",
@@ -643,10 +636,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "tf.wrong-env": [
         ("the activated environment", {**NOTHING_HERE, "python.elsewhere": ELSEWHERE}),
-        (
-            "the activated one has CUDA",
-            {"loader.sonames": absent(), "python.elsewhere": ELSEWHERE},
-        ),
+        ("the activated one has CUDA", {"loader.sonames": absent(), "python.elsewhere": ELSEWHERE}),
         (
             "Jupyter's default kernel has none",
             {
@@ -706,7 +696,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
                 "variables": known({"LD_LIBRARY_PATH": "/opt/cudnn/lib:/opt/other"}),
                 "loader.sonames": known((SHADOWED, *(s for s in sonames() if s.component != "cudnn"))),
             },
-        ),
+        )
     ],
     "env.legacy-keras": [
         ("without the package", {"variables": known({"TF_USE_LEGACY_KERAS": "1"})}),
@@ -725,9 +715,7 @@ FIRES: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {"gpus": known((gpu(0), gpu(1, name="NVIDIA T400"))), "variables": known({"CUDA_VISIBLE_DEVICES": "1"})},
         )
     ],
-    "env.nccl": [
-        ("no peer access", {"gpus": known((gpu(0), gpu(1))), "variables": known({"NCCL_P2P_DISABLE": "1"})}),
-    ],
+    "env.nccl": [("no peer access", {"gpus": known((gpu(0), gpu(1))), "variables": known({"NCCL_P2P_DISABLE": "1"})})],
     **{
         finding: [(f"{name}={value}", {"variables": known({name: value})}) for value in values]
         for finding, (name, values, _) in SWITCHED.items()
@@ -749,10 +737,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "driver.stub-loaded": [("no device", {"driver.cuda_init": call(100, "no CUDA-capable device is detected")})],
     "driver.init-failed": [
         ("a finding of its own", {"driver.cuda_init": call(803, "mismatch")}),
-        (
-            "hidden",
-            {"driver.cuda_init": call(100, "no device"), "variables": known({"CUDA_VISIBLE_DEVICES": "-1"})},
-        ),
+        ("hidden", {"driver.cuda_init": call(100, "no device"), "variables": known({"CUDA_VISIBLE_DEVICES": "-1"})}),
         ("no card", {**NO_DRIVER, "host.pci_gpus": known(()), "driver.cuda_init": call(100, "no device")}),
     ],
     "driver.missing": [
@@ -775,10 +760,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("without a bus", {**CONTAINER, **NO_DRIVER, "host.pci_gpus": known(())}),
     ],
     "wsl.setup": [
-        (
-            "as it should be",
-            {**WSL, "driver.libcuda": known((LibraryFile(path="/usr/lib/wsl/lib/libcuda.so.1"),))},
-        )
+        ("as it should be", {**WSL, "driver.libcuda": known((LibraryFile(path="/usr/lib/wsl/lib/libcuda.so.1"),))})
     ],
     "gpu.hidden": [
         ("index 0", {"variables": known({"CUDA_VISIBLE_DEVICES": "0"})}),
@@ -791,10 +773,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "gpu.mig": [("off", {})],
     "cuda.missing": [("of another version", FIRES["cuda.version-mismatch"][0][1])],
     "cuda.version-mismatch": [
-        (
-            "nvcc 13 beside complete wheels",
-            {"cuda.toolkits": FIRES["cuda.version-mismatch"][0][1]["cuda.toolkits"]},
-        )
+        ("nvcc 13 beside complete wheels", {"cuda.toolkits": FIRES["cuda.version-mismatch"][0][1]["cuda.toolkits"]})
     ],
     "cudnn.version-mismatch": [("newer within the major", {"cudnn.runtime": known("9.10.2")})],
     "cudnn.missing": [("another major", FIRES["cudnn.version-mismatch"][1][1])],
@@ -878,7 +857,6 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "gpu.throttled": [
         ("idle", {"gpus": known((gpu(throttle_reasons=("gpu_idle",)),))}),
-        ("an idle link", {"gpus": known((gpu(pcie_generation=1, pcie_generation_max=5, utilization=0),))}),
         ("the power limit", {"gpus": known((gpu(throttle_reasons=("sw_power_cap",)),))}),
     ],
     "perf.low-clocks": [
@@ -899,10 +877,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "xla.ptxas-missing": [
         ("12.9", NOT_COMPILED),
-        (
-            "an old one on PATH, which XLA passes over",
-            {**NOT_COMPILED, "cuda.ptxas": ptxas("11.2.152", "12.9.86")},
-        ),
+        ("an old one on PATH, which XLA passes over", {**NOT_COMPILED, "cuda.ptxas": ptxas("11.2.152", "12.9.86")}),
     ],
     "tf.wrong-env": [
         ("no better one", {**NOTHING_HERE, "python.elsewhere": known((NO_BETTER,))}),
@@ -919,10 +894,7 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "env.address-space-limit": [
         ("a limit that is large enough", {"host.address_space_limit": known(Limit(2**50))}),
-        (
-            "no limit",
-            {"host.address_space_limit": known(Limit(None)), "driver.cuda_init": call(2, "out of memory")},
-        ),
+        ("no limit", {"host.address_space_limit": known(Limit(None)), "driver.cuda_init": call(2, "out of memory")}),
         (
             "a file system without execution",
             {
@@ -959,64 +931,5 @@ PASSES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     },
 }
 
-# facts that a rule cannot do without
-UNKNOWN: dict[str, dict[str, Any]] = {
-    "driver.unresponsive": {"driver.unresponsive": WHY},
-    "driver.version-mismatch": {
-        f"driver.{name}": WHY for name in ("nvml_init", "cuda_init", "nvidia_smi", "kernel_module", "libcuda")
-    },
-    "driver.stub-loaded": {"driver.cuda_init": WHY},
-    "driver.init-failed": {"driver.cuda_init": WHY},
-    "driver.missing": {"driver.libcuda": WHY},
-    "driver.not-loaded": {"driver.kernel_module_loaded": WHY},
-    "driver.too-old": {"driver.version": WHY},
-    "container.no-gpu": {"host.container": WHY},
-    "wsl.setup": {"host.os": WHY},
-    "gpu.none": {"host.pci_gpus": WHY, "gpus": WHY},
-    "gpu.hidden": {"variables": WHY},
-    "gpu.arch-too-old": {"gpus": WHY, "host.pci_gpus": WHY, "tensorflow.devices": WHY},
-    "gpu.arch-too-new": {"gpus": WHY, "host.pci_gpus": WHY, "tensorflow.devices": WHY},
-    "gpu.fault": {"gpus": WHY},
-    "gpu.throttled": {"gpus": WHY},
-    "gpu.mig": {"gpus": WHY},
-    "gpu.not-visible": {"tensorflow.devices": WHY},
-    "cuda.missing": {"loader.sonames": WHY},
-    "cuda.version-mismatch": {"loader.sonames": WHY},
-    "cuda.lib-path": {"loader.sonames": WHY},
-    "cudnn.missing": {"loader.sonames": WHY},
-    "cudnn.version-mismatch": {"tensorflow.version": WHY},
-    "cudnn.lib-path": {"loader.sonames": WHY},
-    "cudnn.dep-missing": {"loader.sonames": WHY},
-    "tf.not-installed": {"python.packages": WHY},
-    "tf.python-unsupported": {"python.version": WHY},
-    "tf.package-removed": {"python.packages": WHY},
-    "tf.newer-than-matrix": {"tensorflow.version": WHY},
-    "tf.shadowed": {"python.tensorflow_paths": WHY},
-    "tf.package-conflict": {"python.packages": WHY},
-    "tf.install-damaged": {"python.packages": WHY},
-    "tf.abi-numpy": {"python.packages": WHY},
-    "tf.abi-protobuf": {"python.packages": WHY},
-    "tf.cpu-build": {"tensorflow.version": WHY, "tensorflow.build": WHY},
-    "tf.windows-native": {"host.os": WHY},
-    "compute.wrong-result": {"tensorflow.checks": WHY},
-    "tf.known-bug": {"tensorflow.version": WHY},
-    "memory.taken": {"gpus": WHY},
-    "memory.oom": {"tensorflow.checks": WHY},
-    "cudnn.init-failed": {"tensorflow.checks": WHY},
-    "shm.small": {"host.shm": WHY},
-    "perf.low-clocks": {"gpus": WHY},
-    "xla.libdevice-missing": {"cuda.libdevice": WHY},
-    "xla.ptxas-missing": {"cuda.ptxas": WHY},
-    "tf.wrong-env": {"python.elsewhere": WHY},
-    "env.address-space-limit": {"host.address_space_limit": WHY},
-    "env.tmpdir-unwritable": {"host.temporary_folder": WHY},
-    "env.ld-library-path": {"loader.sonames": WHY},
-    "env.pythonpath": {"variables": WHY},
-    "env.legacy-keras": {"variables": WHY},
-    "env.tf32-override": {"variables": WHY},
-    "env.cuda-device-order": {"gpus": WHY},
-    "env.nccl": {"variables": WHY},
-    **{finding: {"variables": WHY} for finding in SWITCHED},
-}
 # the phases are a plain tuple: a report without any simply shows no phase that failed
 NEVER_UNKNOWN = {"tf.vc-runtime", "tf.import-avx", "tf.import-hang", "tf.import-failed", "tf.run-failed"}

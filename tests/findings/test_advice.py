@@ -200,11 +200,10 @@ No matching distribution found for tensorflow=={wanted}"""
 
 def test_a_pip_that_does_not_read_the_tag_is_updated() -> None:
     first = findings(PIP_OF_3_6.format(wanted="2.6.2", last="1.14.0"))[0]
-    assert first.title == "pip is too old for the wheels of TensorFlow 2.6.2"
-    assert first.fixes[0].commands[0] == "python3 -m pip install --upgrade 'pip<22'"
-    assert first.fixes[0].commands[1].startswith("python3 -m pip install tensorflow==2.6.2 ")
+    assert first.title == "pip does not find the wheels of TensorFlow 2.6.2"
+    assert first.fixes[0].commands == ("python3 -m pip install --upgrade pip",)
     # where the wheels of that Python end, another pip offers no more
-    assert "pip is too old" not in findings(PIP_OF_3_6.format(wanted="2.12.0", last="2.6.2"))[0].title
+    assert "pip does not find" not in findings(PIP_OF_3_6.format(wanted="2.12.0", last="2.6.2"))[0].title
 
 
 def test_alpine_needs_another_system_and_no_other_python() -> None:

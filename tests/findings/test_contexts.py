@@ -16,8 +16,6 @@ _SYMPTOMS = ("gpu.not-visible", "tf.import-failed", "tf.known-bug", "benign.log"
 _NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
 _LOADED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Tue Oct 26 21:55:45 UTC 2021"
 _WSL = "Windows 10, Ubuntu 20.04, TF 2.9.1 finds no GPU, GTX 1070\n"
-_QUERY = "nvidia-smi --query-gpu={} --format=csv,noheader\n"
-_SLOW = "TF 2.9 on Ubuntu, RTX 3060, every step gets slower after some minutes\n"
 REPORTS = [
     ("wsl.setup", f"{_WSL}$ uname -r\n4.4.0-19041-Microsoft"),
     ("wsl.setup", f"{_WSL}uname -a: Linux PC 4.4.0-22621-Microsoft #1 x86_64 GNU/Linux. nvidia-smi.exe shows the card"),
@@ -38,17 +36,9 @@ REPORTS = [
         f"TF findet keine GPU mehr\n{_LOADED.format('535.129.03')}\n"
         "ii  libnvidia-compute-535:amd64  535.183.01-0ubuntu0.22.04.1  amd64  NVIDIA libcompute package",
     ),
-    (
-        "driver.version-mismatch",
-        f"TF 找不到 GPU\n{_LOADED.format('550.54.14')}\nlibcuda1  550.90.07-1  amd64",
-    ),
+    ("driver.version-mismatch", f"TF 找不到 GPU\n{_LOADED.format('550.54.14')}\nlibcuda1  550.90.07-1  amd64"),
     ("gpu.mig", "ResourceExhaustedError, name: NVIDIA A100-SXM4-40GB MIG 1g.5gb, TF 2.12"),
     ("gpu.mig", "OOM when allocating tensor with shape[2,64,512,512] on NVIDIA H100 MIG 1g.10gb, batch 2"),
-    (
-        "gpu.throttled",
-        f"{_SLOW}{_QUERY.format('temperature.gpu,clocks.sm,utilization.gpu,pstate')}87, 480 MHz, 99 %, P3",
-    ),
-    ("gpu.throttled", f"{_SLOW}{_QUERY.format('pstate,utilization.gpu,temperature.gpu')}P5, 100 %, 91"),
     ("tf.cpu-build", "We use the CPU image by mistake? tensorflow-training:2.11-cpu-py39 on p3.2xlarge sees no GPU"),
     (
         "tf.windows-native",
@@ -67,16 +57,9 @@ def test_the_context_decides(cause: str, text: str) -> None:
     assert _first(text) == cause
 
 
-@each(
-    "text",
-    [
-        f"{_LOADED.format('470.86')}\nlibnvidia-compute-470:amd64 470.86-0ubuntu0.20.04.2",
-        f"{_SLOW}{_QUERY.format('temperature.gpu,utilization.gpu,pstate')}62, 99 %, P2",
-        f"{_SLOW}{_QUERY.format('temperature.gpu,utilization.gpu,pstate')}85, 3 %, P8",
-    ],
-)
-def test_what_agrees_is_no_cause(text: str) -> None:
-    assert _first(text) not in ("driver.version-mismatch", "gpu.throttled")
+def test_what_agrees_is_no_cause() -> None:
+    same = f"{_LOADED.format('470.86')}\nlibnvidia-compute-470:amd64 470.86-0ubuntu0.20.04.2"
+    assert _first(same) != "driver.version-mismatch"
 
 
 def test_two_releases_in_one_list_overwrite_each_other() -> None:

@@ -37,12 +37,7 @@ RAISED: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
         {},
     ),
     ("tf.import-avx", "SystemError: aborted", (_NO_AVX,), {}),
-    (
-        "tf.import-dll",
-        "ImportError: DLL load failed while importing _pywrap_tensorflow_internal",
-        (),
-        _WINDOWS,
-    ),
+    ("tf.import-dll", "ImportError: DLL load failed while importing _pywrap_tensorflow_internal", (), _WINDOWS),
 ]
 
 

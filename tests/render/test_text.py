@@ -32,9 +32,7 @@ from tests.render.results import (
 )
 from tests.render.showing import GOLDEN, as_format, check_goldens, printed
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.pages import all_ids, page_of
-from tfgpu_doctor.findings.pages.headline import headline_of
-from tfgpu_doctor.findings.pages.records import Check, Page, Remedy, Sign, Source
+from tfgpu_doctor.findings.pages import Check, Page, Remedy, Sign, Source, all_ids, headline_of, page_of
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathering
 from tfgpu_doctor.fleet.unwrapping import unfolded

@@ -44,16 +44,7 @@ from tfgpu_doctor.findings.library_fixes import (
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
-from tfgpu_doctor.records.facts import (
-    ComputeCheck,
-    CudnnFile,
-    Message,
-    Phase,
-    Soname,
-    TfDevice,
-    Toolkit,
-    lists_gpu,
-)
+from tfgpu_doctor.records.facts import ComputeCheck, CudnnFile, Message, Phase, Soname, TfDevice, Toolkit, lists_gpu
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
@@ -78,7 +69,6 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
 VERSION_MISMATCH = finding(
     "cudnn.version-mismatch",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but not a version that TensorFlow can use",
     cause="within a major version, TensorFlow works with the cuDNN that it was compiled with, and with later ones",
     fixes=_one_version,
@@ -214,7 +204,6 @@ def _edits_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda, be
 MISSING = finding(
     "cudnn.missing",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is not installed",
     cause=_DISABLES,
     fixes=install_libraries,  # of CUDA, too, so that missing CUDA explains it
@@ -277,7 +266,6 @@ def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 LIB_PATH = finding(
     "cudnn.lib-path",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but the loader does not find it",
     cause=_DISABLES,
     explained_by=("cuda.lib-path", "tf.install-damaged"),
@@ -343,7 +331,6 @@ def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn
 DEP_MISSING = finding(
     "cudnn.dep-missing",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but a library that it needs is not",
     cause="the loader does not load a library if one that it needs cannot be loaded",
     fixes=install_libraries,
@@ -423,7 +410,6 @@ def _free_memory(context: Context) -> tuple[Fix, ...]:
 INIT_FAILED = finding(
     "cudnn.init-failed",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN cannot be initialised",
     cause="the library is found, but its handle cannot be created. Usually the GPU has no memory left for it, because "
     "TensorFlow or another process has allocated it; otherwise cuDNN or CUDA is too old for the GPU",

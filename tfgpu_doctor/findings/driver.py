@@ -33,7 +33,6 @@ from tfgpu_doctor.records.versions import at_least, major, minor, numbers, parts
 UNRESPONSIVE = finding(
     "driver.unresponsive",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The NVIDIA driver does not respond",
     cause="calls into the driver block in the kernel: a GPU has failed or left the PCI bus, or the driver hangs",
     fixes=lambda _: (inputs.KERNEL_LOG, inputs.RESTART),
@@ -78,7 +77,6 @@ def _restart(context: Context) -> tuple[Fix, ...]:
 VERSION_MISMATCH = finding(
     "driver.version-mismatch",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The loaded NVIDIA kernel module and the driver libraries have different versions",
     cause="the driver was updated while the old kernel module stayed loaded; a restart loads the new one",
     fixes=_restart,
@@ -151,7 +149,6 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
 STUB_LOADED = finding(
     "driver.stub-loaded",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The CUDA toolkit's stub libcuda is loaded instead of the driver's",
     cause="a folder of stub libraries, which exist for linking only, is on the loader path; every call into the "
     "stub returns an error",
@@ -185,7 +182,6 @@ def stub_answers(
 MISSING = finding(
     "driver.missing",
     layer="Driver",
-    severity=Severity.ERROR,
     title="This machine has an NVIDIA GPU but no NVIDIA driver",
     cause="TensorFlow uses the GPU through the NVIDIA driver, which is not installed",
     fixes=lambda context: (context.remedies.install_driver(),),
@@ -298,7 +294,6 @@ _SWITCH_ON = Fix(
 NOT_LOADED = finding(
     "driver.not-loaded",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The NVIDIA driver is installed, but its kernel module is not loaded",
     cause="nouveau uses the GPU, Secure Boot rejects the module, it was not built for the running kernel, or a laptop "
     "has switched off its NVIDIA GPU; the kernel log says which",
@@ -359,8 +354,7 @@ def module_message(
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
         return None if messages.has("kernel-version") else _uvm_fails(messages)
-    reported = ("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    absent = messages.all("module-not-built", *reported)
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
@@ -383,7 +377,6 @@ def _uvm_fails(messages: MessageLog) -> Problem:
 TOO_OLD = finding(
     "driver.too-old",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The NVIDIA driver is too old for the CUDA version in use",
     despite_verified=True,
     cause="the CUDA version in use requires a newer driver",
@@ -635,7 +628,6 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
 INIT_FAILED = finding(
     "driver.init-failed",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The driver is loaded, but CUDA cannot be initialised",
     cause="the CUDA driver cannot start; the kernel log may say why",
     fixes=lambda _: (inputs.KERNEL_LOG, inputs.RELOAD_UVM, inputs.DEVICE_NODES),

@@ -90,19 +90,11 @@ VALUES: dict[str, tuple[tuple[str, Severity | None, str], ...]] = {
         (OFF, WARNING, "TensorFlow does not measure cuDNN's algorithms, and may use a slow one"),
     ),
     "XLA_FLAGS": (
-        (
-            _SLOW_XLA,
-            WARNING,
-            "an option slows XLA down: programs are dumped, kernels not measured, or serial",
-        ),
+        (_SLOW_XLA, WARNING, "an option slows XLA down: programs are dumped, kernels not measured, or serial"),
         (r"(?:.*\s)?(?!--xla_gpu_cuda_data_dir=)\S.*", NOTE, "XLA ends the process when it does not know an option"),
     ),
     "TF_XLA_FLAGS": (
-        (
-            r".*--tf_xla_auto_jit=(?!0(?:\s|$)).*",
-            NOTE,
-            "XLA compiles parts of every graph: slow first steps",
-        ),
+        (r".*--tf_xla_auto_jit=(?!0(?:\s|$)).*", NOTE, "XLA compiles parts of every graph: slow first steps"),
     ),
     "TF_CPP_MIN_LOG_LEVEL": (
         ("[2-9]", NOTE, "warnings are hidden (from 3 on, errors too): also those that say why a GPU is not used"),

@@ -30,7 +30,6 @@ from tfgpu_doctor.records.facts import (
 )
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.units import memory_size
-from tfgpu_doctor.records.versions import at_least
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
@@ -52,7 +51,6 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
 ADDRESS_SPACE = finding(
     "env.address-space-limit",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The address space of this process is limited, and CUDA does not start",
     cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it starts "
     "for the memory of all GPUs and of the machine",
@@ -76,7 +74,9 @@ def reservation_refused(
     if address_space_limit.soft is None or (started and not unloaded):
         return None
     limit = f"address space limited to {memory_size(address_space_limit.soft)}"
-    found = [evidence(limit, context.source("host.address_space_limit"), "unlimited"), *message_evidence(*unloaded)]
+    shown = messages.all("address-space-limit")[-1:] if messages else ()
+    read = evidence(limit, context.source("host.address_space_limit"), "unlimited")
+    found = [*(message_evidence(*shown) or (read,)), *message_evidence(*unloaded)]
     if cuda_init is not None and not started:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
     title = "The address space of this process is too small to load TensorFlow" if started else None
@@ -91,7 +91,6 @@ def _another_folder(context: Context) -> tuple[Fix, ...]:
 TMPDIR = finding(
     "env.tmpdir-unwritable",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The folder for temporary files cannot be written",
     cause="XLA writes PTX code there, from which ptxas makes the code for the GPU: what XLA compiles (jit_compile, "
     "Keras 3 on a GPU) fails",
@@ -134,7 +133,6 @@ def _more_room(context: Context) -> tuple[Fix, ...]:
 DISK_FULL = finding(
     "env.disk-full",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The disk is full",
     cause="a file cannot be written: no space, no inodes or no quota is left on the file system that holds it; the "
     "memory of the GPU has nothing to do with it",
@@ -169,7 +167,6 @@ def _fixes(context: Context) -> tuple[Fix, ...]:
 GPU_NONE = finding(
     "gpu.none",
     layer="GPU",
-    severity=Severity.ERROR,
     title="This machine has no NVIDIA GPU",
     cause="TensorFlow's GPU builds use NVIDIA GPUs only; without one, TensorFlow runs on the CPU",
     fixes=_fixes,
@@ -355,7 +352,6 @@ _DEVICE_LINKS = Fix(
 NO_GPU = finding(
     "container.no-gpu",
     layer="Machine",
-    severity=Severity.ERROR,
     title="This container was started without access to the GPU",
     cause="the container runtime provides GPUs and the driver's libraries only on request",
     fixes=lambda context: access(context, value_or(context.facts.host.container, None)),
@@ -476,7 +472,7 @@ def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, varia
     """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
     stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
     stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch", "module-not-built")
+    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch")
 
 
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
@@ -585,7 +581,6 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 SETUP = finding(
     "wsl.setup",
     layer="Machine",
-    severity=Severity.ERROR,
     title="WSL2 is not set up for the GPU",
     cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
     "shadowed",
@@ -624,10 +619,6 @@ def no_wsl_driver(
         evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
         fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
     )
-
-
-def _is_not_mounted(cuda_init: CallResult | None, driver: str | None) -> bool:
-    return inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) and at_least(driver, "555") is not False
 
 
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
@@ -682,7 +673,7 @@ def wsl_message(
     docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
     in_container = host_container or messages.has("container-hook-failed")
     steps = (REMOVE_LINUX_DRIVER, UPDATE_WSL) if linux_driver else (UPDATE_WSL, REMOVE_LINUX_DRIVER)
-    if in_container and _is_not_mounted(cuda_init, driver_version):
+    if in_container and inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
         cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
     return Problem(
         cause=cause,

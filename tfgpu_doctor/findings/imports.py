@@ -42,7 +42,6 @@ _DISTRIBUTIONS = {"absl": "absl-py", "google.protobuf": "protobuf", "grpc": "grp
 DAMAGED = finding(
     "tf.install-damaged",
     layer="Python",
-    severity=Severity.ERROR,
     title="Installed packages are incomplete",
     about_gpus=False,
     explained_by=("tf.package-conflict",),
@@ -172,7 +171,6 @@ _CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu ba
 GLIBC_TOO_OLD = finding(
     "tf.glibc-too-old",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The system's C library is too old for this TensorFlow",
     cause="the library was built on a newer Linux than this one",
     docs="https://github.com/pypa/manylinux",
@@ -181,10 +179,7 @@ GLIBC_TOO_OLD = finding(
 
 @GLIBC_TOO_OLD.sign
 def version_not_found(
-    context: Context,
-    messages: MessageLog,
-    libc: str | None = None,
-    variables: dict[str, str] | None = None,
+    context: Context, messages: MessageLog, libc: str | None = None, variables: dict[str, str] | None = None
 ) -> Problem | None:
     """The loader does not find a version of GLIBC, GLIBCXX or CXXABI."""
     seen = messages.all("glibc-too-old")
@@ -254,7 +249,6 @@ def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
 IMPORT_AVX = finding(
     "tf.import-avx",
     layer="Machine",
-    severity=Severity.ERROR,
     title="TensorFlow uses CPU instructions that this CPU does not support",
     cause="the official wheels are compiled with AVX, which this CPU lacks, or which its virtual machine or emulator "
     "(Rosetta, Docker on Apple silicon) hides",
@@ -336,7 +330,6 @@ _INSTALL_RUNTIME = Fix(
 VC_RUNTIME = finding(
     "tf.vc-runtime",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="The Visual C++ runtime that TensorFlow needs is not installed",
     cause="TensorFlow's library is linked to these DLLs, and Windows does not contain them",
     fixes=lambda _: (_INSTALL_RUNTIME,),
@@ -362,7 +355,6 @@ def runtime_incomplete(
 IMPORT_DLL = finding(
     "tf.import-dll",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="Windows cannot load TensorFlow's native library",
     explained_by=("cuda.*", "cudnn.*", "gpu.none", "tf.vc-runtime"),
     docs=_ERRORS_GUIDE,
@@ -408,7 +400,6 @@ def _find_where_it_waits(context: Context) -> tuple[Fix, ...]:
 IMPORT_HANG = finding(
     "tf.import-hang",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="The import of TensorFlow does not finish",
     cause="it waits for something (a network file system, a lock, a driver that does not answer, PTX compilation), or "
     "it needs more time",
@@ -467,7 +458,6 @@ def _clean_environment(context: Context) -> tuple[Fix, ...]:
 IMPORT_FAILED = finding(
     "tf.import-failed",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="TensorFlow cannot be imported",
     fixes=_clean_environment,
     explained_by=_CAUSES,

@@ -93,7 +93,6 @@ def is_shrinking(log: MessageLog) -> bool:
 WRONG_RESULT = finding(
     "compute.wrong-result",
     layer="Compute",
-    severity=Severity.ERROR,
     title="A computation on the GPU gave a wrong result",
     despite_verified=True,
     cause="results may differ in the last digits (TF32, another order of summation); a larger difference is a "
@@ -216,7 +215,6 @@ def _in_use(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
 OOM = finding(
     "memory.oom",
     layer="GPU",
-    severity=Severity.ERROR,
     title="The GPU ran out of memory",
     despite_verified=True,
     explained_by=("memory.taken",),

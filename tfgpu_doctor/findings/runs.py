@@ -118,7 +118,6 @@ def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
 FAILED = finding(
     "p2p.failed",
     layer="GPU",
-    severity=Severity.ERROR,
     title="The GPUs cannot access each other's memory directly",
     despite_verified=True,
     pointless_after=("shm.small", "driver.*", "container.no-gpu"),
@@ -165,7 +164,6 @@ def fails_only_on_several(messages: MessageLog) -> Problem | None:
 ERROR = finding(
     "nccl.error",
     layer="GPU",
-    severity=Severity.ERROR,
     title="NCCL fails",
     despite_verified=True,
     pointless_after=("shm.small", "p2p.failed", "driver.*", "gpu.mig", "gpu.fault", "container.no-gpu"),
@@ -205,7 +203,6 @@ _LATER = ("keras", "build", "devices", "details", "compute", "xla")
 RUN_FAILED = finding(
     "tf.run-failed",
     layer="Compute",
-    severity=Severity.ERROR,
     title="TensorFlow can be imported, but fails when it is used",
     despite_verified=True,
     cause="the driver, CUDA or cuDNN failed; their last messages are the evidence",

@@ -17,7 +17,6 @@ from tfgpu_doctor.parsers.machine_facts import named
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, startup_files
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.transcript import tensorflow_distribution
-from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -31,6 +30,7 @@ from tfgpu_doctor.records.facts import (
     Record,
     TensorFlow,
     Unknown,
+    compact,
     map_fact,
     value_or,
 )
