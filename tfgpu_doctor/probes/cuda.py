@@ -95,8 +95,9 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None) -> Iterat
     if nvcc := _which(root, environ):
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
     yield from _named_in_paths(environ)
+    start = "" if root == "/" else glob.escape(root.rstrip("/"))
     for pattern, via in FOLDERS if system is None else ():
-        for path in sorted(glob.glob(_glob_below(root, pattern))):
+        for path in sorted(glob.glob(start + pattern)):
             yield _without(root, path), via
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
@@ -110,10 +111,6 @@ def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             folder = entry.rstrip("/\\")
             if "cuda" in entry.lower():
                 yield from ((folder.removesuffix(tail), name) for tail in tails if folder.endswith(tail))
-
-
-def _glob_below(root: str, pattern: str) -> str:
-    return pattern if root == "/" else glob.escape(root.rstrip("/")) + pattern
 
 
 def _without(root: str, path: str) -> str:

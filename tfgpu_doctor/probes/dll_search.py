@@ -67,7 +67,9 @@ def _cudnn_folders(environ: Mapping[str, str], root: str) -> Iterator[str]:
 def _look(
     name: str, component: str, reach: Sequence[tuple[str, str]], beyond: Sequence[tuple[str, str]], root: str
 ) -> Soname:
-    problem = f"opens {ZLIB}, not found" if _lacks_zlib(name, reach, root) else None
+    # cuDNN 8 opens zlib's DLL, which Windows does not have
+    lacks_zlib = name.startswith("cudnn64_8") and not any(_has(root, folder, ZLIB) for folder, _ in reach)
+    problem = f"opens {ZLIB}, not found" if lacks_zlib else None
     seen = dict.fromkeys(
         (ntpath.join(folder, name), via, near)
         for near, folders in ((True, reach), (False, beyond))
@@ -85,11 +87,6 @@ def _look(
     folders = dict.fromkeys(folder for folder, _ in (*reach, *beyond))
     others = tuple(path for folder in folders for path in _other_versions(name, folder, root))
     return Soname(soname=name, component=component, candidates=candidates, winner=winner, other_versions=others)
-
-
-def _lacks_zlib(name: str, reach: Sequence[tuple[str, str]], root: str) -> bool:
-    """cuDNN 8 opens zlib's DLL, which Windows does not have."""
-    return name.startswith("cudnn64_8") and not any(_has(root, folder, ZLIB) for folder, _ in reach)
 
 
 def _other_versions(name: str, folder: str, root: str) -> Iterator[str]:

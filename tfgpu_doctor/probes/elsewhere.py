@@ -77,7 +77,9 @@ def environment_of(executable: str) -> str:
 
 def describe(executable: str, prefix: str, via: str) -> OtherPython:
     """What is installed in an environment."""
-    names = [name for folder in _site_packages(prefix) for name in names_in(folder)]
+    patterns = (os.path.join(glob.escape(prefix), pattern) for pattern in SITE_PACKAGES)
+    folders = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    names = [name for folder in folders for name in names_in(folder)]
     found = next(
         (
             f"{match['name'].replace('_', '-').lower()} {match['version']}"
@@ -89,10 +91,6 @@ def describe(executable: str, prefix: str, via: str) -> OtherPython:
     conda = names_in(os.path.join(prefix, "conda-meta"))
     cuda = any(map(_CUDA.match, names)) or any(name.startswith(("cudatoolkit-", "cuda-cudart-")) for name in conda)
     return OtherPython(executable=executable, via=via, prefix=prefix, tensorflow=found, cuda=cuda)
-
-
-def _site_packages(prefix: str) -> list[str]:
-    return [path for pattern in SITE_PACKAGES for path in sorted(glob.glob(os.path.join(glob.escape(prefix), pattern)))]
 
 
 def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:
@@ -164,7 +162,7 @@ def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kerne
     argv = spec.get("argv") if isinstance(spec, dict) else None
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return None
-    if not _is_python(argv):
+    if not _BARE.search(os.path.basename(argv[0])) or not any("ipykernel" in word for word in argv):
         return None
     shown = spec.get("display_name")
     return Kernel(
@@ -173,10 +171,6 @@ def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kerne
         file=file,
         executable=_resolve(argv[0], folder, environ),
     )
-
-
-def _is_python(argv: list[str]) -> bool:
-    return bool(_BARE.search(os.path.basename(argv[0]))) and any("ipykernel" in word for word in argv)
 
 
 def _resolve(program: str, folder: str, environ: Mapping[str, str]) -> str:

@@ -343,17 +343,17 @@ def gpus(root: str, *, wsl: bool) -> Fact[tuple[PciGpu, ...]]:
     addresses = listed(root, DEVICES)
     if isinstance(addresses, Unknown):
         return addresses
-    found = [address for address in addresses.value if _is_gpu(f"{DEVICES}/{address}", root)]
+    found = [
+        address
+        for address in addresses.value
+        if text_in(root, f"{DEVICES}/{address}/vendor").strip() == NVIDIA
+        and text_in(root, f"{DEVICES}/{address}/class").startswith(DISPLAY)
+    ]
     if not found and wsl:
         return Unknown("WSL2 passes GPUs through /dev/dxg, not over the PCI bus")
     if not found and (text_in(root, TEGRA) or "tegra" in text_in(root, "/sys/devices/soc0/family").lower()):
         return Unknown("the GPU of a Tegra (Jetson) is not on the PCI bus")
     return Known(tuple(_gpu(root, address) for address in found), DEVICES)
-
-
-def _is_gpu(device: str, root: str) -> bool:
-    vendor, kind = (text_in(root, f"{device}/{name}").strip() for name in ("vendor", "class"))
-    return vendor == NVIDIA and kind.startswith(DISPLAY)
 
 
 def _gpu(root: str, address: str) -> PciGpu:

@@ -79,21 +79,14 @@ def _listed(folder: str, info: str) -> Iterator[tuple[str, int | None]]:
             size = int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
             # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
             # first of them that is uninstalled.
-            if _is_inside(path) and _is_loaded(path) and size != 0:
+            name = path.rpartition("/")[2]
+            is_loaded = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
+            # anybody may have written the path: it stays below the folder of the packages
+            is_inside = bool(path) and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
+            if is_loaded and is_inside and size != 0 and not any(part in f"/{path}" for part in _NOT_LOADED):
                 yield path, size
     except csv.Error:  # no table
         return
-
-
-def _is_inside(path: str) -> bool:
-    """True if a path of RECORD, which anybody may have written, stays below the folder of the packages."""
-    return bool(path) and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
-
-
-def _is_loaded(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    kind = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
-    return kind and not any(part in f"/{path}" for part in _NOT_LOADED)
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

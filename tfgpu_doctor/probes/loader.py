@@ -74,7 +74,9 @@ def examine(
     linker = _linker(library, () if isinstance(cache, Unknown) else cache, environ, executable, root)
     found = places(site_packages, toolkits, conda_prefixes(site_packages, environ), root)
     survey = _Survey(linker, library, found, site_packages)
-    openings = {soname: survey.open(soname) for soname, _ in sorted(sonames, key=lambda pair: _turn(pair[1]))}
+    openings = {
+        soname: survey.open(soname) for soname, _ in sorted(sonames, key=lambda pair: (*ORDER, pair[1]).index(pair[1]))
+    }
     results = tuple(survey.describe(soname, component, openings[soname]) for soname, component in sonames)
     source = f"ld.so's search order, called from {library.path}" if library else "ld.so's search order"
     if isinstance(cache, Unknown):
@@ -102,10 +104,6 @@ def _loaded(library: Soname, path: str | None) -> Soname:
     here = Candidate(path=path, via="already loaded", reachable=True)
     others = (one for one in library.candidates if one.path != path)
     return msgspec.structs.replace(library, candidates=(here, *others), winner=path)
-
-
-def _turn(component: str) -> int:
-    return ORDER.index(component) if component in ORDER else len(ORDER)
 
 
 def _musl(root: str) -> str | None:
@@ -371,16 +369,16 @@ def site_of(path: str, site_packages: Sequence[str]) -> str | None:
 
 def conda_prefixes(site_packages: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Environments whose lib folder may hold CUDA: the one of the interpreter under test, then the active one."""
-    own = [_prefix_of(site.rstrip("/\\")) for site in site_packages]
+    paths = systems.paths()  # PREFIX/lib/python3.11/site-packages; on Windows PREFIX\Lib\site-packages
+    levels = 2 if paths.sep == "\\" else 3
+    own = []
+    for site in site_packages:
+        prefix = site.rstrip("/\\")
+        for _ in range(levels):
+            prefix = paths.dirname(prefix)
+        own.append(prefix)
     active = environ.get("CONDA_PREFIX")
     return [*own, *([active] if active else [])]
-
-
-def _prefix_of(site_packages: str) -> str:
-    """PREFIX/lib/python3.11/site-packages; on Windows PREFIX\\Lib\\site-packages."""
-    paths = systems.paths()
-    above = paths.dirname(paths.dirname(site_packages))
-    return str(above if paths.sep == "\\" else paths.dirname(above))
 
 
 # -------------------------------------------------------------------------------------------------------------- ld so
@@ -498,7 +496,7 @@ class LdSo:
             if (key := os.path.realpath(below_once(self.root, path))) in real:
                 continue
             real.add(key)
-            hit = _hit(path, via, found)
+            hit = Hit(path, via) if isinstance(found, Elf) else Hit(path, via, found.problem, found.effect)
             if not decided:
                 hit, decided = self._decide(name, hit, found, callers, result)
             if hit.effect == "ends the list":
@@ -536,10 +534,6 @@ class LdSo:
                 self.loaded = before
                 return failure
         return None
-
-
-def _hit(path: str, via: str, found: Elf | Refusal) -> Hit:
-    return Hit(path, via) if isinstance(found, Elf) else Hit(path, via, found.problem, found.effect)
 
 
 def below_once(root: str, path: str) -> str:

@@ -535,20 +535,14 @@ def verdict(device: "str", placed_on: "str", residual: "float") -> "Data":
 def tell_loaded(phase: "str") -> "List[str]":
     """Tell the CUDA libraries in this process's memory, with their paths."""
     try:
-        found = set(mapped_files())
+        with open("/proc/self/maps", errors="replace") as file:  # noqa: PTH123
+            lines = [line.rstrip("\n") for line in file]
     except OSError:  # there is no memory map to look at on macOS and Windows
         return []
+    found = {line[line.find("/") :] for line in lines if "/" in line}
     paths = sorted(path for path in found if os.path.basename(path).startswith(CUDA_LIBRARIES))
     say("loaded", phase, data={"libraries": paths})
     return paths
-
-
-def mapped_files() -> "Iterator[str]":
-    with open("/proc/self/maps", errors="replace") as file:  # noqa: PTH123
-        for line in file:
-            start = line.find("/")
-            if start >= 0:
-                yield line[start:].rstrip("\n")
 
 
 def tell_cudnn(paths: "List[str]") -> "None":
