@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import doctest
-import os
 from pathlib import Path
 
 import pytest
 
 from tfgpu_doctor.probes import host
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Host, Known, PciGpu, Unknown, value_or
+from tfgpu_doctor.records.facts import Host, Known, PciGpu, Unknown, value_or
 
 GIB = 1 << 30
 
@@ -53,15 +52,6 @@ def test_this_machine_is_told_without_a_traceback() -> None:
     assert all(getattr(found, name) is not None for name in Host.__struct_fields__)
 
 
-def test_an_empty_root_gives_a_reason_for_every_unknown(machine: Machine) -> None:
-    found = machine.examine()
-    open_fields = {name for name in Host.__struct_fields__ if getattr(found, name) == NOT_EXAMINED}
-    assert open_fields == {"startup_settings"}  # of probes.startup_files
-    for fact in (found.kernel, found.distribution, found.cpu_model, found.memory, found.pci_gpus, found.nouveau_loaded):
-        assert isinstance(fact, Unknown) and "no such file or directory: /" in fact.reason
-    assert isinstance(found.secure_boot, Unknown)  # no variable is no "off"
-
-
 def test_wsl_is_told_by_its_kernel(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     for osrelease, expected in [
         ("6.8.0-45-generic", "linux"),
@@ -82,13 +72,6 @@ def test_distribution(machine: Machine) -> None:
     found = machine.examine()
     assert found.distribution == Known("Ubuntu 22.04.4 LTS", "/etc/os-release")
     assert (value_or(found.distribution_id, ""), value_or(found.distribution_version, "")) == ("ubuntu", "22.04")
-
-
-def test_a_rolling_distribution_has_no_version(machine: Machine) -> None:
-    machine.write("/usr/lib/os-release", "NAME=Arch Linux\nPRETTY_NAME='Arch Linux'\nID=arch\nBROKEN=\"\n")
-    found = machine.examine()
-    assert value_or(found.distribution, "") == "Arch Linux"
-    assert found.distribution_version == Unknown("/usr/lib/os-release has no VERSION_ID")
 
 
 def test_cpu_of_x86_and_arm(machine: Machine) -> None:
@@ -208,24 +191,12 @@ def test_nouveau(machine: Machine) -> None:
     assert machine.examine().nouveau_loaded == Known(True, "/proc/modules")
 
 
-def test_a_kernel_without_loadable_modules(machine: Machine) -> None:
-    (machine.root / "sys/module").mkdir(parents=True)
-    assert value_or(machine.examine().nouveau_loaded, None) is False
-
-
 def test_secure_boot(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     for data, expected in [(b"\x06\x00\x00\x00\x01", True), (b"\x06\x00\x00\x00\x00", False), (b"", None)]:
         with subtests.test(data=data):
             machine = Machine(tmp_path_factory.mktemp("row"))
             machine.write(host.SECURE_BOOT, data)
             assert value_or(machine.examine().secure_boot, None) is expected
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_refused_file_is_unknown_with_its_path(machine: Machine) -> None:
-    machine.write(host.SECURE_BOOT, b"\x06\x00\x00\x00\x01")
-    (machine.root / host.SECURE_BOOT.lstrip("/")).chmod(0)
-    assert machine.examine().secure_boot == Unknown(f"permission denied: {host.SECURE_BOOT}")
 
 
 def test_dxg_and_shm(machine: Machine) -> None:

@@ -25,10 +25,6 @@ def test_project_name_of_a_folder(subtests: pytest.Subtests) -> None:
             assert tensorflow_probe.matters(project)
 
 
-def test_only_what_matters_is_read() -> None:
-    assert not any(map(tensorflow_probe.matters, ("pandas", "tensor-sensor", "mynumpy")))
-
-
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -58,11 +54,6 @@ def test_distribution_of_setuptools_and_distutils(
             file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
             found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
             assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", ["numpy"])
-
-
-def test_distribution_whose_metadata_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "numpy-1.26.4.dist-info").mkdir()
-    assert tensorflow_probe.distribution(str(tmp_path / "numpy-1.26.4.dist-info"))["version"] == "1.26.4"
 
 
 def test_kinds_of_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +115,6 @@ def test_stack_of_python_3_14() -> None:
     died = phases(told, Ending("ended", returncode=-11, stderr=stderr))[0]
     assert died.traceback == ('  File "outer.py", line 9 in <module>', '  File "inner.py", line 3 in load')
     assert (died.signal, died.exit_code) == ("SIGSEGV", None)
-
-
-def test_windows_exit_code() -> None:
-    died = phases(Transcript("python", running="import"), Ending("ended", returncode=0xC000001D))
-    assert (died[2].exit_code, died[2].note) == (0xC000001D, "illegal instruction")
 
 
 def test_wheel_platform() -> None:

@@ -47,7 +47,6 @@ class Ending:
     seconds: float | None = None  # in the phase that was running
     note: str | None = None
     stderr: str = ""
-    old_python: str | None = None  # version of a Python that is too old for the script
     idle: float | None = None  # seconds in which it neither used the CPU nor read anything
 
     @property
@@ -216,8 +215,6 @@ def python(transcript: Transcript, ending: Ending | None, installers: tuple[str,
     fields |= {name: _pick(packages, name, source) for name, source in PACKAGES.items()}
     if isinstance(about, Known) and about.value["user_site"] is None:
         fields["user_site"] = Unknown("not on sys.path")
-    if ending and ending.old_python:
-        fields["version"] = Known(ending.old_python, f"sys.version_info in {transcript.executable}")
     return msgspec.convert(_record({**fields, "installers": Known(installers, "PATH")}), Python)
 
 
