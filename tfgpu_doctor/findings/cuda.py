@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import structs
@@ -259,7 +260,7 @@ def not_opened(
     cause = _WITHOUT_EXTRA if has_extra else _OF_THE_SYSTEM
     certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
     return Problem(
-        sure=cuda.without_extra,
+        sure=cuda.without_extra or (cuda.extra_would_help and messages.has("gpu-libraries-not-opened")),
         title=None if certain else "The CUDA libraries are missing, or not on the loader path",
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
         f"the loader path. {NOT_THE_DRIVER}",
@@ -394,16 +395,29 @@ def not_found_by_loader(
     )
 
 
+_FIRST_LINES = {"absl-init", "onednn", "cpu-features"}
+
+
 @LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
 def extra_not_found_by_release(
-    context: Context, messages: MessageLog, gpu_release: Release, devices: tuple[TfDevice, ...] | None = None
+    context: Context,
+    messages: MessageLog,
+    gpu_release: Release,
+    packages: tuple[Package, ...] | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """A release that is known not to find what its own extra installs, and no other reason for it."""
     bug = next(filter(forgets_folders, context.matrix.issues_for(gpu_release, extra=True)), None)
     failed, by_extra = messages.all("gpu-libraries-not-opened"), messages.all("asked-for-extra")
+    wheels = any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name) for one in packages or ())
+    # a log that is there from its first line, and does not miss libcudart: CUDA is installed
+    from_start = not _FIRST_LINES.isdisjoint(messages.values("harmless", "what"))
+    installed = by_extra or wheels or (from_start and not messages.has("cudart-not-found"))
     no_gpu = failed or (devices is not None and not lists_gpu(devices))
-    alone = messages.speaks_only_of("gpu-libraries-not-opened", "no-gpu-registered")
-    if bug is None or not by_extra or not no_gpu or not alone:
+    named = [name for name, _ in messages.libraries("library-not-opened", "loader-error")]
+    forgotten = ("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error")
+    alone = messages.speaks_only_of(*forgotten) and all(name.startswith("libcusolver") for name in named)
+    if bug is None or not installed or not no_gpu or not alone:
         return None
     return Problem(
         title=f"TensorFlow {gpu_release.version}: {bug.title}",
