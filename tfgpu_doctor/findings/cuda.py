@@ -259,8 +259,9 @@ def not_opened(
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
     cause = _WITHOUT_EXTRA if has_extra else _OF_THE_SYSTEM
     certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
+    misses = messages.has("no-gpu-listed", "gpu-libraries-not-opened")  # who misses a GPU, and not only reads a line
     return Problem(
-        sure=cuda.without_extra or (cuda.extra_would_help and messages.has("gpu-libraries-not-opened")),
+        sure=cuda.without_extra or (cuda.extra_would_help and misses),
         title=None if certain else "The CUDA libraries are missing, or not on the loader path",
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
         f"the loader path. {NOT_THE_DRIVER}",
