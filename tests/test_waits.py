@@ -1,7 +1,7 @@
 """Every wait has an end: each command that starts processes × what a process can do to be waited for.
 
 All programs that a command may start are one bad program, under every name. Time runs faster for the command, so that
-deadlines of minutes and hours come soon; `descendants`, which kills, keeps the time of the clock.
+deadlines of minutes and hours come soon; what kills has as much more of it.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ HABITS = {
     "closes its output": "exec >&- 2>&-; sleep {mark}",
 }
 CODE = """
-import queue, subprocess, sys, threading, time, types
+import queue, subprocess, sys, threading, time
 real, factor = time.monotonic, float(sys.argv.pop(1))
 zero = real()
 time.monotonic = lambda: zero + (real() - zero) * factor
-from tfgpu_doctor.probes import descendants, process
-descendants.time = types.SimpleNamespace(monotonic=real, sleep=time.sleep)
+from tfgpu_doctor.probes import process
 process.END_GRACE *= factor
+process.KILL_GRACE *= factor
 subprocess._time = time.monotonic
 """
 MAIN = CODE + "from tfgpu_doctor.__main__ import main; main()"
@@ -118,7 +118,6 @@ COMMANDS = {
     "install": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "uv"), 2000),
     "install, conda": Command(("install", "HERE/new", "--yes", *MACHINE, "--method", "conda"), 2000),
     "install, pip": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "pip"), 2000),
-    "check, resolve": Command(("check", "HERE/requirements.txt", "--resolve", *MACHINE), 500, codes=ANY),
     "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
     "collect, ray": Command(("fleet", "collect", "--ray", "auto", "--timeout", "9"), 20, codes=(1, 3)),
     "mcp": Command(("mcp", "--python", "PYTHON"), 20, codes=(0,), requests=MCP),

@@ -19,16 +19,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.files.reading import shown
-from tfgpu_doctor.records.fact import Document, show_as_html
+from tfgpu_doctor.records.facts import Document, show_as_html
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.similar import did_you_mean
 
@@ -44,16 +44,13 @@ if TYPE_CHECKING:
     from tfgpu_doctor.fleet.records import Fleet
     from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
-    from tfgpu_doctor.plan.answers import Answers
     from tfgpu_doctor.plan.check import Repair
     from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.probes.manifest_files import Sources
-    from tfgpu_doctor.records.checked import Checked
     from tfgpu_doctor.records.facts import Fact, Facts
-    from tfgpu_doctor.records.report import Report
-    from tfgpu_doctor.records.resolution import Answer
+    from tfgpu_doctor.records.report import Checked, Report
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
@@ -658,12 +655,10 @@ def check(
     os: Os | None = None,
     machine: Processor | None = None,
     platform: str | None = None,
-    resolve: bool = False,
     fix: bool = False,
     changes: bool = True,
     matrix: File | None = None,
     note: Note = _ignore,
-    working: Callable[[str], AbstractContextManager[Any]] = nullcontext,
 ) -> Checked:
     """Check requirements, Dockerfiles and manifests against the compatibility matrix, as `tfgpu check` does.
 
@@ -673,12 +668,10 @@ def check(
         kind: of the files, if their names do not show it.
         target: stage of the Dockerfiles to build.
         gpu, compute_capability, driver, python, os, machine, platform: the machine that they are for.
-        resolve: ask uv or pip which versions they would install, over the network.
         fix: change the files as advised.
         changes: find out how the files could be changed, which takes long.
         matrix: file with rows that extend those of the bundled matrix.
         note: called with the names of files that were left out, or changed.
-        working: what is entered, with its name, while something takes long.
 
     >>> checked = check(texts={"requirements.txt": "tensorflow[and-cuda]==2.16.1"}, python="3.13")
     >>> [finding.id for finding in checked.report.findings]
@@ -698,7 +691,7 @@ def check(
     wanted = read_target(known, python=python, note=note, **hardware)
     with refusing(ManifestError), leaving_nothing():
         sources = ManifestTexts(texts, kind, target) if texts else ManifestFiles(_named(files), kind, target, note)
-        checking = _Checking(sources, wanted, known, resolve, working)
+        checking = _Checking(sources, wanted, known)
         return checking.run(changes, partial(_change, sources, note) if fix else None)
 
 
@@ -722,35 +715,30 @@ class _Checking:
         sources: Sources,
         target: Target,
         matrix: Matrix,
-        resolve: bool,
-        working: Callable[[str], AbstractContextManager[Any]],
     ) -> None:
         from tfgpu_doctor.findings.engine import now
-        from tfgpu_doctor.install.asking import Resolver
 
-        self._sources, self._target, self._matrix, self._working = sources, target, matrix, working
-        self._resolver = Resolver(os.environ) if resolve else None
+        self._sources, self._target, self._matrix = sources, target, matrix
         self._created = now()
 
     def run(self, changes: bool, fix: Callable[[str, str], None] | None = None) -> Checked:
         """Judge the files; `changes`: and find out how they could be changed; `fix` changes one of them."""
         environments = self._sources.environments()
-        report, answers = self._judged(environments)
+        report = self._judged(environments)
         if not (changes or fix):
-            return self._checked(environments, report, answers)
+            return self._checked(environments, report)
         repaired = self._repaired(environments, report)
         if fix:
             for path, text in repaired.texts.items():
                 fix(path, text)
             environments = self._sources.environments(repaired.texts)
-            report, answers = self._judged(environments)
-        return self._checked(environments, report, answers, repaired, fixed=fix is not None)
+            report = self._judged(environments)
+        return self._checked(environments, report, repaired, fixed=fix is not None)
 
-    def _judged(self, environments: tuple[Environment, ...]) -> tuple[Report, Answers]:
+    def _judged(self, environments: tuple[Environment, ...]) -> Report:
         from tfgpu_doctor.plan.check import judge
 
-        answers = self._answers(environments)
-        return judge(environments, self._target, self._matrix, self._created, answers), answers
+        return judge(environments, self._target, self._matrix, self._created)
 
     def _repaired(self, environments: tuple[Environment, ...], report: Report) -> Repair:
         from tfgpu_doctor.plan import check as repairing
@@ -766,18 +754,17 @@ class _Checking:
         self,
         environments: tuple[Environment, ...],
         report: Report,
-        answers: Answers,
         repaired: Repair | None = None,
         *,
         fixed: bool = False,
     ) -> Checked:
         from tfgpu_doctor.plan.planned import planned
-        from tfgpu_doctor.records.checked import Change, Checked
+        from tfgpu_doctor.records.report import Change, Checked
         from tfgpu_doctor.render.outlines.check import not_changed, read_file
         from tfgpu_doctor.render.outlines.plan import target_line
 
         texts = repaired.texts if repaired else {}
-        read = (read_file(planned(one, self._target, self._matrix), answers.found.get(one)) for one in environments)
+        read = (read_file(planned(one, self._target, self._matrix)) for one in environments)
         return Checked(
             report=report,
             target=target_line(self._target),
@@ -786,25 +773,6 @@ class _Checking:
             not_changed=tuple(not_changed(repaired)) if repaired else (),
             fixed=fixed,
         )
-
-    def _answers(self, environments: tuple[Environment, ...]) -> Answers:
-        """Ask the resolver about each of them; collect why some have no answer."""
-        from tfgpu_doctor.install.asking import ResolverError
-        from tfgpu_doctor.plan.answers import NOT_RESOLVED, Answers, question_of
-        from tfgpu_doctor.plan.planned import planned
-
-        found: dict[Environment, Answer] = {}
-        reasons = []
-        for one in environments if self._resolver else ():
-            question = question_of(planned(one, self._target, self._matrix))
-            if question is None or self._resolver is None:
-                continue
-            try:
-                with self._working(f"resolving {one.label}"):
-                    found[one] = self._resolver.ask(question)
-            except ResolverError as error:
-                reasons.append(f"{one.label}: {NOT_RESOLVED}: {error}")
-        return Answers(found, tuple(reasons))
 
 
 # ---------------------------------------------------------------------------------------------------------- the matrix
@@ -932,22 +900,20 @@ class _Releases:
         return answer, sheets.releases_page(self._matrix, self._filters, rows)
 
     def one(self, version: str) -> tuple[object, Sheet]:
-        """Show one release, and whether it matches the filters."""
+        """Show one release."""
         from tfgpu_doctor.matrix.queries import find_release
-        from tfgpu_doctor.plan.gpu_answers import why_not
         from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
-        if others := [f"--{name}" for name, given in (("newest", self._newest), ("pre", self._pre)) if given]:
-            raise UsageError(f"VERSION shows one release and cannot be combined with {', '.join(others)}")
+        if self._newest or self._pre or self._asks:
+            raise UsageError(
+                "VERSION shows one release and cannot be combined with filters; tfgpu plan --tensorflow VERSION says "
+                "whether it suits a machine"
+            )
         if self._given == "all":
             raise UsageError(f"VERSION needs one platform: --platform {'|'.join(PLATFORMS)}")
         where = self._filters.platform or "linux_x86_64"
         row = find_release(self._matrix, version, where, self._package, prefer_gpu=True)
-        answer = self._data(row)
-        reasons = why_not(self._matrix, row, self._filters) if self._asks else None
-        if reasons is not None:
-            answer["not_offered_because"] = reasons
-        return answer, sheets.release(self._matrix, row, reasons)
+        return self._data(row), sheets.release(self._matrix, row)
 
     def _data(self, row: Release) -> dict[str, Any]:
         from msgspec import structs
@@ -1217,7 +1183,6 @@ def bench(
     deadline: float | None = None,
     processes: int = 1,
     min_samples: int | None = None,
-    profile: File | None = None,
     matrix: File | None = None,
     typed: str | None = None,
     progress: Progress = _ignore,
@@ -1239,7 +1204,6 @@ def bench(
         deadline: maximum time to sample each run, in seconds.
         processes: repeat each run in so many processes; use 5 for results that will be compared.
         min_samples: minimum number of samples of each run.
-        profile: folder for a profile of a few more steps of each run.
         matrix: file with rows that extend those of the bundled matrix.
         typed: the command line, which stands in the result.
         progress: called with a label and the progress, from 0 to 1.
@@ -1270,10 +1234,9 @@ def bench(
         typed if typed is not None else as_typed(("bench", workload), given),
     )
     plan = build(request, **options)
-    folder = None if profile is None else _made(os.fspath(profile))
     if getattr(plan, "cluster", None):
-        return _among_several(request, plan, load_matrix(matrix), folder)
-    return _measured(request, plan, load_matrix(matrix), folder)
+        return _among_several(request, plan, load_matrix(matrix))
+    return _measured(request, plan, load_matrix(matrix))
 
 
 class _Request(NamedTuple):
@@ -1294,12 +1257,11 @@ def _measured(
     request: _Request,
     plan: PlanBase,
     matrix: Matrix,
-    profile: Path | None,
     over: Callable[[Worker], Worker] = lambda worker: worker,
 ) -> BenchResult:
     """Measure; `over` may put something between the session and its processes. Raises TfgpuError."""
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.plans.workload_size import TooLargeError
+    from tfgpu_doctor.bench.plans.base import TooLargeError
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.runner.telemetry import load_average
     from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session, TooSlowError
@@ -1321,7 +1283,6 @@ def _measured(
                 announce=request.note,
                 save=request.save,
                 command=request.typed,
-                profile=profile,
                 load_average=load_average(),
             ).run()
     except (DeviceError, TooLargeError, CannotRunError) as error:
@@ -1351,14 +1312,6 @@ def _selection(gpus: int | str | None, devices: Names, virtual: int | None) -> S
             devices=parse_devices(",".join(names)) if names else None,
             virtual=virtual,
         )
-
-
-def _made(folder: str) -> Path:
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--profile {folder}: {error.strerror or error}") from error
-    return Path(folder)
 
 
 def as_typed(words: Iterable[str], options: Mapping[str, Any]) -> str:
@@ -1398,8 +1351,7 @@ def _matpow(
     request: _Request, *, size: Any = (), power: int = 10, dtype: Names = "float32", spread: str = "both"
 ) -> PlanBase:
     from tfgpu_doctor.bench.devices import SPREADS
-    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes
-    from tfgpu_doctor.bench.plans.workload_size import too_high_a_power
+    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes, too_high_a_power
 
     dtypes = _types(dtype, MATRIX_TYPES)
     _one_of("spread", spread, (*SPREADS, "both"))
@@ -1577,8 +1529,7 @@ def _cluster(request: _Request) -> Cluster | None:
 
 def _slurm_cluster(executable: str) -> tuple[dict[str, list[str]], int]:
     """Ask TensorFlow's own resolver who takes part."""
-    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner.workers import START
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
 
     try:
         with WorkerProcess(executable) as worker:
@@ -1589,18 +1540,17 @@ def _slurm_cluster(executable: str) -> tuple[dict[str, list[str]], int]:
     return found["cluster"], found["index"]
 
 
-def _among_several(request: _Request, plan: Any, matrix: Matrix, profile: Path | None) -> BenchResult:
+def _among_several(request: _Request, plan: Any, matrix: Matrix) -> BenchResult:
     """Lead several machines, or follow. Raises TfgpuError: this one followed, and has no result."""
     from tfgpu_doctor.bench.cluster import Watch, follow
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner.workers import START
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
     from tfgpu_doctor.bench.session import NoTensorFlowError
 
     cluster = plan.cluster
     os.environ["TF_CONFIG"] = cluster.config  # for the processes
     if cluster.index == 0:
-        return _measured(request, plan, matrix, profile, Watch(cluster, plan.patience).over)
+        return _measured(request, plan, matrix, Watch(cluster, plan.patience).over)
     # of several types, the first machine may still measure itself alone in the one before
     watch = Watch(cluster, plan.patience if len(plan.dtypes) == 1 else plan.patience + 3 * request.deadline)
     me = f"worker {cluster.index} of {cluster.count}"

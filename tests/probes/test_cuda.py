@@ -168,40 +168,6 @@ def test_no_nvcc_is_unknown(tmp_path: Path) -> None:
     assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("nvcc is not on PATH")
 
 
-def test_conda_packages_are_read_from_file_names(tmp_path: Path) -> None:
-    names = (
-        "cudatoolkit-11.8.0-h6a678d5_0",
-        "cudnn-8.9.2.26-cuda11_0",
-        "libcublas-12.4.5.8-0",
-        "tensorflow-base-2.15.0-cuda118py311_1",
-        "python-3.11.7-h955ad1f_0",
-        "history",
-    )
-    for name in names:
-        write(tmp_path, f"/env/conda-meta/{name}.json")
-    write(tmp_path, "/env/conda-meta/history")
-    found = cuda.examine(str(tmp_path), {}, "/env").conda_packages
-    assert isinstance(found, Known)
-    assert [(one.name, one.version) for one in found.value] == [
-        ("cudatoolkit", "11.8.0"),
-        ("cudnn", "8.9.2.26"),
-        ("libcublas", "12.4.5.8"),
-        ("tensorflow-base", "2.15.0"),
-    ]
-
-
-def test_no_conda_is_known_to_have_no_packages(tmp_path: Path) -> None:
-    assert cuda.examine(str(tmp_path), {}, "/env").conda_packages == Known(
-        (), "no /env/conda-meta: not a conda environment"
-    )
-    assert isinstance(cuda.examine(str(tmp_path), {}).conda_packages, Unknown)
-
-
-def test_a_conda_folder_that_cannot_be_listed_is_unknown(tmp_path: Path) -> None:
-    write(tmp_path, "/env/conda-meta")  # a file
-    assert cuda.examine(str(tmp_path), {}, "/env").conda_packages == Unknown("not a directory: /env/conda-meta")
-
-
 def test_the_real_machine_is_examined_without_an_error() -> None:
     facts = cuda.examine()
     assert isinstance(facts.toolkits, Known)

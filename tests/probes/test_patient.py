@@ -85,7 +85,6 @@ def test_every_tensorflow_on_the_path(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(tensorflow_probe, "PATH", [*folders, "/nowhere", str(tmp_path / "archive.zip")])
     assert tensorflow_probe.tensorflow_paths(PathFinder.find_spec("tensorflow", folders)) == {
         "tensorflow_paths": [str(tmp_path / "b/tensorflow.py"), str(tmp_path / "c/tensorflow")],
-        "leftovers": [str(tmp_path / "a/tensorflow")],
     }
     elsewhere = PathFinder.find_spec("tensorflow", [folders[2]])  # as the import hook of an editable install finds it
     assert tensorflow_probe.tensorflow_paths(elsewhere)["tensorflow_paths"][0] == str(tmp_path / "c/tensorflow")
@@ -130,3 +129,13 @@ def test_stack_of_python_3_14() -> None:
 def test_windows_exit_code() -> None:
     died = phases(Transcript("python", running="import"), Ending("ended", returncode=0xC000001D))
     assert (died[2].exit_code, died[2].note) == (0xC000001D, "illegal instruction")
+
+
+def test_wheel_platform() -> None:
+    for platform, machine, bits, name in [
+        ("linux", "x86_64", 64, "linux_x86_64"),
+        ("linux", "x86_64", 32, "linux_i686"),
+        ("win32", "AMD64", 64, "windows_amd64"),
+        ("darwin", "arm64", 64, "macos_arm64"),
+    ]:
+        assert tensorflow_probe.wheel_platform(platform, machine, bits) == name

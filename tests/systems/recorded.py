@@ -18,12 +18,12 @@ import pytest
 from tests.bench.fake_worker import Clock, FakeWorker
 from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.probes import driver
-from tfgpu_doctor.probes.driver_children import Probe, Source
+from tfgpu_doctor.probes.driver import Probe, Source
 from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.probes.systems.macos import MacOs
 from tfgpu_doctor.probes.systems.system import System
 from tfgpu_doctor.probes.systems.windows import CONTROL, CPU, DISPLAY, PCI, SERVICE, SERVICES, WINDOWS, Windows
-from tfgpu_doctor.probes.tensorflow_probe import PHASES
+from tfgpu_doctor.probes.tensorflow_probe import PHASES, wheel_platform
 
 SYSTEM32 = "C:\\Windows\\System32"
 TOOLKIT = "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\"
@@ -116,8 +116,13 @@ class Machine:
             "compute_capabilities": list(CAPABILITIES) if self.cuda else [],
         }
         answers: dict[str, Any] = {
-            "interpreter": {**USUAL_PYTHON, "sys_path": [site], **self.python},
-            "packages": {"packages": packages, "pip": True, "tensorflow_paths": [package], "leftovers": []},
+            "interpreter": {
+                **USUAL_PYTHON,
+                "sys_path": [site],
+                "wheel_platform": wheel_platform(self.python["platform"], self.python["machine"], 64),
+                **self.python,
+            },
+            "packages": {"packages": packages, "pip": True, "tensorflow_paths": [package]},
             "import": {"version": version, "file": separator.join((package, "__init__.py")), "problem": None},
             "build": {"build": info, "source": "tf.sysconfig.get_build_info()"},
             "devices": {"devices": [{"name": "/physical_device:CPU:0", "kind": "CPU"}]},
@@ -145,6 +150,7 @@ USUAL_PYTHON: dict[str, Any] = {
     "environment": "venv",
     "externally_managed": False,
     "user_site": None,
+    "address_space": [],
 }
 
 
@@ -215,17 +221,18 @@ Thu Jan 16 12:00:00 2025
 |                                         |                        |                  N/A |
 +-----------------------------------------+------------------------+----------------------+
 """
+
+
+def _facts(**values: Any) -> dict[str, Any]:
+    return {name: {"is": "known", "value": value, "source": "NVML"} for name, value in values.items()}
+
+
 NVML_4080: tuple[dict[str, Any], ...] = (
-    {"load": None},
     {"begin": "nvmlInit"},
-    {"init": [0, "NVML_SUCCESS", "success"]},
-    {"system": True, "key": "driver_version", "value": "561.17"},
-    {"system": True, "key": "cuda_version", "value": 12060},
-    {"system": True, "key": "count", "value": 1},
-    {"gpu": 0, "key": "name", "value": "NVIDIA GeForce RTX 4080"},
-    {"gpu": 0, "key": "compute_capability", "value": [8, 9]},
-    {"gpu": 0, "key": "memory", "value": [17171480576, 1293942784, 15877537792]},
-    {"end": True},
+    {"facts": _facts(nvml_init={"code": 0, "message": "success", "name": "NVML_SUCCESS"})},
+    {"facts": _facts(version="561.17", cuda_supported="12.6", count=1)},
+    {"gpu": 0, "facts": _facts(name="NVIDIA GeForce RTX 4080", compute_capability="8.9")},
+    {"gpu": 0, "facts": _facts(memory_total=17171480576, memory_used=1293942784, memory_free=15877537792)},
 )
 
 # tensorflow/tensorflow issue 85006: Windows 11 24H2, RTX 4080, driver 561.17, CUDA 12.6, Python 3.11, TensorFlow 2.18
@@ -346,8 +353,8 @@ def stand(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> St
     recorded = folder / "nvml.jsonl"
     recorded.write_text("".join(json.dumps(line) + "\n" for line in machine.nvml))
 
-    def start(module: str, environ: Mapping[str, str], end: float) -> Source:
-        return Probe(module, ["/bin/cat", str(recorded if module == "nvml_child" else os.devnull)], environ, end)
+    def start(child: str, environ: Mapping[str, str], end: float) -> Source:
+        return Probe(child, ["/bin/cat", str(recorded if child == "nvml" else os.devnull)], environ, end)
 
     def worker(_executable: str) -> FakeWorker:
         stage.workers.append(_Worker(Clock(), 0.1))

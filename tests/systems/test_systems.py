@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tests.systems.recorded import (
     windows,
 )
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, programs
-from tfgpu_doctor.probes.systems import here, job
+from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.probes.systems.macos import MacOs
 from tfgpu_doctor.probes.systems.system import System
 from tfgpu_doctor.probes.systems.windows import PCI, SERVICE, SERVICES
@@ -114,50 +113,6 @@ def test_a_crash_of_windows_is_a_signal() -> None:
     """So that an illegal instruction is seen as a CPU without AVX there, too."""
     died = phases(Transcript("python", running="import"), Ending("ended", returncode=0xC000001D))[2]
     assert (died.signal, died.note) == ("SIGILL", "illegal instruction")
-
-
-class Kernel32:
-    """Records what is asked of Windows."""
-
-    def __init__(self, assigned: bool = True) -> None:
-        self.calls: list[str] = []
-        self.limits = 0
-        self.assigned = assigned
-
-    def CreateJobObjectW(self, _security: None, _name: None) -> int:
-        self.calls.append("create")
-        return 7
-
-    def SetInformationJobObject(self, _job: Any, kind: int, limits: Any, size: int) -> int:
-        self.calls.append(f"limit {kind}")
-        self.limits = limits._obj.flags
-        assert size == ctypes.sizeof(limits._obj) == 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION of 64-bit Windows
-        return 1
-
-    def AssignProcessToJobObject(self, _job: Any, child: Any) -> int:
-        self.calls.append(f"assign {child.value}")
-        return int(self.assigned)
-
-    def TerminateJobObject(self, _job: Any, _code: int) -> int:
-        self.calls.append("terminate")
-        return 1
-
-    def CloseHandle(self, _job: Any) -> int:
-        self.calls.append("close")
-        return 1
-
-
-def test_a_job_holds_a_child_with_all_that_it_starts() -> None:
-    asked = Kernel32()
-    held = job.Job(11, asked)
-    held.kill()
-    held.close()
-    held.close()
-    assert asked.calls == ["create", "limit 9", "assign 11", "terminate", "close"]
-    assert asked.limits == job.KILL_ON_JOB_CLOSE
-    refused = Kernel32(assigned=False)
-    job.Job(11, refused).kill()
-    assert refused.calls[-1] == "close"
 
 
 def test_a_mac_has_no_driver_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from tfgpu_doctor.cli.output import (
     shows_changes,
     write,
 )
-from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.manifests import INSTEAD, KINDS
 
 if TYPE_CHECKING:
@@ -47,10 +46,9 @@ class _Kind(OneOf):
 @target_options
 @matrix_option
 @option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are only shown.")
-@option("--resolve", is_flag=True, help="Ask uv or pip which versions it would install. Uses the network.")
 @fail_on_option
 @redact_option
-@partial(detail_options, more="Show all versions that --resolve chose, and the ids of checks that are open.")
+@partial(detail_options, more="Show the ids of checks that are open.")
 @output_options("check")
 @click.pass_context
 def command(
@@ -73,12 +71,7 @@ def command(
     Files that describe one environment are checked together. A file that another one includes is read if it lies below
     the folder of that one, or is named on the command line as well.
 
-    With --resolve, uv (or pip, if uv is not installed) is asked which versions it would install, and those are checked.
-    Only names and versions from the files are passed to it, no paths, addresses or options. It uses the index, proxies
-    and certificates that it is configured with. Conda packages are not resolved.
-
-    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow, or
-    no problem was found but --resolve got no answer.
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
     """
     targets = pair_outputs(formats, outputs, "check")
     if "-" in files and asked["kind"] is None:
@@ -88,6 +81,6 @@ def command(
     from tfgpu_doctor.records.report import exit_code
 
     changes = shows_changes(targets) and "-" not in files
-    checked = commands.check(*files, fix=fix, changes=changes, note=note, working=spinner, **asked)
+    checked = commands.check(*files, fix=fix, changes=changes, note=note, **asked)
     write(checked, "check", targets, redact=redact, fail_on=fail_on, detail=detail or "normal")
     context.exit(exit_code(checked.report, fail_on))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, overload
 
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import CondaBuild
@@ -55,6 +55,7 @@ class Problem:
     sure: bool = False  # facts show it, so that the words of a text raise no doubt
 
 
+D = TypeVar("D", bound=Callable[..., Any])
 Decision = Callable[..., Problem | None]
 
 
@@ -99,6 +100,14 @@ class Declaration:
     about_gpus: bool = False  # says why there is no GPU, so that it is no fault where none is required
     despite_verified: bool = False  # stays an error where small computations were verified, which do not reach it
     signs: list[Sign] = field(default_factory=list)
+
+    @overload
+    def sign(self, decide: D) -> D: ...
+
+    @overload
+    def sign(
+        self, *, gates: tuple[str, ...] = (), conclusive: bool | None = None, unless: tuple[str, ...] = ()
+    ) -> Callable[[D], D]: ...
 
     def sign(
         self,

@@ -326,24 +326,6 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
 
 
-@in_manifests(PACKAGE_CONFLICT, unless=("tf.package-removed", "tf.python-unsupported"))
-def resolver_finds_no_versions(view: PlannedEnvironment) -> Iterator[Problem]:
-    """What uv or pip refuses, where the matrix does not tell why."""
-    answer = view.answer
-    if answer is None or answer.refusal is None or view.refused:
-        return
-    words = {one.strip("-") for one in re.findall(r"[\w-]+", re.sub(r"[-_.]+", "-", answer.refusal.lower()))}
-    named = [one for one in view.environment.requirements if one.name in words]
-    lines = sorted(named, key=lambda one: one.name in TENSORFLOW)[:_MOST_LINES]
-    whole = Evidence(view.environment.label, str(view.environment.place))
-    yield Problem(
-        title=f"{answer.program} finds no versions that meet all requirements",
-        cause=answer.refusal,
-        evidence=tuple(Evidence(one.text, str(one.place)) for one in lines) or (whole,),
-        fixes=(Fix("Change or leave out one of the versions that it names"),),
-    )
-
-
 _DIFFERENT = {  # title, cause, fix
     "TensorFlow": (
         "Files of this project ask for different TensorFlow releases",

@@ -362,7 +362,7 @@ def module_message(
         )
         return None if messages.has("kernel-version") else uvm_fails
     reported = ("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    absent = messages.all("module-not-built", *reported)
+    absent = messages.all(*reported)
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))

@@ -286,7 +286,7 @@ def no_device_named(
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (
     *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices"),
-    *("module-not-loaded", "module-not-built", "device-permission", "driver-versions-differ"),
+    *("module-not-loaded", "device-permission", "driver-versions-differ"),
     *("nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver"),
 )
 

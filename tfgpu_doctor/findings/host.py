@@ -423,7 +423,7 @@ def container_message(
     # two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access
     stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")
     stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    if stub_answers or messages.has("driver-versions-differ", "nvml-mismatch", "module-not-built"):
+    if stub_answers or messages.has("driver-versions-differ", "nvml-mismatch"):
         return None
     hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
     reported = messages.all(*_NO_GPU_REPORTED)

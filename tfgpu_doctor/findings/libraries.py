@@ -16,6 +16,7 @@ from tfgpu_doctor.records.facts import (
     CudnnFile,
     Fact,
     Known,
+    LibraryState,
     Message,
     Package,
     Soname,
@@ -26,7 +27,6 @@ from tfgpu_doctor.records.facts import (
     value_or,
 )
 from tfgpu_doctor.records.report import Evidence
-from tfgpu_doctor.records.software import LibraryState
 from tfgpu_doctor.records.versions import at_least, major, minor, parts
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.plan.install_commands import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.probes import process, programs
-from tfgpu_doctor.probes.files import below, read_text, why
+from tfgpu_doctor.probes.files import below, read_text
 from tfgpu_doctor.probes.loader import Listing, below_once, conda_prefixes, places, site_of
 from tfgpu_doctor.probes.programs import folders
 from tfgpu_doctor.probes.systems import here
@@ -25,7 +25,6 @@ from tfgpu_doctor.records.facts import (
     Known,
     Loader,
     Nvcc,
-    Package,
     Toolkit,
     Unknown,
     XlaFile,
@@ -58,9 +57,6 @@ MARKS = (
 )
 OF_WINDOWS = re.compile(r"v(\d+\.\d+)")  # the folder of NVIDIA's installer
 NVCC_TIMEOUT = 5.0  # seconds; it needs some milliseconds
-CONDA_NAME = re.compile(
-    r"(cuda|cudnn|cudatoolkit|tensorflow|libcu|libnv|nvidia|nccl|tensorrt|_tflow)[\w.-]*|numpy|keras"
-)
 
 
 def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: str | None = None) -> Cuda:
@@ -71,7 +67,6 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
     return Cuda(
         toolkits=_toolkits(root, environ, prefix),
         nvcc=_nvcc(root, environ),
-        conda_packages=_conda_packages(root, environ, prefix),
     )
 
 
@@ -160,27 +155,6 @@ def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
         else f"exit code {done.returncode}, no version in its output"
     )
     return Unknown(f"{path} --version: {how}")
-
-
-def _conda_packages(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact[tuple[Package, ...]]:
-    """conda-meta/NAME-VERSION-BUILD.json; the names tell enough, the files are large."""
-    folder = prefix or environ.get("CONDA_PREFIX")
-    if not folder:
-        return Unknown("the prefix of the interpreter under test is not known")
-    meta = f"{folder.rstrip('/')}/conda-meta"
-    try:
-        names = sorted(os.listdir(below(root, meta)))
-    except FileNotFoundError:
-        return Known((), f"no {meta}: not a conda environment")
-    except OSError as error:
-        return Unknown(why(error, meta))
-    parts = [name.removesuffix(".json").rsplit("-", 2) for name in names if name.endswith(".json")]
-    packages = tuple(
-        Package(name=part[0], version=part[1], location=meta, installer="conda")
-        for part in parts
-        if len(part) == 3 and CONDA_NAME.fullmatch(part[0])
-    )
-    return Known(packages, meta)
 
 
 # ------------------------------------------------------------------------------------------------------- cuda version

@@ -7,20 +7,23 @@ Everything is read from files below a root, so that a test can show a machine as
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import platform
-import posixpath
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, read_text, text_fact, whole, why
 from tfgpu_doctor.probes.systems import here
-from tfgpu_doctor.records.environment_variables import reason
+from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
+
+T = TypeVar("T", int, float)
 
 OSRELEASE = "/proc/sys/kernel/osrelease"
 # UEFI specification, chapter "Globally Defined Variables"
@@ -162,43 +165,32 @@ def _secure_boot(root: str) -> Fact[bool]:
 
 
 # in the order of how much they say; the first that is there counts
-CONTAINER_MARKS = (
-    ("/.singularity.d", "apptainer"),
-    ("/run/.containerenv", "podman"),
-    ("/.dockerenv", "docker"),
-)
-CONTAINER_CGROUPS = (
-    ("kubepods", "kubernetes"),
-    ("docker", "docker"),
-    ("libpod", "podman"),
-    ("lxc", "lxc"),
-    ("containerd", "containerd"),
-)
+CONTAINER_VARIABLES = {
+    "KUBERNETES_SERVICE_HOST": "kubernetes",
+    "APPTAINER_CONTAINER": "apptainer",
+    "SINGULARITY_CONTAINER": "apptainer",
+}
+CONTAINER_MARKS = {"/.singularity.d": "apptainer", "/run/.containerenv": "podman", "/.dockerenv": "docker"}
+CONTAINER_MANAGERS = ("/run/host/container-manager", "/run/systemd/container")  # systemd's: its own name stands there
+CONTAINER_CGROUPS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
 
 
 def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
     """The kind of container that this process runs in, or "none"."""
-    if environ.get("KUBERNETES_SERVICE_HOST"):
-        return Known("kubernetes", "KUBERNETES_SERVICE_HOST")
-    for variable in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"):
-        if environ.get(variable):
-            return Known("apptainer", variable)
-    for path, kind in CONTAINER_MARKS:
-        if os.path.exists(below(root, path)):
-            return Known(kind, path)
-    # systemd's container interface: the manager writes its own name
-    for path in ("/run/host/container-manager", "/run/systemd/container"):
-        named = text_fact(root, path)
-        if isinstance(named, Known) and named.value:
-            return named
-    if named_here := environ.get("container"):
-        return Known(named_here, "the variable `container`")
+    found = [(kind, variable) for variable, kind in CONTAINER_VARIABLES.items() if environ.get(variable)]
+    found += [(kind, path) for path, kind in CONTAINER_MARKS.items() if os.path.exists(below(root, path))]
+    managers = (text_fact(root, path) for path in CONTAINER_MANAGERS)
+    found += [(named.value, named.source) for named in managers if isinstance(named, Known) and named.value]
+    if environ.get("container"):
+        found.append((environ["container"], "the variable `container`"))
+    if found:
+        return Known(*found[0])
     groups = text_fact(root, "/proc/1/cgroup")
     if isinstance(groups, Unknown):
         return groups
-    for word, kind in CONTAINER_CGROUPS:
-        if word in groups.value:
-            return Known(kind, "/proc/1/cgroup")
+    kind = next((kind for word, kind in CONTAINER_CGROUPS.items() if word in groups.value), None)
+    if kind:
+        return Known(kind, "/proc/1/cgroup")
     return Known("none", "no mark of a container: environment, /.dockerenv, /run, /proc/1/cgroup")
 
 
@@ -211,54 +203,46 @@ def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
 # A limit may be set on the process's own group or on any above it: the smallest counts.
 
 MOUNT = "/sys/fs/cgroup"
+OOM_COUNTERS = ("memory.events", "memory.oom_control")
+VMSTAT = "/proc/vmstat"
 UNLIMITED_V1 = 1 << 60  # version 1 writes the largest long, rounded to pages, for "no limit"
-
-T = TypeVar("T", int, float)
 
 
 def cpu_quota(root: str) -> Fact[float]:
     """CPUs' worth of time that the groups allow; unknown("no limit") without a limit."""
-    limits: list[tuple[float, str]] = []
-    seen = False
-    for folder in _groups(root, "cpu"):
-        for name in ("cpu.max", "cpu.cfs_quota_us"):
-            path = f"{folder}/{name}"
-            try:
-                words = read_text(root, path).split()
-                if name == "cpu.cfs_quota_us":
-                    words.append(read_text(root, f"{folder}/cpu.cfs_period_us").strip())
-            except OSError:  # not in this version, or not at this level
-                continue
-            seen = True
-            quota, period = map(whole, words) if len(words) == 2 else (None, None)
-            if quota is not None and period:
-                limits.append((quota / period, path))
-    return _smallest(limits, seen)
+
+    def quotient(words: list[str]) -> float | None:
+        quota, period = map(whole, words) if len(words) == 2 else (None, None)
+        return quota / period if quota is not None and period else None
+
+    return _smallest(root, "cpu", ("cpu.max", "cpu.cfs_quota_us cpu.cfs_period_us"), quotient)
 
 
 def memory_limit(root: str) -> Fact[int]:
     """Bytes that the groups allow; unknown("no limit") without a limit."""
-    limits: list[tuple[int, str]] = []
+
+    def size(words: list[str]) -> int | None:
+        limit = whole(words[0]) if words else None
+        return limit if limit is not None and limit < UNLIMITED_V1 else None
+
+    return _smallest(root, "memory", ("memory.max", "memory.limit_in_bytes"), size)
+
+
+def _smallest(root: str, controller: str, files: tuple[str, ...], value: Callable[[list[str]], T | None]) -> Fact[T]:
+    """The smallest limit that `value` finds in what stands in `files`, those of one version separated by a space."""
+    found: list[tuple[T, str]] = []
     seen = False
-    for folder in _groups(root, "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            path = f"{folder}/{name}"
-            try:
-                text = read_text(root, path).strip()
-            except OSError:  # not in this version, or not at this level
-                continue
-            seen = True
-            limit = whole(text)
-            if limit is not None and limit < UNLIMITED_V1:
-                limits.append((limit, path))
-    return _smallest(limits, seen)
-
-
-def _smallest(limits: list[tuple[T, str]], seen: bool) -> Fact[T]:
-    if not limits:
+    for folder, names in itertools.product(_groups(root, controller), files):
+        try:
+            words = [word for name in names.split() for word in read_text(root, f"{folder}/{name}").split()]
+        except OSError:  # not in this version, or not at this level
+            continue
+        seen = True
+        if (limit := value(words)) is not None:
+            found.append((limit, f"{folder}/{names.split()[0]}"))
+    if not found:
         return Unknown("no limit") if seen else Unknown(f"no control group files below {MOUNT}")
-    value, path = min(limits)
-    return Known(value, path)
+    return Known(*min(found))
 
 
 def _groups(root: str, controller: str) -> Iterator[str]:
@@ -271,22 +255,43 @@ def _groups(root: str, controller: str) -> Iterator[str]:
         lines = read_text(root, "/proc/self/cgroup").splitlines()
     except OSError:
         lines = ["0::/", f"1:{controller}:/"]
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
+    for _, controllers, group in (line.split(":", 2) for line in lines if line.count(":") >= 2):
         if not controllers:
             mounts = (MOUNT, f"{MOUNT}/unified")
         elif controller in controllers.split(","):
             mounts = (f"{MOUNT}/{controllers}", f"{MOUNT}/{controller}")
         else:
             continue
-        for mount in dict.fromkeys(mounts):
-            here = group
-            while True:
-                yield (mount + here).rstrip("/")
-                if here in ("", "/"):
-                    break
-                here = posixpath.dirname(here)
+        above = map(str, PurePosixPath(group).parents)
+        for mount, folder in itertools.product(dict.fromkeys(mounts), (group, *above)):
+            yield (mount + folder).rstrip("/")
+
+
+def oom_kills(root: str = "/") -> dict[str, int]:
+    """How often the kernel's out-of-memory killer has struck, by the file that counts; never raises."""
+    groups = (f"{folder}/{name}" for folder in _groups(root, "memory") for name in OOM_COUNTERS)
+    own = next(((path, number) for path in groups if (number := _oom_kills(root, path)) is not None), None)
+    anywhere = _oom_kills(root, VMSTAT)
+    return dict(([own] if own else []) + ([(VMSTAT, anywhere)] if anywhere is not None else []))
+
+
+def _oom_kills(root: str, path: str) -> int | None:
+    try:
+        found = re.search(r"^oom_kill (\d{1,19})$", read_text(root, path), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def explain_kill(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """Say what a SIGKILL that came between these two readings of :func:`oom_kills` probably was."""
+    for path, number in after.items():
+        if number > before.get(path, number):
+            probably = "probably " if path == VMSTAT else ""
+            return f"{probably}killed by the kernel's OOM killer ({path}: oom_kill {before[path]} -> {number})"
+    if not after:
+        return "killed from outside, perhaps by the kernel's OOM killer: see dmesg"
+    return "killed from outside, and not by the kernel's OOM killer, whose counters did not move"
 
 
 # ------------------------------------------------------------------------------------------------------------- limits
@@ -351,7 +356,6 @@ def _free(folder: str) -> int | None:
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"
 DISPLAY = "0x03"  # PCI base class: VGA (0300), 3D (0302) and other display controllers
-PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids", "/var/lib/pciutils/pci.ids")
 TEGRA_MARKS = ("/etc/nv_tegra_release", "/sys/devices/soc0/family")
 
 
@@ -366,8 +370,7 @@ def gpus(root: str, *, wsl: bool) -> Fact[tuple[PciGpu, ...]]:
         return Unknown("WSL2 passes GPUs through /dev/dxg, not over the PCI bus")
     if not found and _tegra(root):
         return Unknown("the GPU of a Tegra (Jetson) is not on the PCI bus")
-    names = _names(root) if found else {}
-    return Known(tuple(_gpu(root, address, names) for address in found), DEVICES)
+    return Known(tuple(_gpu(root, address) for address in found), DEVICES)
 
 
 def _is_gpu(root: str, address: str) -> bool:
@@ -375,30 +378,19 @@ def _is_gpu(root: str, address: str) -> bool:
     return vendor == NVIDIA and (_attribute(root, address, "class") or "").startswith(DISPLAY)
 
 
-def _gpu(root: str, address: str, names: dict[str, str]) -> PciGpu:
+def _gpu(root: str, address: str) -> PciGpu:
     device = (_attribute(root, address, "device") or "").removeprefix("0x")
-    width = _attribute(root, address, "current_link_width") or ""
-    return PciGpu(
-        address=address,
-        device_id=f"10de:{device}",
-        driver=_driver(root, address),
-        name=names.get(device),
-        link_speed=_attribute(root, address, "current_link_speed"),
-        link_width=whole(width),
-    )
+    try:
+        driver = os.path.basename(os.readlink(below(root, f"{DEVICES}/{address}/driver")))
+    except OSError:  # no driver is bound
+        driver = None
+    return PciGpu(address=address, device_id=f"10de:{device}", driver=driver)
 
 
 def _attribute(root: str, address: str, name: str) -> str | None:
     try:
         return read_text(root, f"{DEVICES}/{address}/{name}").strip()
     except OSError:  # the device has no such attribute, or went away
-        return None
-
-
-def _driver(root: str, address: str) -> str | None:
-    try:
-        return os.path.basename(os.readlink(below(root, f"{DEVICES}/{address}/driver")))
-    except OSError:  # no driver is bound
         return None
 
 
@@ -413,40 +405,6 @@ def _tegra(root: str) -> bool:
     return False
 
 
-def _names(root: str) -> dict[str, str]:
-    """Device number → name of NVIDIA's section of the machine's own pci.ids; empty without one."""
-    for path in PCI_IDS:
-        try:
-            text = read_text(root, path)
-        except OSError:
-            continue
-        return parse_pci_ids(text, NVIDIA.removeprefix("0x"))
-    return {}
-
-
-def parse_pci_ids(text: str, vendor: str) -> dict[str, str]:
-    """Read one vendor's devices out of a pci.ids file.
-
-    >>> parse_pci_ids('''10de  NVIDIA Corporation
-    ... \\t2684  AD102 [GeForce RTX 4090]
-    ... \\t\\t1043 889b  TUF Gaming
-    ... 10df  Emulex Corporation
-    ... \\t0720  OneConnect NIC (Skyhawk)''', "10de")
-    {'2684': 'AD102 [GeForce RTX 4090]'}
-    """
-    start = 0 if text.startswith(vendor) else text.find(f"\n{vendor} ") + 1
-    if not text.startswith(f"{vendor} ", start):
-        return {}
-    names = {}
-    for line in text[start:].splitlines()[1:]:
-        if line and line[0] not in "\t#":
-            break
-        if line.startswith("\t") and not line.startswith("\t\t"):
-            number, _, name = line.strip().partition("  ")
-            names[number] = name
-    return names
-
-
 # ---------------------------------------------------------------------------------------------------------- variables
 #
 # The environment variables that matter to TensorFlow on a GPU, as this process has them.
@@ -457,5 +415,5 @@ LONGEST = 4096  # characters kept of a value
 def variables(environ: Mapping[str, str] | None = None) -> Fact[dict[str, str]]:
     """The variables that matter and are set (an empty value is one too), by name."""
     environ = os.environ if environ is None else environ
-    found = {name: environ[name][:LONGEST] for name in sorted(environ) if reason(name) is not None}
+    found = {name: environ[name][:LONGEST] for name in sorted(environ) if matters(name)}
     return Known(found, "environment")

@@ -14,16 +14,15 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import TracebackType
 
-from tfgpu_doctor.probes import activity, launch, transcript
-from tfgpu_doctor.probes.activity import Watch
-from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
+from tfgpu_doctor.probes import host, launch, transcript
+from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, Watch, run
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import End, Ending, Start, Transcript, died, killed, parse_event
+from tfgpu_doctor.probes.transcript import Ending, Transcript
 from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
 from tfgpu_doctor.records.versions import at_least
 
@@ -60,17 +59,13 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(Environment):
     """All that the child reported."""
 
-    python: Python
     tensorflow: TensorFlow
     loaded: Fact[tuple[str, ...]]  # CUDA libraries in the child's memory map
     cudnn_runtime: Fact[str]
     address_space_limit: Fact[Limit] | None  # None: the child has not told it
-    sys_path: tuple[str, ...]
-    site_packages: tuple[str, ...]
-    tensorflow_dir: str | None
 
 
 class TensorFlowProbe:
@@ -84,7 +79,6 @@ class TensorFlowProbe:
         self._deadlines = {**DEADLINES, **(deadlines or {})}
         self._installers: tuple[str, ...] = ()
         self._environ: Mapping[str, str] | None = None
-        self._cwd: str | None = None
         self._child: Child | None = None
         self._ending: Ending | None = None
         self._changed = threading.Condition()
@@ -101,7 +95,6 @@ class TensorFlowProbe:
         executable: str,
         *,
         environ: Mapping[str, str] | None = None,
-        cwd: str | None = None,
         until: str | None = None,
         deadlines: Mapping[str, float] | None = None,
         total: float | None = None,
@@ -112,7 +105,6 @@ class TensorFlowProbe:
 
         Args:
             environ: what the child gets as its environment; None: that of this process.
-            cwd: where it runs; None: here.
             until: the last phase to go through, such as "packages"; None: all of them.
             deadlines: seconds for a phase, over :data:`DEADLINES`.
             total: seconds for everything, and for each phase that needs TensorFlow; the phase that runs then has timed
@@ -121,16 +113,16 @@ class TensorFlowProbe:
             kind: devices that compute; "CPU" tries the script where there is no GPU.
         """
         self = cls(executable, until, deadlines)
-        self._cwd, self._quiet = cwd, quiet
+        self._quiet = quiet
         self._limit(total)
         environ = os.environ if environ is None else environ
         options = ("--until", self._transcript.until, "--kind", kind)
         argv, self._environ = launch.command(environ, executable, str(SCRIPT), *options)
-        kills = activity.read()
+        kills = host.oom_kills()
         try:
-            child = Child(argv, env=self._environ, cwd=cwd, tether=True)
+            child = Child(argv, env=self._environ, tether=True)
         except OSError as error:
-            self._end(Ending("not started", note=_why_not_started(executable, cwd, error)))
+            self._end(Ending("not started", note=_why_not_started(executable, error)))
         else:
             self._child = child
             threading.Thread(target=self._watch, args=(child, kills), name="tensorflow probe", daemon=True).start()
@@ -146,14 +138,14 @@ class TensorFlowProbe:
         self._total = total or sum(self._deadlines[phase] + BETWEEN for phase in due)
         self._last = time.monotonic() + self._total
 
-    def _watch(self, child: Child, kills: activity.OomKills) -> None:
+    def _watch(self, child: Child, kills: Mapping[str, int]) -> None:
         ending = Ending("stopped", note="the doctor lost the child")
         try:
             ending = self._follow(child, kills)
         finally:  # whoever waits for the result must not wait for ever
             self._end(ending)
 
-    def _follow(self, child: Child, kills: activity.OomKills) -> Ending:
+    def _follow(self, child: Child, kills: Mapping[str, int]) -> Ending:
         with child:
             note = self._listen(child)
             ended = note is None
@@ -167,11 +159,10 @@ class TensorFlowProbe:
             outcome, note = "stopped", "stopped by the doctor"
             if self._given_up:
                 outcome, note = "timeout", self._given_up
-        elif ended and killed(completed.returncode):
-            note = kills.explain(activity.read())
         elif ended and not self._transcript.ends and self._transcript.running is None:
-            return self._foreign(completed, seconds)
-        return Ending(outcome, completed.returncode, seconds, note, completed.stderr, idle=self._idle)
+            return self._foreign(completed, seconds, kills)
+        ending = Ending(outcome, completed.returncode, seconds, note, completed.stderr, idle=self._idle)
+        return _explained(ending, kills)
 
     def _listen(self, child: Child) -> str | None:
         """Take in events until the child ends; where it does not end, the reason to kill it."""
@@ -191,16 +182,13 @@ class TensorFlowProbe:
             if line is None:
                 ended = child.wait(deadline - time.monotonic()) is not None
                 return None if ended else self._why_timed_out(child)
-            event = parse_event(line)
             with self._changed:
-                taken = event is not None and self._transcript.add(event)
+                event = self._transcript.add(line)
                 self._changed.notify_all()
-            if not taken:  # another program's line, or an event that is forged: it renews no deadline
-                continue
-            if isinstance(event, Start):
-                deadline = self._deadline(self._deadlines[event.phase])
-                watch = Watch(child.process.pid, self._quiet) if event.phase == "import" else None
-            elif isinstance(event, End):
+            if event and event["event"] == "start":  # another program's line renews no deadline
+                deadline = self._deadline(self._deadlines[event["phase"]])
+                watch = Watch(child.process.pid, self._quiet) if event["phase"] == "import" else None
+            elif event and event["event"] == "end":
                 deadline, watch = self._deadline(BETWEEN), None
         return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python(child)}"
 
@@ -237,13 +225,14 @@ class TensorFlowProbe:
             time.sleep(0.02)
         time.sleep(0.02)  # the frames follow the headline
 
-    def _foreign(self, completed: Completed, seconds: float) -> Ending:
+    def _foreign(self, completed: Completed, seconds: float, kills: Mapping[str, int]) -> Ending:
         """Find out what a program is that did not run the script: a Python before 3.6, one that died, or no Python."""
         executable = self._transcript.executable
         memory = "MemoryError" if "MemoryError" in completed.stderr else None
-        if died(completed.returncode) or memory:  # which does not tell whether it is a Python
-            return Ending("ended", completed.returncode, seconds, memory, completed.stderr)
-        answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
+        ending = Ending("ended", completed.returncode, seconds, memory, completed.stderr)
+        if ending.signal or memory:  # which does not tell whether it is a Python
+            return _explained(ending, kills)
+        answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ)
         name, _, version = answer.stdout.partition(" ")
         old = version if name == "tfgpu-python" else None
         if old and at_least(old, "3.6"):
@@ -275,14 +264,11 @@ class TensorFlowProbe:
         assert ending is not None
         here = self._environment(ending)
         return ProbeResult(
-            python=here.python,
+            **vars(here),
             tensorflow=transcript.tensorflow(self._transcript, ending, here.python),
             loaded=transcript.loaded(self._transcript, ending),
             cudnn_runtime=transcript.cudnn_runtime(self._transcript, ending),
             address_space_limit=transcript.address_space_limit(self._transcript, ending),
-            sys_path=here.sys_path,
-            site_packages=here.site_packages,
-            tensorflow_dir=here.tensorflow_dir,
         )
 
     def hurry(self, seconds: float, why: str) -> None:
@@ -330,9 +316,14 @@ class TensorFlowProbe:
 SITE_FOLDERS = ("site-packages", "dist-packages")
 
 
-def _why_not_started(executable: str, cwd: str | None, error: OSError) -> str:
-    if cwd is not None and not os.path.isdir(cwd):
-        return f"no such folder to run in: {cwd}"
+def _explained(ending: Ending, kills: Mapping[str, int]) -> Ending:
+    """Say of a process that SIGKILL ended by itself whose signal that probably was."""
+    if ending.outcome != "ended" or ending.signal != 9:
+        return ending
+    return replace(ending, note=host.explain_kill(kills, host.oom_kills()))
+
+
+def _why_not_started(executable: str, error: OSError) -> str:
     if os.path.isdir(executable):  # False where a folder above it may not be entered
         return f"{executable} is a folder, not an interpreter"
     if isinstance(error, FileNotFoundError):

@@ -174,22 +174,34 @@ def interpreter(_state: "State") -> "Data":
     base: "str" = getattr(sys, "real_prefix", sys.base_prefix)  # real_prefix: virtualenv before 20
     site = sys.modules.get("site")
     user_site = getattr(site, "USER_SITE", None)
+    bits = 64 if sys.maxsize > 2**32 else 32
     return {
         "executable": sys.executable,
         "version": sys.version.split()[0].rstrip("+"),
         "implementation": sys.implementation.name,
-        "bits": 64 if sys.maxsize > 2**32 else 32,
+        "bits": bits,
         "prefix": sys.prefix,
-        "base_prefix": base,
         "environment": kind_of_environment(sys.prefix, base),
         "externally_managed": sys.prefix == base
         and os.path.isfile(os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")),
         "user_site": user_site if user_site in PATH else None,
-        "platform": sys.platform,
-        "machine": os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", ""),
+        "wheel_platform": wheel_platform(sys.platform, machine(), bits),
         "sys_path": list(folders()),
         "address_space": address_space(),
     }
+
+
+def machine() -> "str":
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
+def wheel_platform(platform: "str", machine: "str", bits: "int") -> "str":
+    """The platform of wheels, as the doctor's matrix names it."""
+    name = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(platform, platform)
+    machine = machine.lower()
+    if bits == 32:
+        machine = {"x86_64": "i686", "amd64": "x86", "aarch64": "armv7l"}.get(machine, machine)
+    return name + "_" + machine
 
 
 def address_space() -> "List[int]":
@@ -318,19 +330,16 @@ def tensorflow_paths(spec: "Any") -> "Data":
     import importlib.machinery
 
     paths = []
-    leftovers = []
     for folder in folders():
         path = os.path.join(folder, "tensorflow")
         if any(os.path.isfile(os.path.join(path, "__init__" + suffix)) for suffix in (".py", ".pyc")):
             paths.append(path)
-        elif os.path.isdir(path):
-            leftovers.append(path)
         paths += [path + end for end in importlib.machinery.all_suffixes() if os.path.isfile(path + end)]
     origin = getattr(spec, "origin", None)
     if origin and origin != "namespace":  # an import hook (editable install) may find it outside of sys.path
         winner = os.path.dirname(origin) if spec.submodule_search_locations else origin
         paths = [winner] + [path for path in paths if path != winner]
-    return {"tensorflow_paths": paths, "leftovers": leftovers}
+    return {"tensorflow_paths": paths}
 
 
 # ------------------------------------------------------------------------------------ TensorFlow

@@ -29,8 +29,7 @@ from typing import Any, Literal
 import msgspec
 
 from tfgpu_doctor.plan.windows_shell import for_both_shells
-from tfgpu_doctor.records.fact import encode
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Record, encode
 from tfgpu_doctor.records.report import Severity
 from tfgpu_doctor.records.similar import similar
 

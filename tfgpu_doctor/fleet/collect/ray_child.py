@@ -20,7 +20,7 @@ from typing import Any
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.fleet.collect.node import answer
 from tfgpu_doctor.fleet.collect.task import GRACE, line, node_result
-from tfgpu_doctor.probes.child import say
+from tfgpu_doctor.probes.driver_child import say
 from tfgpu_doctor.records.printable import utf8
 
 CONNECT = 10.0  # seconds

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.pages import further_links, headline_of
-from tfgpu_doctor.render.outline import Block, Line
-from tfgpu_doctor.render.shapes import Code, Items, Page, Part
+from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part
 
 
 def page(found: pages.Page) -> Page:
