@@ -299,16 +299,7 @@ def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
     absent = any(m.values.get("module") == "tensorflow" for m in messages.all("module-not-found"))
     kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
     seen = (*mixed, *messages.all(*(() if absent else ("keras-needs-tensorflow",)), *kinds))
-    seen = (*seen, *_requirement_conflicts(messages))
     return Problem(evidence=message_evidence(*seen)) if seen else None
-
-
-def _requirement_conflicts(messages: MessageLog) -> Iterator[Message]:
-    """pip's warning about companions of TensorFlow that are of another release."""
-    companions = re.compile(r"^(?:keras|tensorboard|tensorflow[\w-]*|tf[-_]keras)$")
-    for message in messages.all("requirement-conflict"):
-        if all(companions.match(message.values.get(name, "")) for name in ("other", "package")):
-            yield message
 
 
 @in_manifests(PACKAGE_CONFLICT)
