@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.files.reading import STDIN, chunks, in_mib, many_below, shown, unpacked, why
+from tfgpu_doctor.files.reading import STDIN, chunks, files_below, in_mib, shown, unpacked, why
 from tfgpu_doctor.fleet.nodes import LONGEST_NAME, NamedBy, NoResult, Result, decode
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.fleet.unwrapping import LARGEST, Absent, Document, LeftOut, documents
@@ -65,7 +65,7 @@ def _files(path: str, gathering: Gathering) -> Iterator[str]:
         yield path
         return
     try:
-        listing = many_below(path, MOST, MOST)
+        listing = files_below(path, MOST)
     except OSError as error:
         gathering.refuse(path, None, why(error))
         return

@@ -301,7 +301,7 @@ def shared(folder: str) -> Machine:
     A worker on another machine does not find the folder, and examines its own machine.
     """
     from tfgpu_doctor.files import reading, writing
-    from tfgpu_doctor.files.claims import Claim, HeldError
+    from tfgpu_doctor.files.writing import Claim, HeldError
 
     if not os.path.isdir(folder):
         return examine()
