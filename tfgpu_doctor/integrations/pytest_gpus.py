@@ -17,7 +17,7 @@ import msgspec
 
 from tfgpu_doctor.commands import TfgpuError, diagnose
 from tfgpu_doctor.files import reading, writing
-from tfgpu_doctor.files.claims import Claim, HeldError
+from tfgpu_doctor.files.writing import Claim, HeldError
 from tfgpu_doctor.findings.inputs import visible_devices
 from tfgpu_doctor.probes.driver_child import is_initialized
 from tfgpu_doctor.records.facts import Unknown, encode, value_or
@@ -188,7 +188,6 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     TensorFlow numbers them as CUDA does, which has the order of CUDA_VISIBLE_DEVICES, or puts the fastest first; so
     each is the first GPU of its name that no other one is.
     """
-<<<<<<< HEAD
     facts = report.facts
     known: tuple[Gpu, ...] = value_or(facts.gpus, ())
     chosen = value_or(facts.variables, {}).get(VISIBLE)
@@ -204,10 +203,6 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
         if f"/GPU:{number}" not in failed:
             found.append(_usable_gpu(number, device, gpu, entries[number] if number < len(entries) else ""))
     return tuple(sorted(found, key=lambda one: -(one.memory or 0)))
-=======
-    from tfgpu_doctor.files import reading, writing
-    from tfgpu_doctor.files.writing import Claim, HeldError
->>>>>>> w-E
 
 
 def _is_named(gpu: Gpu, entry: str) -> bool:
