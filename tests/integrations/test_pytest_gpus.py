@@ -14,9 +14,15 @@ from tests.healthy import MATRIX, gpu, known
 from tests.integrations.making import GIB, facts_with, small
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations import pytest_gpus
-from tfgpu_doctor.integrations.mcp.server import Machine
-from tfgpu_doctor.integrations.pytest_gpus import MarkError, Needs, read, usable
-from tfgpu_doctor.integrations.pytest_plugin import Share, UsableGpu
+from tfgpu_doctor.integrations.pytest_gpus import (
+    Machine,
+    MarkError,
+    Needs,
+    Share,
+    UsableGpu,
+    read,
+    usable,
+)
 from tfgpu_doctor.records.facts import ComputeCheck, Facts
 
 SIZES = {"memory": 40 * GIB, "compute_capability": "9.0"}

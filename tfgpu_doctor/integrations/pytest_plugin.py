@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.integrations.pytest_plugin import Share, UsableGpu
+    from tfgpu_doctor.integrations.pytest_gpus import Share, UsableGpu
 
 MARK, FIXTURES = "gpu", ("gpu", "gpus")
 _REGISTERED = (
@@ -111,9 +111,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _share(config: pytest.Config) -> Share:
     """Return what this process has, found out once; a worker of pytest-xdist sees its own GPUs only."""
     if _SHARE not in config.stash:
-        from tfgpu_doctor.integrations.pytest_gpus import of_worker
-        from tfgpu_doctor.integrations.pytest_plugin import Share
-        from tfgpu_doctor.probes import examine
+        from tfgpu_doctor.integrations.pytest_gpus import Share, examine, of_worker
 
         given: dict[str, Any] | None = getattr(config, "workerinput", None)
         if given is None or not given.get("tfgpu"):  # on another machine, or with GPUs of its own (--tx)
