@@ -209,10 +209,12 @@ class Workload:
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for; None when nothing was."""
         for device, call in zip(self.devices, self.calls):
-            for what, places in (("outputs", call.where()), ("weights", call.weights())):
-                for place in places:
-                    if place != device:
-                        return f"{what} on {place} instead of {device}"
+            places = [f"outputs on {place}" for place in call.where()] + [
+                f"weights on {place}" for place in call.weights()
+            ]
+            wrong = [f"{place} instead of {device}" for place in places if not place.endswith(f" {device}")]
+            if wrong:
+                return wrong[0]
         return None
 
 
