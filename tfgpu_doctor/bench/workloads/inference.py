@@ -209,10 +209,8 @@ class Workload:
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for; None when nothing was."""
         for device, call in zip(self.devices, self.calls):
-            places = [f"outputs on {place}" for place in call.where()] + [
-                f"weights on {place}" for place in call.weights()
-            ]
-            wrong = [f"{place} instead of {device}" for place in places if not place.endswith(f" {device}")]
+            places = [*((one, "outputs") for one in call.where()), *((one, "weights") for one in call.weights())]
+            wrong = [f"{what} on {place} instead of {device}" for place, what in places if place != device]
             if wrong:
                 return wrong[0]
         return None
