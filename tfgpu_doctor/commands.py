@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.compare.records import Comparison
-    from tfgpu_doctor.fleet.reading import Gathered
     from tfgpu_doctor.fleet.records import Fleet
     from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -900,22 +899,20 @@ class _Releases:
         return answer, sheets.releases_page(self._matrix, self._filters, rows)
 
     def one(self, version: str) -> tuple[object, Sheet]:
-        """Show one release, and whether it matches the filters."""
+        """Show one release."""
         from tfgpu_doctor.matrix.queries import find_release
-        from tfgpu_doctor.plan.gpu_answers import why_not
         from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
-        if others := [f"--{name}" for name, given in (("newest", self._newest), ("pre", self._pre)) if given]:
-            raise UsageError(f"VERSION shows one release and cannot be combined with {', '.join(others)}")
+        if self._newest or self._pre or self._asks:
+            raise UsageError(
+                "VERSION shows one release and cannot be combined with filters; tfgpu plan --tensorflow VERSION says "
+                "whether it suits a machine"
+            )
         if self._given == "all":
             raise UsageError(f"VERSION needs one platform: --platform {'|'.join(PLATFORMS)}")
         where = self._filters.platform or "linux_x86_64"
         row = find_release(self._matrix, version, where, self._package, prefer_gpu=True)
-        answer = self._data(row)
-        reasons = why_not(self._matrix, row, self._filters) if self._asks else None
-        if reasons is not None:
-            answer["not_offered_because"] = reasons
-        return answer, sheets.release(self._matrix, row, reasons)
+        return self._data(row), sheets.release(self._matrix, row)
 
     def _data(self, row: Release) -> dict[str, Any]:
         from msgspec import structs
@@ -1118,45 +1115,26 @@ def smoke(
     return Smoking(options, doctor, lambda: WorkerProcess(executable), known, saved, progress).run(now())
 
 
-def fleet(
-    *files: File,
-    expect: Names = (),
-    baseline: File | None = None,
-    mads: float | None = None,
-    matrix: File | None = None,
-) -> tuple[Fleet, Gathered]:
-    """Compare the reports of many nodes, as `tfgpu fleet` does; also return what was read.
+def fleet(*files: File, baseline: File | None = None, matrix: File | None = None) -> Fleet:
+    """Compare the reports of many nodes, as `tfgpu fleet` does.
 
     Args:
         files: files or folders with results of tfgpu doctor, smoke or bench; "-" is standard input.
-        expect: what must hold on every node, such as "gpus=8".
-        baseline: compare with this baseline, not with what most nodes have.
-        mads: how many scaled MADs below its siblings a run is slow.
+        baseline: a file with earlier results, to compare with instead of what most nodes have.
         matrix: file with rows that extend those of the bundled matrix.
     """
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.fleet.baseline import load
-    from tfgpu_doctor.fleet.expectations import parse
-    from tfgpu_doctor.fleet.fleet import MADS, judge_fleet
+    from tfgpu_doctor.fleet.fleet import judge_fleet
     from tfgpu_doctor.fleet.reading import read_fleet
-    from tfgpu_doctor.records.report import ReportError
 
-    with refusing(ValueError, prefix="--expect: "):
-        expectations = parse(",".join(wishes)) if (wishes := _tuple(expect)) else ()
-    wanted = None
+    gathered, good, name = read_fleet(_named(files)), None, ""
     if baseline is not None:
-        with refusing(ReportError, prefix="--baseline: "):
-            wanted = load(read_file(os.fspath(baseline)), shown(os.fspath(baseline)))
-    gathered = read_fleet(_named(files))
-    found = judge_fleet(
-        gathered,
-        load_matrix(matrix),
-        now(),
-        baseline=wanted,
-        expectations=expectations,
-        mads=MADS if mads is None else mads,
-    )
-    return found, gathered
+        (name,) = _named((baseline,))
+        good = read_fleet([name])
+        if not any(one.kind for one in good.results):
+            reason = next(iter(good.unreadable)).reason if good.unreadable else "no node in it has answered"
+            raise UsageError(f"--baseline: cannot read {shown(name)}: {reason}")
+    return judge_fleet(gathered, load_matrix(matrix), now(), good=good, baseline=shown(name))
 
 
 # --------------------------------------------------------------------------------------------------------------- bench
@@ -1263,7 +1241,7 @@ def _measured(
 ) -> BenchResult:
     """Measure; `over` may put something between the session and its processes. Raises TfgpuError."""
     from tfgpu_doctor.bench.devices import DeviceError
-    from tfgpu_doctor.bench.plans.workload_size import TooLargeError
+    from tfgpu_doctor.bench.plans.base import TooLargeError
     from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
     from tfgpu_doctor.bench.runner.telemetry import load_average
     from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, Session, TooSlowError
@@ -1353,8 +1331,7 @@ def _matpow(
     request: _Request, *, size: Any = (), power: int = 10, dtype: Names = "float32", spread: str = "both"
 ) -> PlanBase:
     from tfgpu_doctor.bench.devices import SPREADS
-    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes
-    from tfgpu_doctor.bench.plans.workload_size import too_high_a_power
+    from tfgpu_doctor.bench.plans.matpow import MatPow, SizesError, Sweep, parse_sizes, too_high_a_power
 
     dtypes = _types(dtype, MATRIX_TYPES)
     _one_of("spread", spread, (*SPREADS, "both"))

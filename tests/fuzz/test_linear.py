@@ -21,8 +21,8 @@ FEW, MANY_CHARACTERS = (24_000, 0.3), (48_000, 0.5)
 TRIES = 3  # a machine may be busy for a moment; what is quadratic is so each time
 FIXED = ("1.1", "a.a", "a/", "- ", "( ", "x1_", "a=", '"a', ": ", "[1]", "a,", "é ")
 OF_LINES = ("parsers.", "findings.")  # see what lines.clean leaves
-# their text is made by this package, or by Matplotlib for it; or a few characters of one
-OF_OURS = ("render.html.charts.", "redact.patterns.A_VERSION_BEFORE")
+# a few characters of a text
+OF_OURS = "redact.patterns.A_VERSION_BEFORE"
 
 
 def texts(one: Expression, length: int, *, few: bool) -> Iterator[str]:

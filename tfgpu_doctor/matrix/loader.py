@@ -29,7 +29,6 @@ from tfgpu_doctor.matrix.schema import (
     PackageRow,
     Peak,
     ReleaseRow,
-    SourceOnly,
 )
 from tfgpu_doctor.records.report import MatrixInfo
 from tfgpu_doctor.records.versions import at_least, minor, numbers
@@ -144,7 +143,7 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
     tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
     merged = structs.replace(
-        below,  # and its `source_only`: no other file says what may be built
+        below,
         sources=below.sources | above.sources,
         **{name: tuple(rows) for name, rows in tables.items()},
     )
@@ -396,14 +395,6 @@ class Matrix:
             if (name, row.compute_capability) in models
             for device in devices.split()
         }
-
-    def source_only(self, release: Release, python: str) -> tuple[SourceOnly, ...]:
-        """What a release requires that has no wheel for this Python, so that it must be built."""
-        return tuple(
-            row
-            for row in self.data.source_only
-            if within(release.version, row.tensorflow) and (row.python is None or within(python, row.python))
-        )
 
     @cached_property
     def packages(self) -> dict[str, PackageRow]:

@@ -65,7 +65,7 @@ def documents(text: str) -> list[Node]:
         for event in yaml.parse(text, Loader=_loader()):  # first, since composing recurses
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > DEEPEST:
-                raise YamlError(event.start_mark.line + 1, _TOO_DEEP)
+                raise YamlError(event.start_mark.line + 1 if event.start_mark else 1, _TOO_DEEP)
         found = list(yaml.compose_all(text, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tfgpu_doctor import __version__
 from tfgpu_doctor.records.facts import encode
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import Detail as Folded
+from tfgpu_doctor.render.shapes import Detail as Folded
 from tfgpu_doctor.render.shapes import Items, Page, Part, Table
 
 _COMMAND = "tfgpu matrix"
