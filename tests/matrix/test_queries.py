@@ -126,14 +126,6 @@ def test_an_error_that_depends_on_the_extra_rules_nothing_out() -> None:
 # ------------------------------------------------------------------------------------------- what else there is
 
 
-
-
-
-
-
-
-
-
 def test_ptx_and_early_releases_are_what_the_flags_would_add() -> None:
     ada = Filters(compute_capability="8.9")
     assert [row.version for row in only_with(SMALL, ada, ptx=True)] == [
