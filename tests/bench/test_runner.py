@@ -20,7 +20,7 @@ from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
 from tfgpu_doctor.bench.speeds import with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, transfer
-from tfgpu_doctor.render.bench_words import taken as taken_of
+from tfgpu_doctor.render.outlines.bench import taken as taken_of
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))

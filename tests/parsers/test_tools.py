@@ -43,7 +43,7 @@ def test_all_columns_of_a_row() -> None:
     table = nvidia_smi.SOURCE
     assert (gpu.temperature, gpu.utilization, gpu.performance_state) == tuple(Known(n, table) for n in (43, 4, 3))
     assert (gpu.power, gpu.power_limit) == (Known(26.0, table), Known(115.0, table))
-    assert (gpu.persistence_mode, gpu.display_active) == (Known(False, table), Known(True, table))
+    assert gpu.persistence_mode == Known(False, table)
     assert gpu.compute_mode == Known("default", table)
     for fact in (gpu.ecc_mode, gpu.ecc_uncorrected, gpu.mig_mode, gpu.processes):
         assert isinstance(fact, Unknown)  # N/A, and no table of processes in the capture
@@ -136,13 +136,6 @@ def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
     (cut,) = package_lists.parse_events(lines(text))
     (whole,) = package_lists.parse_events(lines(text + ")\nERROR: more (of this)"))
     assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
-
-
-def test_location_and_line() -> None:
-    (one,) = package_lists.parse_lists(
-        lines("\nName: keras\nVersion: 3.9.0\nLocation: /opt/env/lib/python3.12/site-packages")
-    )
-    assert (one.line, one.location) == (2, "/opt/env/lib/python3.12/site-packages")
 
 
 # ---------------------------------------------------------------------------------------------- statements

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import logging
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +44,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Facts
     from tfgpu_doctor.records.report import Report
 
-NEEDS = "the page with charts needs Matplotlib: python -m pip install 'matplotlib>=3.8'"
-OLDEST = (3, 8)  # what pyproject.toml asks for
 _EXIT_CODES = """
 
 Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
@@ -449,48 +443,14 @@ def show(
 def _with_html(targets: list[Output], name: str | None) -> list[Output]:
     """Return these targets and the file of --html; refuse what could not be written after minutes of measuring.
 
-    Raises click.UsageError: no Matplotlib, no such folder, or no permission.
+    Raises click.UsageError: no such folder, or no permission.
     """
     if name == "-":
         raise click.UsageError("--html needs a file name; standard output gets the text")
     if name:
-        targets = [*targets, Output("html", Path(name))]
-    if any(target.format == "html" for target in targets):
-        _check_charts()
-    if name:
         check_writable("--html", name)
+        targets = [*targets, Output("html", Path(name))]
     return targets
-
-
-def _check_charts() -> None:
-    """Make sure that charts can be drawn. Raises click.UsageError: Matplotlib is missing, broken, or too old."""
-    if find_spec("matplotlib") is None:
-        raise click.UsageError(NEEDS)
-    # it speaks of its font cache, which nobody asked about
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    try:
-        with _elsewhere():
-            import matplotlib
-
-        import tfgpu_doctor.render.html.charts  # noqa: F401 - what a broken installation fails at
-    except ImportError as error:
-        raise click.UsageError(f"{NEEDS}; the installed one does not work: {error}") from error
-    if matplotlib.__version_info__[:2] < OLDEST:
-        raise click.UsageError(f"{NEEDS}; the installed version {matplotlib.__version__} is too old")
-
-
-@contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Leave the current directory: at its import, Matplotlib reads a matplotlibrc that lies there, and evaluates it."""
-    here = os.curdir
-    with suppress(FileNotFoundError):  # it has been removed
-        here = os.getcwd()
-    os.chdir(os.path.dirname(os.path.abspath(__file__)))
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.chdir(here)
 
 
 def diagnosis(matrix: str | None) -> Callable[[Facts], Report]:

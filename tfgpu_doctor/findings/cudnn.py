@@ -44,17 +44,7 @@ from tfgpu_doctor.findings.library_fixes import (
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
-from tfgpu_doctor.records.facts import (
-    ComputeCheck,
-    CudnnFile,
-    Message,
-    Phase,
-    Soname,
-    TfDevice,
-    Toolkit,
-    lists_gpu,
-    value_or,
-)
+from tfgpu_doctor.records.facts import ComputeCheck, CudnnFile, Message, Phase, Soname, TfDevice, Toolkit, lists_gpu
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
@@ -79,7 +69,6 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
 VERSION_MISMATCH = finding(
     "cudnn.version-mismatch",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but not a version that TensorFlow can use",
     cause="within a major version, TensorFlow works with the cuDNN that it was compiled with, and with later ones",
     fixes=_one_version,
@@ -108,17 +97,14 @@ def installed_version(
     if not (too_old or (wanting and not same_major)):
         return None
     return Problem(
-        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {_needed(gpu_release.cudnn)}",
+        # a later minor version serves, another major one does not
+        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {gpu_release.cudnn} or a later "
+        f"{major(gpu_release.cudnn)}.x",
         evidence=(
             evidence(f"cuDNN {found}", where, f"cuDNN {gpu_release.cudnn}", needed_by(gpu_release)),
             *missing_evidence(context, wanting, gpu_release),
         ),
     )
-
-
-def _needed(cudnn: str) -> str:
-    """A later minor version serves, another major one does not: "8.9 or a later 8.x"."""
-    return f"{cudnn} or a later {major(cudnn)}.x"
 
 
 @VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
@@ -128,14 +114,10 @@ def comparison_message(messages: MessageLog) -> Problem | None:
     mixed = [m for m in messages.all("cudnn-status") if "VERSION_MISMATCH" in m.text]
     if not (differs or mixed):
         return None
-    title = "Parts of different cuDNN versions are mixed"
-    if differs:
-        runtime, compiled = differs[0].values.get("runtime"), differs[0].values.get("compiled", "").strip(".")
-        title = (
-            f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {compiled}" if runtime and compiled else ""
-        )
+    runtime, compiled = (next(iter(messages.values("cudnn-version-differs", n)), None) for n in ("runtime", "compiled"))
+    known = runtime and compiled and compiled.strip(".")
     return Problem(
-        title=title or None,
+        title=f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {known}" if known else None,
         evidence=message_evidence(*differs, *mixed, *messages.all("no-dnn-library"), most=3),
     )
 
@@ -219,7 +201,6 @@ def _edits_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda, be
 MISSING = finding(
     "cudnn.missing",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is not installed",
     cause=_DISABLES,
     fixes=install_libraries,  # of CUDA, too, so that missing CUDA explains it
@@ -255,14 +236,7 @@ def not_opened(
     return Problem(
         title=f"cuDNN is {'' if reported_cudnn.not_opened else 'probably '}missing, or not on the loader path",
         cause=f"{_DISABLES}. The text does not show that it is installed{beside}",
-        evidence=(
-            *message_evidence(*lines, most=3),
-            *(
-                (evidence(f"CUDA {cuda.version}", cuda.source, f"CUDA {wanted_cuda}, which this cuDNN is for"),)
-                if cuda
-                else ()
-            ),
-        ),
+        evidence=message_evidence(*lines, most=3),
         fixes=(*install_libraries(context), tell_apart(context)),
     )
 
@@ -289,7 +263,6 @@ def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 LIB_PATH = finding(
     "cudnn.lib-path",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but the loader does not find it",
     cause=_DISABLES,
     explained_by=("cuda.lib-path", "tf.install-damaged"),
@@ -314,40 +287,15 @@ def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: t
     )
 
 
-def _unnamed_although_installed(context: Context, cudnn: ReportedCudnn) -> Problem:
-    """TensorFlow does not say which library it does not find, and cuDNN is listed."""
-    python = context.remedies.python
-    name_it = (
-        f"TF_CPP_VMODULE=dso_loader=1 {python} -c \"import tensorflow as tf; tf.config.list_physical_devices('GPU')\""
-    )
-    return Problem(
-        title="A CUDA library is not found, although cuDNN is installed",
-        cause="TensorFlow does not name the library that it cannot open: cuDNN is probably not on the loader path, or "
-        "one of the other CUDA libraries is missing",
-        evidence=(
-            *message_evidence(*cudnn.unnamed, most=2),
-            *(evidence(f"cuDNN {version}", where) for version, where in cudnn.same_major[:1]),
-        ),
-        fixes=(Fix(text="Let TensorFlow name the library", commands=(name_it,)), *install_libraries(context)),
-    )
-
-
-def _parts_not_opened(messages: MessageLog) -> list[Message]:
-    """Messages about libraries of cuDNN that its main library loads."""
+@LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
+def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
+    """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
     named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
     parts = [message for name, message in named if CUDNN_PART.search(name)]
-    return parts + [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
-
-
-@LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
-def installed_but_not_opened(context: Context, messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
-    """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
-    parts = _parts_not_opened(messages)
+    parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     somewhere = bool(installed) or is_said_to_work(messages)
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
-    if not (main or parts) and reported_cudnn.unnamed and reported_cudnn.same_major:
-        return _unnamed_although_installed(context, reported_cudnn)
     if not ((main and somewhere) or parts) or (messages.stops_import and not messages.has("loader-error")):
         return None
     return Problem(
@@ -375,7 +323,6 @@ def installed_but_not_opened(context: Context, messages: MessageLog, reported_cu
 DEP_MISSING = finding(
     "cudnn.dep-missing",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but a library that it needs is not",
     cause="the loader does not load a library if one that it needs cannot be loaded",
     fixes=install_libraries,
@@ -388,12 +335,6 @@ _NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined
 _FIND_DEPENDENCIES = Fix(
     text="Add the folder of the missing library to the loader path (nvrtc and cublas are parts of CUDA)",
     commands=("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
-)
-# cuDNN 8 opens libnvrtc.so by this name, which ldd does not see; packages of pip and conda have no such file
-_NVRTC = "nvidia-cuda-nvrtc-cu11"
-_NVRTC_LINK = (
-    'cd "$(dirname "$(find / -name \'libnvrtc.so.1*\' 2>/dev/null | head -n 1)")"'
-    ' && ln -s "$(ls libnvrtc.so.1* | head -n 1)" libnvrtc.so'
 )
 _ZLIB_ON_WINDOWS = (
     Fix(text="Put zlibwapi.dll, which cuDNN 8.3 to 8.9 need on Windows, and cuDNN's bin folder on PATH"),
@@ -412,10 +353,9 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
     if not files:
         return None
     hiding = [file for file in files if hides_wheels(file)]
-    ldd = Fix(text="List everything that it needs", commands=(f"ldd {context.remedies.quote(files[0].path)}",))
     return Problem(
         evidence=tuple(evidence(str(file.problem), file.path, "found", needed_by(gpu_release)) for file in files),
-        fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context), ldd),
+        fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context)),
         never_consequence=bool(hiding),
     )
 
@@ -429,17 +369,8 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     if not lines:
         return None
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
-    nvrtc = any("libnvrtc.so:" in message.text for message in lines)
-    first = _ZLIB_ON_WINDOWS if windows else (_link_nvrtc(context) if nvrtc else _FIND_DEPENDENCIES,)
+    first = _ZLIB_ON_WINDOWS if windows else (_FIND_DEPENDENCIES,)
     return Problem(evidence=message_evidence(*lines), fixes=(*first, *install_libraries(context)))
-
-
-def _link_nvrtc(context: Context) -> Fix:
-    """The name without a number; where cuDNN came from pip without the compiler, that first."""
-    listed = {one.name for one in value_or(context.facts.python.packages, ())}
-    lacks = "nvidia-cudnn-cu11" in listed and _NVRTC not in listed
-    text = "Create the link libnvrtc.so beside the file with a version number, in a folder that the loader searches"
-    return Fix(text=text, commands=(*(context.remedies.pip_install(_NVRTC) if lacks else ()), _NVRTC_LINK))
 
 
 def _needs_another(name: str, message: Message) -> bool:
@@ -471,7 +402,6 @@ def _free_memory(context: Context) -> tuple[Fix, ...]:
 INIT_FAILED = finding(
     "cudnn.init-failed",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN cannot be initialised",
     cause="the library is found, but its handle cannot be created. Usually the GPU has no memory left for it, because "
     "TensorFlow or another process has allocated it; otherwise cuDNN or CUDA is too old for the GPU",

@@ -26,32 +26,13 @@ from tfgpu_doctor.records.facts import (
     SmiResult,
     TemporaryFolder,
     TfDevice,
-    lists_gpu,
     value_or,
 )
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.units import memory_size
-from tfgpu_doctor.records.versions import at_least
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
-
-
-_READ_ONLY = "Read-only file system"
-
-# srun(1) and sbatch(1), --propagate; slurm.conf(5), PropagateResourceLimits: by default, jobs get all limits of the
-# shell that submits them, and VSizeFactor sets one of its own
-_IN_SLURM = Fix(
-    text="In a job of Slurm: submit it with --propagate=NONE, and ask for memory with --mem, which limits what is used "
-    "instead of what is reserved"
-)
-_FIND_LIMIT = Fix(
-    text="Find what sets the limit, remove it there, and log in anew",
-    commands=(
-        "grep -n 'ulimit .*v' ~/.bashrc ~/.profile ~/.bash_profile /etc/profile /etc/profile.d/*.sh",
-        "grep -nw as /etc/security/limits.conf /etc/security/limits.d/*.conf",
-    ),
-)
 
 
 def _without_limit(context: Context) -> tuple[Fix, ...]:
@@ -60,17 +41,19 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
     bounded = limit is not None and limit.hard is not None
     command = 'sudo prlimit --pid "$$" --as=unlimited' if bounded else "ulimit -v unlimited"
     who = ", which only root may do" if bounded else ""
-    raised = Fix(text=f"Remove the limit of this shell{who}, and start the program again in it", commands=(command,))
-    return (raised, _IN_SLURM, _FIND_LIMIT)
+    return (
+        Fix(f"Remove the limit of this shell{who}, and start the program again in it", (command,)),
+        # srun(1), --propagate: by default, jobs get all limits of the shell that submits them
+        Fix("In a job of Slurm: submit it with --propagate=NONE, and ask for memory with --mem instead"),
+    )
 
 
 ADDRESS_SPACE = finding(
     "env.address-space-limit",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The address space of this process is limited, and CUDA does not start",
-    cause="when CUDA starts, it reserves addresses for the memory of all GPUs and of the machine, far more than it "
-    "uses, and RLIMIT_AS (ulimit -v) counts what is reserved",
+    cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it starts "
+    "for the memory of all GPUs and of the machine",
     fixes=_without_limit,
     docs="https://man7.org/linux/man-pages/man2/getrlimit.2.html",
 )
@@ -85,48 +68,29 @@ def reservation_refused(
 ) -> Problem | None:
     """There is a limit, and the driver or the loader gets no addresses."""
     started = not inputs.has_code(cuda_init, inputs.OUT_OF_MEMORY)
-    unloaded = [*filter(_not_mapped, messages.all("loader-error", "exception"))] if messages else []
+    # the loader's words for a refused mmap; on a file system without execution it adds a reason
+    lines = messages.all("loader-error", "exception") if messages else ()
+    unloaded = [m for m in lines if "failed to map segment" in m.text and "not permitted" not in m.text]
     if address_space_limit.soft is None or (started and not unloaded):
         return None
+    limit = f"address space limited to {memory_size(address_space_limit.soft)}"
     shown = messages.all("address-space-limit")[-1:] if messages else ()
-    size = memory_size(address_space_limit.soft)
-    read = evidence(f"address space limited to {size}", context.source("host.address_space_limit"), "unlimited")
-    found = [*(message_evidence(*shown, need="unlimited") or (read,))]
+    read = evidence(limit, context.source("host.address_space_limit"), "unlimited")
+    found = [*(message_evidence(*shown) or (read,)), *message_evidence(*unloaded)]
     if cuda_init is not None and not started:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    return Problem(
-        title="The address space of this process is too small to load TensorFlow" if started else None,
-        cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it "
-        "starts"
-        if started
-        else None,
-        evidence=(*found, *message_evidence(*unloaded)),
-    )
-
-
-def _not_mapped(message: Message) -> bool:
-    """True for the loader's words for a refused mmap; on a file system without execution it adds a reason."""
-    return "failed to map segment" in message.text and "not permitted" not in message.text
-
-
-# ------------------------------------------------------------------------------------------------- temporary files
+    title = "The address space of this process is too small to load TensorFlow" if started else None
+    return Problem(title=title, evidence=tuple(found))
 
 
 def _another_folder(context: Context) -> tuple[Fix, ...]:
-    folder: TemporaryFolder | None = value_or(context.facts.host.temporary_folder, None)
     commands = () if context.remedies.os == "windows" else ("mkdir -p ~/tmp", "export TMPDIR=~/tmp")
-    own = Fix(text="Use a folder of your own for temporary files", commands=commands)
-    if folder is None or folder.path != "/tmp" or folder.problem is None:
-        return (own,)
-    if folder.problem == _READ_ONLY:
-        return (own, Fix(text="In a container with a read-only root: mount one (Docker: --tmpfs /tmp)"))
-    return (own, Fix(text="Give /tmp its usual permissions", commands=("sudo chmod 1777 /tmp",)))
+    return (Fix(text="Use a folder of your own for temporary files", commands=commands),)
 
 
 TMPDIR = finding(
     "env.tmpdir-unwritable",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The folder for temporary files cannot be written",
     cause="XLA writes PTX code there, from which ptxas makes the code for the GPU: what XLA compiles (jit_compile, "
     "Keras 3 on a GPU) fails",
@@ -140,15 +104,11 @@ def folder_refuses(context: Context, temporary_folder: TemporaryFolder, has_gpu:
     """No file can be made in the folder that TensorFlow and XLA take; without a GPU, few notice."""
     if temporary_folder.problem is None:
         return None
-    where = context.source("host.temporary_folder")
     named = "" if temporary_folder.via == "default" else f"{temporary_folder.via}="
-    found = evidence(
-        f"{named}{temporary_folder.path}: {temporary_folder.problem}", where, "a folder that can be written"
-    )
+    found = f"{named}{temporary_folder.path}: {temporary_folder.problem}"
     return Problem(
         title=f"Temporary files cannot be written to {temporary_folder.path}",
-        cause=None if has_gpu else "TensorFlow and XLA take this folder for their temporary files",
-        evidence=(found,),
+        evidence=(evidence(found, context.source("host.temporary_folder"), "a folder that can be written"),),
         severity=None if has_gpu else Severity.WARNING,
         despite_verified=True,  # the child of the doctor gets a folder of its own, below one that can be written
     )
@@ -161,23 +121,18 @@ def file_refused(messages: MessageLog) -> Problem | None:
     return Problem(evidence=message_evidence(*seen)) if seen else None
 
 
-# ------------------------------------------------------------------------------------------------------- full disk
-
-
 def _more_room(context: Context) -> tuple[Fix, ...]:
     windows = context.remedies.os == "windows"
-    shown = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
+    show = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
     return (
-        Fix(text="Show which disk is full" + ("" if windows else ", of bytes or of inodes"), commands=shown),
-        Fix(text="Empty pip's cache, which is often gigabytes", commands=("python -m pip cache purge",)),
-        Fix(text="Remove what nobody needs: caches of conda, uv and Docker, old environments and checkpoints"),
+        Fix("Show which disk is full" + ("" if windows else ", of bytes or of inodes"), show),
+        Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)),
     )
 
 
 DISK_FULL = finding(
     "env.disk-full",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The disk is full",
     cause="a file cannot be written: no space, no inodes or no quota is left on the file system that holds it; the "
     "memory of the GPU has nothing to do with it",
@@ -199,29 +154,19 @@ def write_refused(messages: MessageLog) -> Problem | None:
 # The finding about a machine that has no NVIDIA GPU.
 
 
-_NVIDIA_GPU = Fix(text="Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one")
-_CPU_ONLY = Fix(
-    text="If this machine is to run on the CPU only, require no GPU", commands=("tfgpu doctor --require-gpus 0",)
-)
-_OTHER_HARDWARE = (
-    Fix(text="In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
-    Fix(
-        text="For an AMD GPU, use ROCm and tensorflow-rocm on Linux; for Apple's, tensorflow-metal; for Intel's, "
-        "intel-extension-for-tensorflow"
-    ),
-)
-
-
 def _fixes(context: Context) -> tuple[Fix, ...]:
-    """The second is shown on the first screen; a text is judged elsewhere, where no option applies."""
-    live = (_CPU_ONLY,) if context.probed and context.require_gpus is None else ()
-    return (_NVIDIA_GPU, *live, *_OTHER_HARDWARE)
+    """A text is judged elsewhere, where no option applies."""
+    require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
+    return (
+        Fix("Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
+        *((require_none,) if context.probed and context.require_gpus is None else ()),
+        Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
+    )
 
 
 GPU_NONE = finding(
     "gpu.none",
     layer="GPU",
-    severity=Severity.ERROR,
     title="This machine has no NVIDIA GPU",
     cause="TensorFlow's GPU builds use NVIDIA GPUs only; without one, TensorFlow runs on the CPU",
     fixes=_fixes,
@@ -293,16 +238,9 @@ _DNF = (
     "sudo tee /etc/yum.repos.d/nvidia-container-toolkit.repo",
     "sudo dnf install -y nvidia-container-toolkit",
 )
-_ZYPPER = (
-    f"sudo zypper ar {_REPOSITORY}/stable/rpm/nvidia-container-toolkit.repo",
-    "sudo zypper --gpg-auto-import-keys install -y nvidia-container-toolkit",
-)
-_PACMAN = ("sudo pacman -S nvidia-container-toolkit",)
 _BY_DISTRIBUTION = {
-    **dict.fromkeys(("ubuntu", "debian", "pop", "linuxmint"), _APT),
     **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
-    **dict.fromkeys(("suse", "opensuse-leap", "opensuse-tumbleweed", "sles"), _ZYPPER),
-    **dict.fromkeys(("arch", "manjaro", "endeavouros"), _PACMAN),
+    **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -S nvidia-container-toolkit",)),
 }
 _CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
 _ON_A_MAC = Fix(text="Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU")
@@ -367,64 +305,28 @@ def access(
 
 
 def _toolkit(context: Context, text: str, *then: str) -> tuple[Fix, ...]:
-    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop.
-
-    Source: Docker, "GPU support in Docker Desktop for Windows": with the WSL2 back end alone.
-    """
+    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop (its WSL2 back end)."""
     host = context.remedies.host
     if host == "windows":
-        use = "Use Docker Desktop with the WSL2 back end, which contains the toolkit; update WSL"
-        return (Fix(text=use, commands=("wsl --update", *then)),)
-    distribution = value_or(context.facts.host.distribution_id, "") if host != "wsl2" else "ubuntu"
-    known = _BY_DISTRIBUTION.get(distribution)
-    desktop = " inside WSL; Docker Desktop contains it, so update that instead" if host == "wsl2" else ""
-    where = desktop or (" on the host" if known else " on the host (these commands are for Ubuntu and Debian)")
-    restart = (
-        "sudo service docker restart" if host == "wsl2" else "sudo systemctl restart docker"
-    )  # WSL may lack systemd
-    configure = Fix(
-        text="Configure Docker to use it; the restart of Docker stops all running containers",
-        commands=(_CONFIGURE, restart, *then),
-    )
-    return (Fix(text=f"{text}{where}", commands=known or _APT), configure)
-
-
-def with_docker_desktop(context: Context) -> bool:
-    """True if containers run in the virtual machine of Docker Desktop: no systemd of the host manages them."""
-    return context.remedies.host in ("windows", "macos")
+        return (Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)),)
+    where, restart = " on the host", "sudo systemctl restart docker"
+    if host == "wsl2":  # which may lack systemd
+        where, restart = " inside WSL; Docker Desktop contains it: update that instead", "sudo service docker restart"
+    distribution = value_or(context.facts.host.distribution_id, "") if host != "wsl2" else ""
+    install = Fix(f"{text}{where}", _BY_DISTRIBUTION.get(distribution, _APT))
+    configure = "Configure Docker to use it; the restart of Docker stops all running containers"
+    return (install, Fix(configure, (_CONFIGURE, restart, *then)))
 
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
-    again = Fix(text="Restart the container, which gives it access again", commands=("docker restart CONTAINER",))
-    if with_docker_desktop(context) and container != "kubernetes":
-        return (again, Fix(text="If that does not help, restart Docker Desktop, and update it"))
-    by_name = " ".join(f"--device /dev/nvidia{node}" for node in ("ctl", "-uvm", "-uvm-tools", "-modeset", "0"))
     if container == "kubernetes":
-        restart = Fix(text="Delete the pod; a new one has access again", commands=("kubectl delete pod POD",))
-        return (restart, _DEVICE_LINKS)
-    if container == "podman":
-        return (Fix(text="Start the container anew", commands=("podman restart CONTAINER",)), _DEVICE_LINKS)
-    return (
-        again,
-        _DEVICE_LINKS,
-        Alternative(
-            text="Name the device nodes when you start it (one /dev/nvidiaN for each GPU)",
-            commands=(f"docker run --gpus all {by_name} IMAGE",),
-        ),
-        Alternative(
-            text="Request the GPUs by CDI (Docker 25 or later)",
-            commands=(
-                "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-                "docker run --device nvidia.com/gpu=all IMAGE",
-            ),
-        ),
-        Alternative(
-            text='Let Docker manage cgroups itself: add "exec-opts": ["native.cgroupdriver=cgroupfs"] to '
-            "/etc/docker/daemon.json, and restart Docker when no container is in use",
-            commands=("sudo systemctl restart docker",),
-        ),
-    )
+        return (Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",)), _DEVICE_LINKS)
+    program = "podman" if container == "podman" else "docker"
+    again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
+    if context.remedies.host in ("windows", "macos"):  # no systemd manages the containers of Docker Desktop
+        return (again, Fix("If that does not help, restart Docker Desktop, and update it"))
+    return (again, _DEVICE_LINKS)
 
 
 _DEVICE_LINKS = Fix(
@@ -445,7 +347,6 @@ _DEVICE_LINKS = Fix(
 NO_GPU = finding(
     "container.no-gpu",
     layer="Machine",
-    severity=Severity.ERROR,
     title="This container was started without access to the GPU",
     cause="the container runtime provides GPUs and the driver's libraries only on request",
     fixes=lambda context: access(context, value_or(context.facts.host.container, None)),
@@ -461,7 +362,6 @@ def no_device_nodes(
     pci_gpus: tuple[PciGpu, ...],
     device_nodes: tuple[str, ...],
     driver_speaks: bool,
-    kernel_module_loaded: bool | None = None,
     variables: dict[str, str] | None = None,
     os: str | None = None,
 ) -> Problem | None:
@@ -474,21 +374,13 @@ def no_device_nodes(
         evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
         evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
     ]
-    if kernel_module_loaded:
-        found.append(evidence("the host's driver is loaded", context.source("driver.kernel_module_loaded")))
     if requested := (variables or {}).get("NVIDIA_VISIBLE_DEVICES"):
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={requested}", "environment"))
     return Problem(evidence=tuple(found))
 
 
-_NO_GPU_REPORTED = (
-    "docker-no-gpu-driver",
-    "docker-no-runtime",
-    "container-no-cdi",
-    "kubernetes-no-gpu",
-    "ngc-no-driver",
-)
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
+_NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
 _CAUSES = (
@@ -514,12 +406,6 @@ _CAUSES = (
         "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
     ),
 )
-# the same message on a host whose Docker runs in a virtual machine
-_ON_DOCKER_DESKTOP = {
-    "windows": "Docker Desktop gives containers a GPU with its WSL2 back end alone",
-    "macos": "Docker on a Mac runs containers in a virtual machine that has no GPU",
-}
-_NVML_ALONE = "NVML cannot reach the GPUs from inside this container"
 _RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
@@ -534,7 +420,10 @@ def container_message(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    if _explained_by_libraries(messages, cuda_init, variables or {}):
+    # two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access
+    stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")
+    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
+    if stub_answers or messages.has("driver-versions-differ", "nvml-mismatch"):
         return None
     hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
     reported = messages.all(*_NO_GPU_REPORTED)
@@ -547,7 +436,7 @@ def container_message(
     if messages.has("nvml-blocked") and not (hooks or reported):
         return Problem(
             title="The container has probably lost access to its GPUs while it was running",
-            cause=_NVML_ALONE if with_docker_desktop(context) else _reported_cause(messages, of_hook=False),
+            cause=_reported_cause(messages, of_hook=False),
             evidence=seen,
             fixes=kept_access(context, host_container),
         )
@@ -561,8 +450,7 @@ def _no_access(
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=(_ON_DOCKER_DESKTOP.get(context.remedies.host) if refused else None)
-        or _reported_cause(messages, of_hook=of_hook),
+        cause=_reported_cause(messages, of_hook=of_hook),
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
@@ -570,13 +458,6 @@ def _no_access(
             *((inputs.RUN_ON_HOST,) if of_hook else ()),
         ),
     )
-
-
-def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, variables: dict[str, str]) -> bool:
-    """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
-    stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
-    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch", "module-not-built")
 
 
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
@@ -589,19 +470,17 @@ def _inside(
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]  # nvidia-smi may have run elsewhere before
+    first = min(starts, default=None)
     # whoever provides a GPU provides nvidia-smi with it
-    no_program = [m for m in log.all("smi-not-found") if _ran_inside(m, starts)] if container else []
+    absent = log.all("smi-not-found") if container else ()
+    ran_inside = (m for m in absent if "executable file not found" in m.text or (first is not None and m.line > first))
     half = log.all("smi-no-libcuda") if starts and not wsl else ()
-    shown = (*log.all("nvml-blocked"), *no_program, *half)
+    shown = (*log.all("nvml-blocked"), *ran_inside, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
     return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
-
-
-def _ran_inside(message: Message, starts: list[int]) -> bool:
-    return "executable file not found" in message.text or any(message.line > line for line in starts)
 
 
 def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
@@ -624,28 +503,9 @@ def _requests_gpus(log: MessageLog) -> bool:
     return bool(before) and before[-1].values["gpus"] == "yes"
 
 
-@NO_GPU.sign(unless=("gpu.none", "gpu.hidden", "gpu.arch-*", "driver.*", "wsl.setup", "tf.cpu-build"))
-def works_when_requested(
-    context: Context, messages: MessageLog, host_container: str, devices: tuple[TfDevice, ...] | None = None
-) -> Problem | None:
-    """One start requests GPUs and one does not, and nothing but the missing GPU is complained of."""
-    starts = messages.all("container-start")
-    without = [start for start in starts if start.values["gpus"] == "no"]
-    if not without or len(without) == len(starts) or messages.complains or lists_gpu(devices):
-        return None
-    fixes = access(context, host_container)
-    return Problem(evidence=message_evidence(*without, *starts), fixes=fixes, possible=True, severity=Severity.WARNING)
-
-
-_LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
 _RESERVATION = (
-    "deploy:",
-    "  resources:",
-    "    reservations:",
-    "      devices:",
-    "        - driver: nvidia",
-    "          count: all",
-    "          capabilities: [gpu]",
+    *("deploy:", "  resources:", "    reservations:", "      devices:"),
+    *("        - driver: nvidia", "          count: all", "          capabilities: [gpu]"),
 )
 
 
@@ -653,7 +513,7 @@ _RESERVATION = (
 _REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "kubernetes": (
         "resources.limits nvidia.com/gpu: 1",
-        _LIMITS,
+        ("resources:", "  limits:", "    nvidia.com/gpu: 1"),
         "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
         "Kubernetes gives a container only the devices under its limits",
     ),
@@ -698,7 +558,6 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 SETUP = finding(
     "wsl.setup",
     layer="Machine",
-    severity=Severity.ERROR,
     title="WSL2 is not set up for the GPU",
     cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
     "shadowed",
@@ -711,12 +570,6 @@ SETUP = finding(
 _TO_WSL_2 = Fix(
     text="Convert the distribution to WSL 2, from Windows", commands=("wsl -l -v", "wsl --set-version NAME 2")
 )
-
-
-def _hand_in_gpu(context: Context) -> tuple[Fix, ...]:
-    """Update what makes /dev/dxg; the kernel of WSL 2 names itself, so that it is no WSL 1."""
-    kernel = value_or(context.facts.host.kernel, "")
-    return (UPDATE_WSL,) if "microsoft-standard" in kernel or context.probed else (UPDATE_WSL, _TO_WSL_2)
 
 
 _NO_GPU_FROM_WINDOWS = "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old"
@@ -733,7 +586,7 @@ def no_wsl_driver(
         return Problem(
             cause=_NO_GPU_FROM_WINDOWS,
             evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
-            fixes=_hand_in_gpu(context),
+            fixes=(UPDATE_WSL,),
         )
     first = libcuda[0].path if libcuda else "no libcuda.so.1"
     if "/wsl/" in first:
@@ -745,17 +598,26 @@ def no_wsl_driver(
     )
 
 
-def _is_not_mounted(cuda_init: CallResult | None, driver: str | None) -> bool:
-    return inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) and at_least(driver, "555") is not False
-
-
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 # Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
 _FIRST_WITH_GPU = 19044
 
 
-def _windows_without_gpus(messages: MessageLog) -> Problem | None:
+def _without_device(messages: MessageLog) -> Problem | None:
+    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
+    first, missing = messages.all("wsl-1"), messages.all("no-dxg")
     old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    if first:
+        cause = "WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
+        return Problem(
+            title="This is WSL 1, which has no GPU",
+            cause=cause,
+            evidence=message_evidence(*first, *missing),
+            fixes=(_TO_WSL_2, UPDATE_WSL),
+        )
+    if missing:
+        seen = message_evidence(*missing)
+        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(UPDATE_WSL, _TO_WSL_2))
     if not old:
         return None
     return Problem(
@@ -766,24 +628,8 @@ def _windows_without_gpus(messages: MessageLog) -> Problem | None:
     )
 
 
-def _without_device(context: Context, messages: MessageLog) -> Problem | None:
-    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
-    first, missing = messages.all("wsl-1"), messages.all("no-dxg")
-    if not first and not missing:
-        return _windows_without_gpus(messages)
-    return Problem(
-        title="This is WSL 1, which has no GPU" if first else None,
-        cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
-        if first
-        else _NO_GPU_FROM_WINDOWS,
-        evidence=message_evidence(*first, *missing),
-        fixes=(_TO_WSL_2, UPDATE_WSL) if first else _hand_in_gpu(context),
-    )
-
-
 @SETUP.sign
 def wsl_message(
-    context: Context,
     messages: MessageLog,
     os: str,
     cuda_init: CallResult | None = None,
@@ -793,7 +639,7 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if old := _without_device(context, messages):
+    if old := _without_device(messages):
         return old
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
@@ -804,7 +650,7 @@ def wsl_message(
     docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
     in_container = host_container or messages.has("container-hook-failed")
     steps = (REMOVE_LINUX_DRIVER, UPDATE_WSL) if linux_driver else (UPDATE_WSL, REMOVE_LINUX_DRIVER)
-    if in_container and _is_not_mounted(cuda_init, driver_version):
+    if in_container and inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
         cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
     return Problem(
         cause=cause,

@@ -162,7 +162,6 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
         mig_instances=_shown("MIG devices", tuple(instances.get(index, ())) if mig else None),
         compute_mode=_shown("compute mode", COMPUTE_MODES.get(load.get("mode", ""))),
         persistence_mode=_shown("persistence mode", _switch(first[3])),
-        display_active=_shown("display", _switch(bus[2])),
         fault=Known("nvidia-smi shows ERR! for this GPU", SOURCE) if broken else Unknown("none"),
     )
 
@@ -273,14 +272,12 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "power.limit": ("power_limit", _decimal),
     "clocks.sm": ("sm_clock", _integer),
     "clocks.max.sm": ("sm_clock_max", _integer),
-    "clocks.mem": ("memory_clock", _integer),
     "clocks.max.mem": ("memory_clock_max", _integer),
     "pstate": ("performance_state", lambda text: int(text.removeprefix("P"))),
     "ecc.mode.current": ("ecc_mode", _on),
     "mig.mode.current": ("mig_mode", _on),
     "compute_mode": ("compute_mode", _snake),
     "persistence_mode": ("persistence_mode", _on),
-    "display_active": ("display_active", _on),
     "pcie.link.gen.current": ("pcie_generation", _integer),
     "pcie.link.gen.max": ("pcie_generation_max", _integer),
     "pcie.link.width.current": ("pcie_width", _integer),
@@ -293,13 +290,6 @@ _ALIASES = {
     "clocks.max.memory": "clocks.max.mem",
 }
 QUERY = ("--query-gpu=" + ",".join(["index", *COLUMNS]), "--format=csv")
-
-
-def is_header(line: str) -> bool:
-    """Whether a line names columns, most of which are known; a single known word may stand in any list."""
-    cells = [cell.split(" [")[0].strip() for cell in line[:2000].split(",")]
-    known = [cell for cell in cells if _ALIASES.get(cell, cell) in COLUMNS or cell == "index"]
-    return len(known) >= 2 and len(known) * 2 > len(cells)
 
 
 def parse_csv(text: str) -> tuple[Gpu, ...]:

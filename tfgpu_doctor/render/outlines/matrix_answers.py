@@ -11,11 +11,10 @@ from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.matrix.tables import CudaAnswer, CudnnAnswer
 from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
 from tfgpu_doctor.records.versions import minor, numbers
-from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines import matrix as shown
 from tfgpu_doctor.render.outlines.matrix import Sheet
 from tfgpu_doctor.render.outlines.matrix_notes import footnotes, minor_ranges, nothing, what_was_asked
-from tfgpu_doctor.render.shapes import Part
+from tfgpu_doctor.render.shapes import Block, Line, Part
 
 _UNKNOWN = "unknown"
 _BUGS = "Known bugs, some of them only on certain machines; -v shows when, what is seen, and the fix:"
