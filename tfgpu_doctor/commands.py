@@ -581,7 +581,6 @@ def plan(
     platform: str | None = None,
     tensorflow: str | None = None,
     saved: File | None = None,
-    lock: bool = False,
     matrix: File | None = None,
     note: Note = _ignore,
 ) -> Plan:
@@ -592,7 +591,6 @@ def plan(
         python: version of Python, such as "3.12".
         tensorflow: consider only these releases, such as "2.15" or ">=2.12,<2.16".
         saved: plan for the machine of this saved report.
-        lock: pin NVIDIA's packages to the versions that TensorFlow was built with.
         matrix: file with rows that extend those of the bundled matrix.
         note: called with how a value was read.
 
@@ -611,7 +609,7 @@ def plan(
     target, state = described_or_this(known, hardware, python, saved, note)
     with refusing(TargetError, prefix="--tensorflow: "):
         wanted = read_specifier(tensorflow) if tensorflow else None
-        return make_plan(known, target, specifier=wanted, state=state, lock=lock)
+        return make_plan(known, target, specifier=wanted, state=state)
 
 
 def described_or_this(
