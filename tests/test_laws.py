@@ -135,7 +135,6 @@ OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "Temporary
 OPENS_FOR_A_REASON = {
     "__main__.py": "/dev/null, and the help page of this package",
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
-    "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
