@@ -892,7 +892,7 @@ class _Releases:
     def all(self) -> tuple[object, Sheet]:
         """List the releases that match the filters."""
         from tfgpu_doctor.matrix.queries import releases
-        from tfgpu_doctor.render.outlines import matrix_answers as sheets
+        from tfgpu_doctor.render.outlines import matrix as sheets
 
         rows = releases(self._matrix, self._filters)[: 1 if self._newest else None]
         answer = [self._data(row) for row in rows]
@@ -904,7 +904,7 @@ class _Releases:
         """Show one release, and whether it matches the filters."""
         from tfgpu_doctor.matrix.queries import find_release
         from tfgpu_doctor.plan.gpu_answers import why_not
-        from tfgpu_doctor.render.outlines import matrix_answers as sheets
+        from tfgpu_doctor.render.outlines import matrix as sheets
 
         if others := [f"--{name}" for name, given in (("newest", self._newest), ("pre", self._pre)) if given]:
             raise UsageError(f"VERSION shows one release and cannot be combined with {', '.join(others)}")
@@ -933,7 +933,7 @@ class _Releases:
 def _gpu(matrix: Matrix, name: str | None, capability: str | None, platform: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import read_capability, read_gpu
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if name is not None and capability is not None:
         raise UsageError("give either NAME or --compute-capability, not both")
@@ -950,7 +950,7 @@ def _gpu(matrix: Matrix, name: str | None, capability: str | None, platform: str
 
 def _cuda(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.matrix.tables import cuda_answer, find_cuda
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if version is None:
         every = [cuda_answer(matrix, row) for row in matrix.data.cuda]
@@ -961,7 +961,7 @@ def _cuda(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
 
 def _cudnn(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.matrix.tables import cudnn_answer, find_cudnn
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if version is None:
         every = [cudnn_answer(matrix, row) for row in matrix.data.cudnn]
@@ -972,7 +972,7 @@ def _cudnn(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
 
 def _find(matrix: Matrix, key: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.matrix.tables import about, find
-    from tfgpu_doctor.render.outlines import matrix_tables as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if key is None:
         tables = about(matrix)
