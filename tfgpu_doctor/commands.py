@@ -1086,7 +1086,6 @@ def smoke(
     options: SmokeOptions,
     *,
     python: File | None = None,
-    baseline: File | None = None,
     matrix: File | None = None,
     progress: Progress = _ignore,
 ) -> Smoke:
@@ -1095,28 +1094,21 @@ def smoke(
     Args:
         options: what is tested, and for how long.
         python: interpreter that has TensorFlow, its environment, or its version; None: the one that runs this.
-        baseline: saved result of tfgpu smoke or bench, with which times are compared.
         matrix: file with rows that extend those of the bundled matrix.
         progress: called with a label and the progress, from 0 to 1.
     """
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.records.report import ReportError
-    from tfgpu_doctor.smoke import baseline as baselines
     from tfgpu_doctor.smoke.running import Smoking
 
     executable = find_python(python)
-    saved = None
-    if baseline is not None:
-        with refusing(ReportError, prefix="--baseline: "):
-            saved = baselines.read(read_file(os.fspath(baseline)), shown(os.fspath(baseline)))
     known = load_matrix(matrix)
     require = 0 if options.require_gpus == 0 else None  # how many GPUs there are is a check of its own
 
     def doctor(timeout: float) -> Report:
         return _live(executable, lambda: known, True, timeout, require)
 
-    return Smoking(options, doctor, lambda: WorkerProcess(executable), known, saved, progress).run(now())
+    return Smoking(options, doctor, lambda: WorkerProcess(executable), known, progress).run(now())
 
 
 def fleet(
