@@ -33,19 +33,13 @@ ARGUMENTS = {
     "install/tools.py::run": "see those who call it",
     "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
     "install/making.py::_get_interpreter": "a version of the matrix",
-    "install/making.py::_get_uv": "none but ours",
-    "install/proof.py::_run": "paths in the environment that was made",
+    "install/proof.py::_pip_check": "paths in the environment that was made",
     "install/proof.py::_tensorflow": "a script of ours",
     "install/proof.py::_libraries": "absolute paths that the model of the loader found, to a script of ours",
     "install/tools.py::create": "an absolute path of an interpreter, versions and specs of the matrix",
-    "install/tools.py::choose": "paths of ours; requirements are lines of a file",
     "install/tools.py::install": "paths of ours",
     "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
     "install/tools.py::listed": "paths of ours",
-    "install/tools.py::try_with_pip": "paths of ours; requirements are lines of a file",
-    "install/tools.py::_build": "names of the matrix",
-    "install/tools.py::_pip_version": "none but ours",
-    "install/tools.py::_upgrade_pip": "a constant",
     "probes/cuda.py::_nvcc": "none",
     "probes/cuda.py::_from_compiler": "none",
     "probes/driver.py::examine": "a constant",
@@ -80,9 +74,7 @@ FLEET = (
 # Law 3: what computes from its arguments alone.
 PURE = (
     *(
-        "records/fact*.py",
-        "records/machine.py",
-        "records/software.py",
+        "records/facts.py",
         "records/report.py",
         "records/yaml_nodes.py",
         "matrix/*",
@@ -210,7 +202,7 @@ WRITERS = {
 # Law 7: who encodes text itself; the rest calls `utf8` and `compact`, which have an answer to half a surrogate pair.
 ENCODERS = {
     "records/printable.py": "utf8 itself",
-    "records/fact.py": "compact itself",
+    "records/facts.py": "compact itself",
     "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/nodes.py": "parameters that were decoded from JSON",
     "manifests/editing.py": "text of a file, as text",

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.files.reading import shown
-from tfgpu_doctor.records.fact import Document, show_as_html
+from tfgpu_doctor.records.facts import Document, show_as_html
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.similar import did_you_mean
 
@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.probes.manifest_files import Sources
-    from tfgpu_doctor.records.checked import Checked
     from tfgpu_doctor.records.facts import Fact, Facts
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.records.report import Checked, Report
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
@@ -760,7 +759,7 @@ class _Checking:
         fixed: bool = False,
     ) -> Checked:
         from tfgpu_doctor.plan.planned import planned
-        from tfgpu_doctor.records.checked import Change, Checked
+        from tfgpu_doctor.records.report import Change, Checked
         from tfgpu_doctor.render.outlines.check import not_changed, read_file
         from tfgpu_doctor.render.outlines.plan import target_line
 
@@ -901,22 +900,20 @@ class _Releases:
         return answer, sheets.releases_page(self._matrix, self._filters, rows)
 
     def one(self, version: str) -> tuple[object, Sheet]:
-        """Show one release, and whether it matches the filters."""
+        """Show one release."""
         from tfgpu_doctor.matrix.queries import find_release
-        from tfgpu_doctor.plan.gpu_answers import why_not
         from tfgpu_doctor.render.outlines import matrix as sheets
 
-        if others := [f"--{name}" for name, given in (("newest", self._newest), ("pre", self._pre)) if given]:
-            raise UsageError(f"VERSION shows one release and cannot be combined with {', '.join(others)}")
+        if self._newest or self._pre or self._asks:
+            raise UsageError(
+                "VERSION shows one release and cannot be combined with filters; tfgpu plan --tensorflow VERSION says "
+                "whether it suits a machine"
+            )
         if self._given == "all":
             raise UsageError(f"VERSION needs one platform: --platform {'|'.join(PLATFORMS)}")
         where = self._filters.platform or "linux_x86_64"
         row = find_release(self._matrix, version, where, self._package, prefer_gpu=True)
-        answer = self._data(row)
-        reasons = why_not(self._matrix, row, self._filters) if self._asks else None
-        if reasons is not None:
-            answer["not_offered_because"] = reasons
-        return answer, sheets.release(self._matrix, row, reasons)
+        return self._data(row), sheets.release(self._matrix, row)
 
     def _data(self, row: Release) -> dict[str, Any]:
         from msgspec import structs

@@ -23,7 +23,7 @@ from tfgpu_doctor import check, commands, compare, explain, plan
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.notebook import load_ipython_extension, run
-from tfgpu_doctor.records.fact import Document
+from tfgpu_doctor.records.facts import Document
 from tfgpu_doctor.render.formats import KINDS
 
 ROOT = Path(__file__).parents[2]

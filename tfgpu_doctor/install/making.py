@@ -76,7 +76,7 @@ _WHY_NOT = {
 }
 
 
-_BUILT_FROM_SOURCE = SpecifierSet(">=2.5,<2.7")  # these releases require packages that have no wheel
+_BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
 
 
 @dataclass(frozen=True)

@@ -67,15 +67,17 @@ def _missing_links(site: Path, release: Release, described: Iterable[Links]) -> 
     opened = {one.soname for one in release.libraries if one.component not in OPTIONAL_COMPONENTS}
     why = f"the RUNPATH of {os.path.basename(getattr(caller, 'path', ''))} does not lead to it"
     for links in described:
-        folder, hidden = site / links.folder, dict[str, str]()
-        for pattern in links.files:
-            for file in sorted(glob.glob(os.path.join(glob.escape(str(site)), pattern))):
-                name = os.path.basename(file)
-                if os.path.exists(file) and not any(os.path.exists(os.path.join(one, name)) for one in searched):
-                    hidden[name] = file
+        folder, below = site / links.folder, glob.escape(str(site))
+        files = [one for pattern in links.files for one in sorted(glob.glob(os.path.join(below, pattern)))]
+        there = {os.path.basename(one): one for one in files if os.path.exists(one)}
+        hidden = {name: one for name, one in there.items() if not any(map(os.path.exists, _in_each(searched, name)))}
         if os.path.realpath(folder) in searched and not opened.isdisjoint(hidden):
             for name, file in hidden.items():
                 yield folder / name, os.path.relpath(file, folder), why
+
+
+def _in_each(folders: Iterable[str], name: str) -> Iterator[str]:
+    return (os.path.join(folder, name) for folder in folders)
 
 
 PIP_CHECK, IMPORT, LIBRARIES = 120.0, 300.0, 60.0  # seconds; for the import, and again for training

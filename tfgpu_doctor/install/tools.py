@@ -21,8 +21,7 @@ from tfgpu_doctor.plan.install_commands import OLD_PIP, PIP_OF_OLD_PYTHONS
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.probes import process, programs
 from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.printable import cut, utf8
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, EXIT_USAGE, MatrixInfo, Report
 from tfgpu_doctor.records.report import Tool as Program

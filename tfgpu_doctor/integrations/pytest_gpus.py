@@ -20,8 +20,7 @@ from tfgpu_doctor.files import reading, writing
 from tfgpu_doctor.files.claims import Claim, HeldError
 from tfgpu_doctor.findings.inputs import visible_devices
 from tfgpu_doctor.probes.cuda_state import is_initialized
-from tfgpu_doctor.records.fact import encode
-from tfgpu_doctor.records.facts import Unknown, value_or
+from tfgpu_doctor.records.facts import Unknown, encode, value_or
 from tfgpu_doctor.records.printable import one_line
 from tfgpu_doctor.records.report import Severity
 from tfgpu_doctor.records.similar import did_you_mean

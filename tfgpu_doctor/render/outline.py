@@ -12,8 +12,7 @@ from msgspec import structs
 
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
 from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
-from tfgpu_doctor.records.wording import is_answered
+from tfgpu_doctor.records.report import Finding, Fix, Report, Severity, is_answered
 from tfgpu_doctor.render.shapes import Block, Detail, Line
 
 LABEL_WIDTH = 9  # characters of the longest label

@@ -10,10 +10,9 @@ import msgspec
 from tfgpu_doctor.bench.speeds import slowdowns
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.records.facts import Known, Phase, value_or
-from tfgpu_doctor.records.report import Finding, Report, Severity
+from tfgpu_doctor.records.report import Finding, Report, Severity, verdict_sentence
 from tfgpu_doctor.records.units import quantity
 from tfgpu_doctor.records.units import seconds as duration
-from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.smoke import plan
 from tfgpu_doctor.smoke.plan import SmokeOptions, Step
 from tfgpu_doctor.smoke.records import WORST_FIRST, SmokeCheck, SmokeRun, Status

@@ -25,8 +25,7 @@ from pydantic import BaseModel, Field, ValidationError
 from tfgpu_doctor import __version__, commands
 from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.probes import process
-from tfgpu_doctor.records.fact import compact
-from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.records.facts import compact, value_or
 from tfgpu_doctor.records.printable import clean_lines, one_line, utf8
 from tfgpu_doctor.records.report import Report, ReportError
 from tfgpu_doctor.redact.redaction import redact

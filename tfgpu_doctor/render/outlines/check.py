@@ -9,8 +9,7 @@ from msgspec import structs
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.checked import Change, Checked, ReadFile
-from tfgpu_doctor.records.report import Edit, FailOn, Finding, Fix, Report, Severity, Verdict
+from tfgpu_doctor.records.report import Change, Checked, Edit, FailOn, Finding, Fix, ReadFile, Report, Severity, Verdict
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, least

@@ -12,11 +12,9 @@ from tfgpu_doctor.matrix.compatibility import driver_branches, drives, is_tegra,
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.queries import (
     Filters,
-    Lifted,
     also_load,
     cards,
     cpu_twin,
-    explain_empty,
     known_broken,
     min_driver,
     only_with,
@@ -25,8 +23,8 @@ from tfgpu_doctor.matrix.queries import (
 )
 from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.matrix.tables import About, CudaAnswer, CudnnAnswer, Found
-from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow, branches, elsewhere, left_out
-from tfgpu_doctor.records.fact import encode
+from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
+from tfgpu_doctor.records.facts import encode
 from tfgpu_doctor.records.versions import minor, numbers
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Page, Part, Table
@@ -34,7 +32,6 @@ from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Page, Part, T
 _COMMAND, _UNKNOWN = "tfgpu matrix", "unknown"
 _BUGS = "Known bugs, some of them only on certain machines; -v shows when, what is seen, and the fix:"
 _MANY, _FEW = 20, 5  # rows of a list that fit a screen; rows of any table that a first screen shows whole
-_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in Filters.__struct_fields__}
 
 
 class Sheet(NamedTuple):
@@ -172,41 +169,17 @@ def _span(versions: Sequence[str]) -> str:
 
 
 def _nothing(matrix: Matrix, filters: Filters) -> Iterator[Items]:
-    """Yield why there is no row: the single filters whose lifting would give some."""
+    """Yield why there is no row, as far as that is simple."""
     everything = Filters(platform=filters.platform, gpu_only=True, pre=True)
     if filters.needs_gpu and not releases(matrix, everything):
         yield note(f"No published wheel for {filters.platform} holds CUDA code.")
     for gpu in cards(matrix, filters) if filters.driver else ():
         first, last = driver_branches(matrix, gpu, filters.gpu)
         if not drives(filters.driver or "", first, last):
-            known = branches(first, last)
+            known = f"{first or 'any'} to {last or 'the newest'}"
             yield note(f"Driver {filters.driver} does not know {filters.gpu or gpu}; the branches that do: {known}.")
-    if others := elsewhere(matrix, filters):
-        commands = f"tfgpu plan --gpu '{filters.gpu}'" if filters.gpu else "tfgpu plan"
-        yield note(f"Instead: {'; '.join(others)}. {commands} has the commands.")
-    if lifted := explain_empty(matrix, filters):
-        lines = (f"without {_OPTIONS[one.filter]} {one.value}: {_without(matrix, one, filters)}" for one in lifted)
-        yield Items(tuple(lines), "No release satisfies all of this. Lifting a single filter would give")
-    else:
-        yield note("No release satisfies this, nor would any with a single filter lifted.")
-
-
-def _without(matrix: Matrix, lifted: Lifted, filters: Filters) -> str:
-    """Return the newest release without a filter, and what the releases have instead of it."""
-    rows, newest = lifted.rows, lifted.rows[0]
-    where = f" for {newest.platform}" if filters.platform is None or lifted.filter == "platform" else ""
-    more = len({(row.package, row.version) for row in rows}) - 1
-    others = f" and {more} other{'s' * (more != 1)}" if more else ""
-    because = ""
-    if lifted.filter == "python":
-        because = f"; wheels for Python {_listed(python for row in rows for python in row.python)}"
-    elif lifted.filter in ("cuda", "cudnn"):
-        name = "CUDA" if lifted.filter == "cuda" else "cuDNN"
-        because = f"; built for {name} {_listed(built for row in rows if (built := getattr(row, lifted.filter)))}"
-    elif lifted.filter == "driver":
-        needed = sorted({driver for row in rows if (driver := min_driver(matrix, row, filters))}, key=numbers)
-        because = f"; from driver {needed[0]} on" if needed else "; the driver they need is unknown"
-    return f"{newest.package} {newest.version}{where}{others}{because}"
+    named = f" --gpu '{filters.gpu}'" if filters.gpu else ""
+    yield note(f"No release satisfies all of this. tfgpu plan{named} shows what can be installed, and why not more.")
 
 
 def _footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
@@ -225,8 +198,6 @@ def _footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Ite
         )
     for issue, broken in _by_issue(known_broken(matrix, filters)):
         yield note(f"Known broken on {asked}: {broken}: {issue.title} ({issue.id}). {issue.fix}.")
-    unlisted = (f"{minor_ranges(versions)}: {reason}" for reason, versions in left_out(matrix, filters).items())
-    yield Items(tuple(unlisted), "Not listed")
     errors = [
         (row, issue)
         for row in rows
@@ -273,17 +244,11 @@ def _listed(versions: Iterable[str]) -> str:
 # ------------------------------------------------------------------------------------------------------- one release
 
 
-def release(matrix: Matrix, row: Release, not_offered: Sequence[str] | None = None) -> Sheet:
-    """Return everything about one release; first its card and the titles of its bugs.
-
-    Args:
-        not_offered: the filters that it does not match; None: none was given.
-    """
+def release(matrix: Matrix, row: Release) -> Sheet:
+    """Return everything about one release; first its card and the titles of its bugs."""
     lines = list(_release_lines(row, with_gpu(matrix, row)))
     if cpu := cpu_twin(matrix, row):
         lines.insert(0, ("package", f"{row.package}: {cpu.package} {cpu.version} is the build without CUDA"))
-    if not_offered is not None:
-        lines.insert(0, ("against it", "; ".join(not_offered) or "none of what was asked: it matches"))
     blocks = tuple(_block(issue) for issue in row.known_issues)
     few = card((label, _first(text)) if label.startswith("[") else (label, text) for label, text in lines)
     titles = tuple(block._replace(lines=(), docs="") for block in blocks)
@@ -449,11 +414,9 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
     if answer.newest_tensorflow is None:
         yield "TensorFlow", f"no release for {answer.platform} has working kernels for it"
     else:
-        bugs = "".join(f", and {version} has a bug ({title})" for version, title in answer.passed_over.items())
-        newest = f"the {'newest working release' if bugs else 'newest'} for {answer.platform}{bugs}"
-        yield "TensorFlow", f"{answer.newest_tensorflow} is {newest}; all: {minor_ranges(answer.tensorflow)}"
-    if answer.elsewhere:
-        yield "instead", "; ".join(answer.elsewhere) + " (tfgpu plan has the commands)"
+        newest = "newest working release" if answer.newest_tensorflow != answer.tensorflow[0] else "newest"
+        where = f"the {newest} for {answer.platform}"
+        yield "TensorFlow", f"{answer.newest_tensorflow} is {where}; all: {minor_ranges(answer.tensorflow)}"
     if answer.tensorflow_ptx:
         by_ptx = minor_ranges(answer.tensorflow_ptx)
         yield "by PTX", f"{by_ptx}: the driver would compile every kernel at first use"
