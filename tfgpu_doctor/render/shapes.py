@@ -97,7 +97,6 @@ class Page(NamedTuple):
     # how a terminal shows it
     hint: str = ""  # what shows more
     is_brief: bool = False  # the verdict first, and what it stands on
-    shorter: tuple[Page, ...] = ()  # instead of it, where it takes more than a screen
 
     @property
     def origin(self) -> str:
