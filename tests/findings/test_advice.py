@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.python import without_musl
 from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.probes.loader import with_loaded
 from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Loader, Unknown, value_or
-from tfgpu_doctor.render.outlines.report import stack
+from tfgpu_doctor.render.outlines.report import layers_of
 
 # tests/test_cases.py asks the same of the collected reports
 TEXTS = [
@@ -269,7 +269,7 @@ def test_what_nobody_needs_is_not_counted_among_the_libraries() -> None:
     spare = ("nccl", "cupti")
     some = (msgspec.structs.replace(one, winner=None) if one.component in spare else one for one in sonames())
     facts = spoil(healthy(), {"loader.sonames": known(tuple(some), "loader")})
-    row = next(row for row in stack(make_report(facts, MATRIX, source="live", timings={})) if row.name == "CUDA")
+    row = next(row for row in layers_of(make_report(facts, MATRIX, source="live", timings={})) if row.name == "CUDA")
     found, _, wanted, *_ = row.text.split()
     assert (row.mark, found) == ("ok", wanted)
 
