@@ -72,7 +72,6 @@ PURE = (
         "bench/workload_registry.py",
         "smoke/plan.py",
         "smoke/judging.py",
-        "smoke/baseline.py",
         "smoke/records.py",
         "fleet/records.py",
         *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),

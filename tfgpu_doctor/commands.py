@@ -888,7 +888,7 @@ class _Releases:
     def all(self) -> tuple[object, Sheet]:
         """List the releases that match the filters."""
         from tfgpu_doctor.matrix.queries import releases
-        from tfgpu_doctor.render.outlines import matrix_answers as sheets
+        from tfgpu_doctor.render.outlines import matrix as sheets
 
         rows = releases(self._matrix, self._filters)[: 1 if self._newest else None]
         answer = [self._data(row) for row in rows]
@@ -899,7 +899,7 @@ class _Releases:
     def one(self, version: str) -> tuple[object, Sheet]:
         """Show one release."""
         from tfgpu_doctor.matrix.queries import find_release
-        from tfgpu_doctor.render.outlines import matrix_answers as sheets
+        from tfgpu_doctor.render.outlines import matrix as sheets
 
         if self._newest or self._pre or self._asks:
             raise UsageError(
@@ -927,7 +927,7 @@ class _Releases:
 def _gpu(matrix: Matrix, name: str | None, capability: str | None, platform: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import read_capability, read_gpu
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if name is not None and capability is not None:
         raise UsageError("give either NAME or --compute-capability, not both")
@@ -944,7 +944,7 @@ def _gpu(matrix: Matrix, name: str | None, capability: str | None, platform: str
 
 def _cuda(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.matrix.tables import cuda_answer, find_cuda
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if version is None:
         every = [cuda_answer(matrix, row) for row in matrix.data.cuda]
@@ -955,7 +955,7 @@ def _cuda(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
 
 def _cudnn(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.matrix.tables import cudnn_answer, find_cudnn
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if version is None:
         every = [cudnn_answer(matrix, row) for row in matrix.data.cudnn]
@@ -966,7 +966,7 @@ def _cudnn(matrix: Matrix, version: str | None) -> tuple[object, Sheet]:
 
 def _find(matrix: Matrix, key: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.matrix.tables import about, find
-    from tfgpu_doctor.render.outlines import matrix_tables as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if key is None:
         tables = about(matrix)
@@ -1080,7 +1080,6 @@ def smoke(
     options: SmokeOptions,
     *,
     python: File | None = None,
-    baseline: File | None = None,
     matrix: File | None = None,
     progress: Progress = _ignore,
 ) -> Smoke:
@@ -1089,28 +1088,21 @@ def smoke(
     Args:
         options: what is tested, and for how long.
         python: interpreter that has TensorFlow, its environment, or its version; None: the one that runs this.
-        baseline: saved result of tfgpu smoke or bench, with which times are compared.
         matrix: file with rows that extend those of the bundled matrix.
         progress: called with a label and the progress, from 0 to 1.
     """
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.records.report import ReportError
-    from tfgpu_doctor.smoke import baseline as baselines
     from tfgpu_doctor.smoke.running import Smoking
 
     executable = find_python(python)
-    saved = None
-    if baseline is not None:
-        with refusing(ReportError, prefix="--baseline: "):
-            saved = baselines.read(read_file(os.fspath(baseline)), shown(os.fspath(baseline)))
     known = load_matrix(matrix)
     require = 0 if options.require_gpus == 0 else None  # how many GPUs there are is a check of its own
 
     def doctor(timeout: float) -> Report:
         return _live(executable, lambda: known, True, timeout, require)
 
-    return Smoking(options, doctor, lambda: WorkerProcess(executable), known, saved, progress).run(now())
+    return Smoking(options, doctor, lambda: WorkerProcess(executable), known, progress).run(now())
 
 
 def fleet(*files: File, baseline: File | None = None, matrix: File | None = None) -> Fleet:

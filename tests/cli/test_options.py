@@ -30,13 +30,11 @@ DIFFERENT = {
     "--fail-on": "benches compare speed, reports severity",
     "--gpu": "a machine may have several; the matrix is asked for one",
     "--compute-capability": "as --gpu",
-    "--factor": "compare refuses infinity, too, and says what 1.05 means",
-    "--baseline": "times of one machine, or all that a fleet has",
     "--platform": "the list of releases can show all",
 }
 # the same option in a command that describes it by what it does there
 HELP_DIFFERS = {
-    *("--python", "--require-gpus", "--from", "--model", "--xla", "--virtual-gpus", "--verbose", "--factor", "--gpu"),
+    *("--python", "--require-gpus", "--from", "--model", "--xla", "--virtual-gpus", "--verbose", "--gpu"),
     *(
         "--compute-capability",
         "--driver",

@@ -20,10 +20,8 @@ import pytest
 
 from tests.cli.runner import process, tfgpu
 from tests.lab import Lab
-from tests.records.test_report import report
 from tests.render.results import is_red
 from tests.render.results import junit as valid
-from tests.smoke.smoking import Machine
 from tests.test_doctor import left_behind
 from tests.tiers import usual
 from tfgpu_doctor.smoke.records import Smoke
@@ -52,7 +50,6 @@ def test_wrong_usage_is_told_before_anything_is_run(tmp_path: Path, subtests: py
         (("--require-gpus", "-1"), "--require-gpus"),
         (("--min-tflops", "0"), "--min-tflops"),
         (("--max-import-seconds", "x"), "--max-import-seconds"),
-        (("--factor", "1"), "--factor"),
         (("--repeat", "0"), "--repeat"),
         (("--virtual-gpus", "1"), "--virtual-gpus"),
         (("--dtype", "int8"), "--dtype"),
@@ -61,8 +58,7 @@ def test_wrong_usage_is_told_before_anything_is_run(tmp_path: Path, subtests: py
         (("--output", "/nowhere/x.xml"), "the folder /nowhere does not exist"),
         (("--python", "/nowhere/python"), "/nowhere/python: no such program, or not executable"),
         (("--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
-        (("--baseline", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
-        (("--baseline", "."), "cannot read .: it is a directory, not a file"),
+        (("--baseline", "base.json"), "No such option"),
         (("--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("--from", "x.json"), "No such option"),
     ):
@@ -71,14 +67,6 @@ def test_wrong_usage_is_told_before_anything_is_run(tmp_path: Path, subtests: py
             assert (done.returncode, done.stdout) == (2, "")
             assert message in " ".join(done.stderr.split())
             assert "Traceback" not in done.stderr
-
-
-def test_what_is_no_baseline_is_told_before_anything_is_run(tmp_path: Path) -> None:
-    other = tmp_path / "report.json"
-    other.write_bytes(report().to_json())
-    done = tfgpu("smoke", "--baseline", str(other))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--baseline reads a result of tfgpu smoke or tfgpu bench" in " ".join(done.stderr.split())
 
 
 PATIENTS_AND_WHY = {
@@ -214,9 +202,3 @@ def _worker_of(parent: psutil.Process) -> bool:
     with suppress(psutil.Error):  # a child may end while we look
         return any("worker.py" in " ".join(child.cmdline()) for child in parent.children(recursive=True))
     return False
-
-
-def test_a_baseline_comes_from_a_pipe() -> None:
-    data = Machine().smoke().to_json().decode()
-    done = tfgpu("smoke", "--baseline", "-", "--python", "/bin/cat", input=data)
-    assert done.returncode == 2 and "/bin/cat is no Python interpreter" in done.stderr

@@ -58,20 +58,6 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     "--max-import-seconds", "max_import", metavar="S", type=Seconds(), help="Fail if importing TensorFlow takes longer."
 )
 @option(
-    "--baseline",
-    metavar="FILE.json",
-    type=click.Path(),
-    help="Saved result of tfgpu smoke or bench: fail if a step takes more than --factor times as long as in it.",
-)
-@option(
-    "--factor",
-    metavar="X",
-    type=click.FloatRange(min=1, min_open=True),
-    default=1.2,
-    show_default=True,
-    help="Slowdown that --baseline tolerates.",
-)
-@option(
     "--repeat",
     "rounds",
     metavar="N",
@@ -98,7 +84,6 @@ def command(
     /,
     python: str | None,
     matrix: str | None,
-    baseline: str | None,
     redact: bool | None,
     detail: str | None,
     formats: tuple[str, ...],
@@ -117,8 +102,6 @@ def command(
     from tfgpu_doctor.smoke.records import exit_code
 
     with bar() as progress:
-        smoke = commands.smoke(
-            SmokeOptions(**asked), python=python, baseline=baseline, matrix=matrix, progress=progress
-        )
+        smoke = commands.smoke(SmokeOptions(**asked), python=python, matrix=matrix, progress=progress)
     write(smoke, "smoke", targets, detail=detail or "normal", redact=redact)
     context.exit(exit_code(smoke.verdict))
