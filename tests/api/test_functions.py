@@ -80,7 +80,7 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str], su
         (lambda: plan(saved="/nowhere/report.json"), "No such file"),
         (lambda: explain(Path("/nowhere/log.txt")), "No such file"),
         (lambda: explain("  "), "the text contains no text"),
-        (lambda: explain(b"\x7fELF\x02"), "is a program or library"),
+        (lambda: explain(b"\x7fELF\x02"), "is a binary file"),
         (lambda: explain(NO_DEVICE, only="gpu.nnone"), "gpu.nnone"),
         (lambda: diagnose("/nowhere/python"), "no such program"),
         (lambda: diagnose(require_gpus=-1), "-1 is not in the range"),
@@ -91,7 +91,7 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str], su
         (lambda: check(texts={"requirements.txt": "tensorflow"}, gpu="RTX 9999"), "unknown GPU"),
         (lambda: check(texts={"x": "tensorflow"}, kind="nope"), "no kind 'nope'"),  # type: ignore[arg-type]
         (lambda: bench("matpw"), "no workload 'matpw'"),
-        (lambda: bench("matpow", sizze=3), "Did you mean size?"),
+        (lambda: bench("matpow", sizze=3), "Did you mean '--size'?"),
         (lambda: bench("matpow", gpus="many"), "many"),  # type: ignore[arg-type]
         (lambda: compare("/nowhere/a.json", "/nowhere/b.json"), "No such file"),
         (lambda: compare(explain(NO_DEVICE), load_result(RESULT, "r", "x")), "two doctor reports or two"),  # type: ignore[call-overload]

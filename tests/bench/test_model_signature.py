@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each
-from tfgpu_doctor.bench.plans.inference import ShapeError, SignatureError, parse_shape, resolve
+from tfgpu_doctor.bench.plans.inference import RequestError, SignatureError, parse_shape, resolve
 
 
 def signature(*inputs: tuple[str, Any, str]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def test_a_shape_is_read(text: str, expected: tuple[str, tuple[int, ...]]) -> No
 
 @each("text", ["0", "x=-1", "x=2,", "2x2", "=3", "٣", "1.5"])
 def test_what_is_no_shape(text: str) -> None:
-    with pytest.raises(ShapeError, match="give the shape of one item, for example 224,224,3"):
+    with pytest.raises(RequestError, match="give the shape of one item, for example 224,224,3"):
         parse_shape(text)
 
 

@@ -15,7 +15,7 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.base import overtaking, saturation
-from tfgpu_doctor.bench.plans.matpow import AUTO, SizesError, Sweep, parse_sizes
+from tfgpu_doctor.bench.plans.matpow import AUTO, RequestError, Sweep, parse_sizes
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
@@ -46,7 +46,7 @@ def test_lists_of_sizes(text: str, sizes: tuple[int, ...]) -> None:
 
 @each("text", ["", "256,…", "…,512", "256,x", "8,16", "16,200000", "²,512", "-1,2"])
 def test_what_is_no_list_of_sizes(text: str) -> None:
-    with pytest.raises(SizesError, match="--size"):
+    with pytest.raises(RequestError, match="--size"):
         parse_sizes(text)
 
 

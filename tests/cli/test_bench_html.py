@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
+from tfgpu_doctor.bench.requests import read_request
 from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.commands import as_typed
 
 QUICK = ["bench", "matpow", "--size", "256", "--min-samples", "3", "--deadline", "1"]
 PRIVATE = {
@@ -136,8 +136,11 @@ def test_the_command_as_it_would_be_typed() -> None:
     typed = {
         "tfgpu bench cnn": {},
         "tfgpu bench cnn --dtype float32,tf32 --gpus 2": {"dtype": ("float32", "tf32"), "gpus": 2},
-        "tfgpu bench cnn --deadline 0.5 --python '/a b/python'": {"deadline": 0.5, "python": "/a b/python"},
+        "tfgpu bench cnn --deadline 0.5": {"deadline": 0.5},
         "tfgpu bench cnn --xla": {"xla": True},
-        "tfgpu bench cnn --shape 224,224,3 --shape x=1": {"shape": ("224,224,3", "x=1"), "model": None},
+        "tfgpu bench cnn --model cifar": {"model": "cifar", "batch_size": None},
     }
-    assert {line: as_typed(("bench", "cnn"), options) for line, options in typed.items()} == {one: one for one in typed}
+    for line, options in typed.items():
+        assert read_request("cnn", "python", options, {}).typed == line
+    request = read_request("inference", "", {"shape": ("224,224,3", "x=1")}, {"python": "/a b/python"})
+    assert request.typed == "tfgpu bench inference --shape 224,224,3 --shape x=1 --python '/a b/python'"

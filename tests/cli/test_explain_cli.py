@@ -122,9 +122,9 @@ def test_a_file_named_like_a_finding_is_read(tmp_path: Path) -> None:
 
 def test_what_is_no_text_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for data, message in (
-        (gzip.compress(NO_DEVICE.encode()), "is compressed with gzip; unpack it first: gunzip -c"),
-        (b"PK\x03\x04" + bytes(40), "is a zip archive"),
-        (PNG, "is an image, not text"),
+        (gzip.compress(NO_DEVICE.encode()), "is compressed; unpack it first: gunzip -c"),
+        (b"PK\x03\x04" + bytes(40), "is compressed; unpack it first: unzip -p"),
+        (PNG, "is a binary file, not text"),
         (Path(sys.executable).resolve().read_bytes()[:100_000], "not text"),
         (zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000), "is a binary file, not text"),
     ):

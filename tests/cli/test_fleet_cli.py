@@ -169,5 +169,4 @@ def test_a_redacted_fleet_stays_redacted(folder: Path) -> None:
 def test_help_lists_its_command(folder: Path) -> None:
     done = tfgpu("fleet", "--help", cwd=folder)
     assert done.returncode == 0 and "collect" in done.stdout and "--expect" in done.stdout
-    assert tfgpu("help", "fleet", cwd=folder).stdout == done.stdout
     assert "usage: tfgpu fleet collect [options]" in tfgpu("fleet", "collect", "--help", cwd=folder).stdout.lower()

@@ -60,7 +60,6 @@ BASES: dict[str, tuple[str, ...]] = {
     "fleet": ("report.json", "bench.json"),
     "fleet collect": ("--slurm", "--nodes", "2", "--print"),
     "mcp": ("--python", "/nowhere/python"),
-    "help": ("doctor",),
 }
 
 

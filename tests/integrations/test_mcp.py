@@ -296,7 +296,7 @@ def test_wrong_arguments_are_told_in_words(subtests: pytest.Subtests) -> None:
         ("explain", {"text": ""}, "text: it is empty"),
         ("explain", {"text": 7}, "text: it must be text, not an integer"),
         ("explain", {"text": "x" * (LONGEST + 1)}, "text: it is longer than 4 194 304; give the part that matters"),
-        ("explain", {"text": "\x7fELF\x02"}, "is a program or library"),
+        ("explain", {"text": "\x7fELF\x02"}, "is a binary file"),
         ("explain", {"text": "/etc/passwd", "file": "/etc/passwd"}, "no argument `file`"),
         ("plan", {"gpu": ["RTX 9999"]}, "unknown GPU"),
         ("plan", {"gpu": "RTX 5090"}, "gpu: it must be a list, not text"),

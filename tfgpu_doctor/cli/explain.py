@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import PageOrFile, checks_options, define_command, matrix_option
-from tfgpu_doctor.cli.output import (
-    Output,
-    detail_options,
-    fail_on_option,
-    note,
-    output_options,
-    pair_outputs,
-    redact_option,
-    write,
-)
+from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
+from tfgpu_doctor.cli.output import Output, Results, fail_on_option, note, redact_option, result_options
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.streams import say
@@ -40,26 +31,21 @@ _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 
 @define_command(
     "explain",
-    short_help="Diagnose a pasted log, traceback or nvidia-smi output.",
     epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",
 )
-@click.argument("source", metavar="[FILE|-|ID]", required=False, type=PageOrFile())
+@click.argument("source", metavar="[FILE|-|ID]", required=False, type=click.Path())
 @matrix_option
 @checks_options
 @fail_on_option
 @redact_option
-@detail_options
-@output_options("report")
+@result_options("report")
 @click.pass_context
 def command(
     context: click.Context,
     /,
     source: str | None,
     fail_on: FailOn,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **selected: Any,
 ) -> None:
     """Diagnose pasted text, or print the page of a finding.
@@ -70,10 +56,9 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs, "report")
     if source is not None and not os.path.exists(source):
         if _ID.fullmatch(source.lower()):
-            _page(source.lower(), targets)
+            _page(source.lower(), results.targets)
             return
         if word := _WORD.fullmatch(source):
             _refuse_prefix(source, word["name"].lower())
@@ -81,7 +66,7 @@ def command(
 
     report = _explained(source or "-", **selected)
     del selected["matrix"]
-    write(report, "report", targets, redact=redact, fail_on=fail_on, detail=detail or "normal", **selected)
+    results.write(report, "report", fail_on=fail_on, **selected)
     context.exit(exit_code(report, fail_on))
 
 

@@ -54,7 +54,7 @@ class Magic:
     def __init__(self, shell: Shell, before: Mapping[str, str], since: str) -> None:
         """Take the shell, and the variables as they were `since`."""
         self._shell, self._before, self._since = shell, before, since
-        self.__doc__ = "Run a command of tfgpu for this kernel: %tfgpu doctor. All of them: %tfgpu help"
+        self.__doc__ = "Run a command of tfgpu for this kernel: %tfgpu doctor. All of them: %tfgpu --help"
 
     def __call__(self, line: str, cell: str | None = None) -> object:
         """Run `line`, with the text of the cell as standard input; return the result. Raises nothing."""
@@ -98,7 +98,7 @@ class Magic:
 def _words(line: str) -> list[str]:
     """The words of a line. Raises click.UsageError: a quotation is not closed."""
     try:
-        return shlex.split(line) or ["help"]
+        return shlex.split(line) or ["--help"]
     except ValueError as error:
         raise click.UsageError(f"cannot read the line: {str(error).lower()}") from error
 

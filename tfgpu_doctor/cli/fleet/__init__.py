@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import LazyCommand, LazyGroup, Listed, option
-from tfgpu_doctor.cli.output import (
-    Output,
-    check_writable,
-    detail_options,
-    fail_on_option,
-    output_options,
-    pair_outputs,
-    redact_option,
-    write,
-)
+from tfgpu_doctor.cli.options import LazyGroup, option
+from tfgpu_doctor.cli.output import Output, Results, check_writable, fail_on_option, redact_option, result_options
+from tfgpu_doctor.records.parameters import Listed
 from tfgpu_doctor.records.similar import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,8 +19,9 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.report import FailOn
 
 COMMANDS = {
-    "collect": LazyCommand(
-        "tfgpu_doctor.cli.fleet.collect", "Run doctor, smoke or bench once on each node of a Ray or Slurm cluster."
+    "collect": (
+        "tfgpu_doctor.cli.fleet.collect",
+        "Run doctor, smoke or bench once on each node of a Ray or Slurm cluster.",
     ),
 }
 
@@ -88,7 +80,6 @@ class _Files(click.Argument):
 @option("--baseline", metavar="FILE", type=click.Path(), help="Compare with a baseline, not with what most nodes have.")
 @option(
     "--save-baseline",
-    "saved",
     metavar="FILE",
     type=click.Path(dir_okay=False),
     help="Write a baseline: what most nodes have, and how fast they are.",
@@ -101,23 +92,19 @@ class _Files(click.Argument):
 )
 @fail_on_option
 @redact_option
-@partial(
-    detail_options,
+@result_options(
+    "fleet",
     more="Show everything: all that nodes have in common, all nodes of a group, and all fixes.",
     less="Show only the verdict, and the worst group with its first fix.",
 )
-@output_options("fleet")
 @click.pass_context
 def command(
     context: click.Context,
     /,
     files: tuple[str, ...],
-    saved: str | None,
+    save_baseline: str | None,
     fail_on: FailOn,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **asked: Any,
 ) -> None:
     """Show what the nodes of a cluster have in common, which nodes differ, in what, and how to repair them.
@@ -132,19 +119,18 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem or a difference at or above --fail-on, 2 wrong usage, 3
     could not determine: a result cannot be read, or a node does not know.
     """
-    targets = pair_outputs(formats, outputs, "fleet")
     if not files:
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
     if list(files).count("-") + (asked["baseline"] == "-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
-    if saved is not None:
-        check_writable("--save-baseline", saved)
+    if save_baseline is not None:
+        check_writable("--save-baseline", save_baseline)
     from tfgpu_doctor.fleet.fleet import exit_code
 
     found, gathered = commands.fleet(*files, **asked)
-    if saved is not None:
-        _save(gathered, saved)
-    write(found, "fleet", targets, redact=redact, fail_on=fail_on, detail=detail or "normal")
+    if save_baseline is not None:
+        _save(gathered, save_baseline)
+    results.write(found, "fleet", fail_on=fail_on)
     context.exit(exit_code(found, fail_on))
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfgpu_doctor.cli.options import Seconds, define_command, option
+from tfgpu_doctor.cli.options import define_command, option
 from tfgpu_doctor.cli.output import Output, check_writable, write_all
+from tfgpu_doctor.records.parameters import Seconds
 from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.streams import say
