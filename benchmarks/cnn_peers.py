@@ -179,8 +179,7 @@ class Ours:
         """Start it, warm it up and verify it, as the runner does."""
         from tfgpu_doctor.bench.devices import Case
         from tfgpu_doctor.bench.plans.cnn import Cnn
-        from tfgpu_doctor.bench.runner.process import WorkerProcess
-        from tfgpu_doctor.bench.runner.workers import hello, prepare
+        from tfgpu_doctor.bench.runner.process import WorkerProcess, hello, prepare
 
         self.steps = steps
         self.worker = WorkerProcess(executable)

@@ -118,8 +118,7 @@ class Ours:
         from tfgpu_doctor.bench.devices import Case
         from tfgpu_doctor.bench.plans.base import Reference
         from tfgpu_doctor.bench.plans.matpow import MatPow
-        from tfgpu_doctor.bench.runner.process import WorkerProcess
-        from tfgpu_doctor.bench.runner.workers import hello, prepare
+        from tfgpu_doctor.bench.runner.process import WorkerProcess, hello, prepare
         from tfgpu_doctor.bench.workloads import matpow
 
         self.outside: list[float] = []

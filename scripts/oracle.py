@@ -163,7 +163,7 @@ def _reports() -> Iterator[tuple[str, bytes]]:
     from tests.findings.test_repairs import SAME
     from tests.healthy import MATRIX, healthy, spoil
     from tfgpu_doctor.findings.engine import make_report
-    from tfgpu_doctor.records.fact import encode
+    from tfgpu_doctor.records.facts import encode
 
     def report(changes: dict[str, Any]) -> bytes:
         return encode(make_report(spoil(healthy(), changes), MATRIX, source="live", timings={}))
@@ -224,7 +224,7 @@ def _checked(args: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any] |
     cwd = options.get("cwd")
     paths = [Path(arg) for arg in args[1:] if Path(arg).is_absolute() and Path(arg).exists()]
     folder = cwd or (paths[0] if paths and paths[0].is_dir() else paths[0].parent if paths else None)
-    if "--fix" in args or "--resolve" in args or "--output" in args:
+    if "--fix" in args or "--output" in args:
         return None
     files = {}
     for path in sorted(Path(folder).rglob("*")) if folder else ():
@@ -247,7 +247,7 @@ def _add_bench(inputs: Inputs) -> None:
     """Add the saved results of captures and tests."""
     from tests.bench import large_samples
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.records.fact import encode
+    from tfgpu_doctor.records.facts import encode
 
     results = {f"large-{name}": encode(make()) for name, make in large_samples.LARGE.items()}
     for module in pkgutil.iter_modules([str(ROOT / "tests" / "bench")]):

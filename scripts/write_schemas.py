@@ -14,7 +14,7 @@ from tfgpu_doctor.findings.engine import CheckList
 from tfgpu_doctor.findings.pages.headline import PageDocument
 from tfgpu_doctor.fleet.baseline import Baseline
 from tfgpu_doctor.fleet.records import Fleet, NodeResult
-from tfgpu_doctor.install.records import Manifest
+from tfgpu_doctor.install.tools import Manifest
 from tfgpu_doctor.matrix.schema import MatrixFile
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.records.report import Report

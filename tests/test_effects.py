@@ -61,12 +61,10 @@ def watched() -> Iterator[list[tuple[str, str]]]:
 
 
 def is_asked_for(path: str, folder: Path) -> bool:
-    """A page, and what becomes one; /dev/null; folders of benchmarks, which they remove; Matplotlib's own caches."""
+    """A page, and what becomes one; /dev/null; folders of benchmarks, which they remove."""
     inside = os.path.join(tempfile.gettempdir(), "tfgpu-")
-    return (
-        path in (os.devnull, str(folder / "page.html"), str(folder / "result.html"))
-        or path.startswith((str(folder / ".tfgpu-"), inside))
-        or "matplotlib" in path.split(os.sep)
+    return path in (os.devnull, str(folder / "page.html"), str(folder / "result.html")) or path.startswith(
+        (str(folder / ".tfgpu-"), inside)
     )
 
 

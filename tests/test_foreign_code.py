@@ -30,7 +30,7 @@ EXPECTED = {"tensorflow", "tfgpu_doctor"}
 # Every command, with what it reads. doctor, bench and smoke go on to a TensorFlow that cannot be imported.
 CALLS = {
     "bench": (["show", "result.json", "--html", "result.html"], ["matpow", "--size", "64"]),
-    "check": (["requirements.txt"], ["requirements.txt", "--resolve", "--format", "json"]),
+    "check": (["requirements.txt"], ["requirements.txt", "--format", "json"]),
     "compare": (["report.json", "report.json"],),
     "doctor": ([], ["--no-import", "--format", "html", "--output", "page.html"], ["--from", "report.json"]),
     "explain": (["requirements.txt"], ["cuda.version-mismatch"]),
@@ -98,7 +98,6 @@ def test_no_command_executes_what_lies_in_the_current_directory(planted: Planted
     assert CALLS.keys() == COMMANDS.keys()
     (planted.folder / "report.json").write_bytes(make_report(healthy(), MATRIX, source="live", timings={}).to_json())
     (planted.folder / "result.json").write_bytes(result(run("CPU"), run("1 GPU")).to_json())
-    (planted.folder / "matplotlibrc").write_text("text.usetex: True\nno line of a matplotlibrc\n")  # LaTeX is a program
     (planted.folder / "requirements.txt").write_text("tensorflow==2.15.1\n")
     console = tmp_path / "bin" / "tfgpu"
     console.parent.mkdir()
@@ -109,7 +108,7 @@ def test_no_command_executes_what_lies_in_the_current_directory(planted: Planted
     assert planted.executed() == []
     codes = json.loads(errors.splitlines()[-1])
     assert len(codes) == len(calls) and 2 not in codes, errors
-    assert (planted.folder / "result.html").exists() and "matplotlibrc" not in errors
+    assert (planted.folder / "result.html").exists()
 
 
 def test_python_m_executes_no_more_than_python_itself(planted: Planted) -> None:

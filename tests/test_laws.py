@@ -33,19 +33,13 @@ ARGUMENTS = {
     "install/tools.py::run": "see those who call it",
     "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
     "install/making.py::_get_interpreter": "a version of the matrix",
-    "install/making.py::_get_uv": "none but ours",
-    "install/proof.py::_run": "paths in the environment that was made",
+    "install/proof.py::_pip_check": "paths in the environment that was made",
     "install/proof.py::_tensorflow": "a script of ours",
     "install/proof.py::_libraries": "absolute paths that the model of the loader found, to a script of ours",
     "install/tools.py::create": "an absolute path of an interpreter, versions and specs of the matrix",
-    "install/tools.py::choose": "paths of ours; requirements are lines of a file",
     "install/tools.py::install": "paths of ours",
     "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
     "install/tools.py::listed": "paths of ours",
-    "install/tools.py::try_with_pip": "paths of ours; requirements are lines of a file",
-    "install/tools.py::_build": "names of the matrix",
-    "install/tools.py::_pip_version": "none but ours",
-    "install/tools.py::_upgrade_pip": "a constant",
     "probes/cuda.py::_nvcc": "none",
     "probes/cuda.py::_from_compiler": "none",
     "probes/driver.py::examine": "a constant",
@@ -80,9 +74,7 @@ FLEET = (
 # Law 3: what computes from its arguments alone.
 PURE = (
     *(
-        "records/fact*.py",
-        "records/machine.py",
-        "records/software.py",
+        "records/facts.py",
         "records/report.py",
         "records/yaml_nodes.py",
         "matrix/*",
@@ -154,7 +146,6 @@ CHANGES_FOR_A_REASON = {
     "bench/plans/base.py": "the folder that its worker writes into, which it removes",
     "bench/plans/inference.py": "the folder that its worker writes into, which it removes",
     "bench/plans/input.py": "the folder that its worker writes into, which it removes",
-    "commands.py": "the folder of --profile",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("files/*",)
@@ -167,6 +158,7 @@ OPENS_FOR_A_REASON = {
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
+    "integrations/mcp/server.py": "standard input",
     "parsers/resemblance.py": "weights of this package",
     "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
@@ -195,8 +187,7 @@ BROAD = {
     "probes/tensorflow_probe.py::check": "what a computation raises on one GPU is its result; the next is still asked",
     "bench/worker.py": "what TensorFlow raises in a worker is the answer that its parent reports",
     "probes/examine.py::_work": "a machine odder than any known must still get the rest of its report",
-    "integrations/mcp/server.py::answer": "an assistant gets a sentence, and the server goes on",
-    "integrations/notebook.py::__call__": "a notebook shows a sentence; developers get the traceback",
+    "integrations/notebook.py::run": "a notebook shows a sentence; developers get the traceback",
     "__main__.py::run": "the last line of defence: a user gets a sentence, a developer the traceback",
 }
 
@@ -206,17 +197,15 @@ WRITERS = {
     "files/writing.py": "the files of --output, also where they are /dev/stdout",
     "__main__.py": "the help page, which is stored in a file of the package",
     "render/streams.py": "the guarded streams themselves",
-    "integrations/mcp/wire.py": "the protocol, which the SDK writes as lines of JSON",
+    "integrations/mcp/server.py": "the protocol, which the SDK writes as lines of JSON",
     "probes/child.py": "runs in a child, whose output the parent reads",
 }
 # Law 7: who encodes text itself; the rest calls `utf8` and `compact`, which have an answer to half a surrogate pair.
 ENCODERS = {
     "records/printable.py": "utf8 itself",
-    "records/fact.py": "compact itself",
+    "records/facts.py": "compact itself",
     "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/nodes.py": "parameters that were decoded from JSON",
-    "integrations/pytest_gpus.py": "Machine.encode, which is ASCII",
-    "integrations/pytest_plugin.py": "the same",
     "manifests/editing.py": "text of a file, as text",
     "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",

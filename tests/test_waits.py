@@ -118,7 +118,6 @@ COMMANDS = {
     "install": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "uv"), 2000),
     "install, conda": Command(("install", "HERE/new", "--yes", *MACHINE, "--method", "conda"), 2000),
     "install, pip": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "pip"), 2000),
-    "check, resolve": Command(("check", "HERE/requirements.txt", "--resolve", *MACHINE), 500, codes=ANY),
     "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
     "collect, ray": Command(("fleet", "collect", "--ray", "auto", "--timeout", "9"), 20, codes=(1, 3)),
     "mcp": Command(("mcp", "--python", "PYTHON"), 20, codes=(0,), requests=MCP),

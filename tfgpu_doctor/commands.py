@@ -19,15 +19,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args, overload
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.files.reading import shown
-from tfgpu_doctor.records.fact import Document, show_as_html
+from tfgpu_doctor.records.facts import Document, show_as_html
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.similar import did_you_mean
 
@@ -39,18 +39,15 @@ if TYPE_CHECKING:
     from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.fleet.reading import Gathered
     from tfgpu_doctor.fleet.records import Fleet
-    from tfgpu_doctor.install.asking import Resolver
-    from tfgpu_doctor.manifests import Environment, Kind
+    from tfgpu_doctor.manifests import Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
     from tfgpu_doctor.matrix.queries import Filters
-    from tfgpu_doctor.plan.answers import Answers
     from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.probes.manifest_files import Sources
-    from tfgpu_doctor.records.checked import Checked
     from tfgpu_doctor.records.facts import Fact, Facts
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.records.report import Checked, Report
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
@@ -547,12 +544,10 @@ def check(
     texts: Mapping[str, str] | None = None,
     kind: Kind | None = None,
     target: str | None = None,
-    resolve: bool = False,
     fix: bool = False,
     changes: bool = True,
     matrix: File | None = None,
     note: Note = _ignore,
-    working: Callable[[str], AbstractContextManager[Any]] = nullcontext,
     **machine: Unpack[Machine],
 ) -> Checked:
     """Check requirements, Dockerfiles and manifests against the compatibility matrix, as `tfgpu check` does.
@@ -562,19 +557,16 @@ def check(
         texts: contents of files by their names, instead of files.
         kind: of the files, if their names do not show it.
         target: stage of the Dockerfiles to build.
-        resolve: ask uv or pip which versions they would install, over the network.
         fix: change the files as advised.
         changes: find out how the files could be changed, which takes long.
         matrix: file with rows that extend those of the bundled matrix.
         note: called with the names of files that were left out, or changed.
-        working: what is entered, with its name, while something takes long.
         machine: gpu, compute_capability, driver, python, os, machine, platform: the machine that the files are for.
 
     >>> checked = check(texts={"requirements.txt": "tensorflow[and-cuda]==2.16.1"}, python="3.13")
     >>> [finding.id for finding in checked.report.findings]
     ['tf.python-unsupported']
     """
-    from tfgpu_doctor.install.asking import Resolver
     from tfgpu_doctor.manifests import KINDS, ManifestError
     from tfgpu_doctor.plan.target import TargetError, describe
     from tfgpu_doctor.probes.manifest_files import ManifestFiles, ManifestTexts
@@ -588,31 +580,21 @@ def check(
         wanted = describe(known, note=note, **machine)
         names = tuple(os.fspath(file) for file in files)
         sources = ManifestTexts(texts, kind, target) if texts else ManifestFiles(names, kind, target, note)
-        resolver = Resolver(os.environ) if resolve else None
-        return _checked(sources, wanted, known, resolver, working, changes, note if fix else None)
+        return _checked(sources, wanted, known, changes, note if fix else None)
 
 
-def _checked(
-    sources: Sources,
-    target: Target,
-    matrix: Matrix,
-    resolver: Resolver | None,
-    working: Callable[[str], AbstractContextManager[Any]],
-    changes: bool,
-    fixing: Note | None,
-) -> Checked:
+def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fixing: Note | None) -> Checked:
     """Judge the files; `changes`: and find out how they could be changed; `fixing`: change them, and call it."""
     from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.plan.check import judge, repair
     from tfgpu_doctor.plan.planned import planned
-    from tfgpu_doctor.records.checked import Change, Checked
+    from tfgpu_doctor.records.report import Change, Checked
     from tfgpu_doctor.render.outlines.check import not_changed, read_file
     from tfgpu_doctor.render.outlines.plan import target_line
 
     created = now()
     environments = sources.environments()
-    answers = _resolved(environments, target, matrix, resolver, working)
-    report = judge(environments, target, matrix, created, answers)
+    report = judge(environments, target, matrix, created)
     repaired = None
     if changes or fixing:
         shells = {one.place.path for one in environments if one.kind in ("dockerfile", "singularity", "workflow")}
@@ -631,41 +613,15 @@ def _checked(
                 raise TfgpuError(f"cannot write {path}: {reading.why(error)}") from error
             fixing(f"changed {path}")
         environments = sources.environments(texts)
-        answers = _resolved(environments, target, matrix, resolver, working)
-        report = judge(environments, target, matrix, created, answers)
+        report = judge(environments, target, matrix, created)
     return Checked(
         report=report,
         target=target_line(target),
-        files=tuple(read_file(planned(one, target, matrix), answers.found.get(one)) for one in environments),
+        files=tuple(read_file(planned(one, target, matrix)) for one in environments),
         changes=tuple(Change(path, sources.text(path) or "", text) for path, text in texts.items()),
         not_changed=tuple(not_changed(repaired)) if repaired else (),
         fixed=fixing is not None,
     )
-
-
-def _resolved(
-    environments: tuple[Environment, ...],
-    target: Target,
-    matrix: Matrix,
-    resolver: Resolver | None,
-    working: Callable[[str], AbstractContextManager[Any]],
-) -> Answers:
-    """Ask the resolver about each of the environments; collect why some have no answer."""
-    from tfgpu_doctor.install.asking import ResolverError
-    from tfgpu_doctor.plan.answers import NOT_RESOLVED, Answers, question_of
-    from tfgpu_doctor.plan.planned import planned
-
-    found, reasons = {}, []
-    for one in environments if resolver else ():
-        question = question_of(planned(one, target, matrix))
-        if question is None or resolver is None:
-            continue
-        try:
-            with working(f"resolving {one.label}"):
-                found[one] = resolver.ask(question)
-        except ResolverError as error:
-            reasons.append(f"{one.label}: {NOT_RESOLVED}: {error}")
-    return Answers(found, tuple(reasons))
 
 
 # ---------------------------------------------------------------------------------------------------------- the matrix
@@ -698,7 +654,7 @@ def look_up(
     known = load_matrix(matrix)
     with refusing(QueryError, TargetError):
         if table == "tensorflow":
-            answer, sheet = _releases(known, name, newest, read_filters(known, note, **filters), filters)
+            answer, sheet = _releases(known, name, newest, read_filters(known, note, **filters))
         elif table == "gpu":
             answer, sheet = _gpus(known, name, **filters)
         else:
@@ -706,15 +662,12 @@ def look_up(
     return Answered(answer, sheet, known.revision)
 
 
-def _releases(
-    matrix: Matrix, version: str | None, newest: bool, filters: Filters, given: Mapping[str, Any]
-) -> tuple[object, Sheet]:
-    """List the releases that match the filters, or show one release, and which filters it does not match."""
+def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filters) -> tuple[object, Sheet]:
+    """List the releases that match the filters, or show one release."""
     from msgspec import structs
 
     from tfgpu_doctor.matrix.compatibility import kernels_for
     from tfgpu_doctor.matrix.queries import cards, find_release, releases
-    from tfgpu_doctor.plan.gpu_answers import why_not
     from tfgpu_doctor.render.outlines import matrix_answers as sheets
 
     def data(row: Release) -> dict[str, Any]:
@@ -726,19 +679,15 @@ def _releases(
         rows = releases(matrix, filters)[: 1 if newest else None]
         page = sheets.release(matrix, rows[0]) if newest and rows else sheets.releases_page(matrix, filters, rows)
         return [data(row) for row in rows], page
-    if newest or filters.pre:
-        raise UsageError(f"VERSION shows one release and cannot be combined with {'--newest' if newest else '--pre'}")
+    if newest or filters.pre or filters.needs_gpu or filters.python:
+        raise UsageError(
+            "VERSION shows one release and cannot be combined with filters; tfgpu plan --tensorflow VERSION says "
+            "whether it suits a machine"
+        )
     if filters.platform is None:
         raise UsageError(f"VERSION needs one platform: --platform {'|'.join(PLATFORMS)}")
     row = find_release(matrix, version, filters.platform, filters.package, prefer_gpu=True)
-    reasons = why_not(matrix, row, filters) if any(given.get(name) for name in _FILTERS) else None
-    answer = data(row)
-    if reasons is not None:
-        answer["not_offered_because"] = reasons
-    return answer, sheets.release(matrix, row, reasons)
-
-
-_FILTERS = ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu")
+    return data(row), sheets.release(matrix, row)
 
 
 def _gpus(
@@ -950,7 +899,6 @@ def bench(
     workload: str,
     *,
     python: File | None = None,
-    profile: File | None = None,
     matrix: File | None = None,
     progress: Progress = _ignore,
     note: Note = _ignore,
@@ -965,7 +913,6 @@ def bench(
     Args:
         workload: "matpow", "cnn", "gan", "inference", "input", "transfer".
         python: interpreter that has TensorFlow; None: the one that runs this.
-        profile: folder for a profile of a few more steps of each run.
         matrix: file with rows that extend those of the bundled matrix.
         progress: called with a label and the progress, from 0 to 1.
         note: called with a line before the measurement begins.
@@ -982,8 +929,7 @@ def bench(
 
     executable = find_python(python)
     with refusing(RequestError):
-        request = read_request(workload, executable, options, {"python": python, "matrix": matrix, "profile": profile})
-        folder = None if profile is None else _made(os.fspath(profile))
+        request = read_request(workload, executable, options, {"python": python, "matrix": matrix})
     try:
         with refusing(RequestError), leaving_nothing():
             plan = make_plan(request)
@@ -993,20 +939,12 @@ def bench(
             progress("examining this machine", 0.0)
             environment = examined(executable, known)
             check_python(executable, environment.python.version)
-            return measure(request, plan, known, environment, progress=progress, note=note, save=save, profile=folder)
+            return measure(request, plan, known, environment, progress=progress, note=note, save=save)
     except (DeviceError, TooLargeError, CannotRunError) as error:
         raise TfgpuError(str(error), 3 if isinstance(error, TooSlowError) else 1) from error
     except (NoTensorFlowError, WorkerError) as error:
         named = quoted(executable, "windows" if sys.platform == "win32" else None)
         raise TfgpuError(f"cannot measure with {executable}: {error}\nNext: tfgpu doctor --python {named}") from error
-
-
-def _made(folder: str) -> Path:
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--profile {folder}: {error.strerror or error}") from error
-    return Path(folder)
 
 
 # ----------------------------------------------------------------------------------------------------------- notebooks

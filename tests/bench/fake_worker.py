@@ -78,9 +78,6 @@ class FakeWorker:
     def _figures(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {"figures": []}
 
-    def _profile(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"files": [f"{request['folder']}/plugins/profile/now/host.xplane.pb"]}
-
     def _farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
 

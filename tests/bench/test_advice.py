@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tests.bench.samples import SHAKY, failed, run, telemetry
-from tests.healthy import gpu
 from tests.tables import each
-from tfgpu_doctor.bench.advice import _RULES, About, _Subject, advise
+from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.results import Reading, Run
-from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.bench.speeds import relate
 
 BUS_ID = "0000:65:00.0"
-ABOUT = About("matpow", 2, {BUS_ID: gpu(0, sm_clock_max=1830, power_limit=700.0)})
+ABOUT = About("matpow", 2, {BUS_ID: 700.0})
 IDLE = telemetry(power_w=169.0)
-CAPTURES = Path(__file__).parents[1] / "captures" / "h100" / "bench"
 TWO: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
 
 
@@ -79,15 +75,6 @@ ROWS: list[tuple[Run, list[str]]] = [
         ["/GPU:0 was throttled (a_reason_of_2030) during 1 of 11 samples"],
     ),
     (
-        run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),), percent_of_peak=35.0),
-        [
-            "/GPU:0 ran at 900 of 1830 MHz and reported no throttling: nvidia-smi -q -d CLOCK shows whether its "
-            "clocks are locked"
-        ],
-    ),
-    (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0),)), []),  # an idle GPU saves power
-    (run("1 GPU", 0.1, gpu=(telemetry(sm_clock_mhz=900.0, pci_bus_id="0000:99:00.0"),), percent_of_peak=35.0), []),
-    (
         run("1 GPU", 0.1, dtype="tf32", computed_in="float32"),
         ["tf32 was requested, but float32 was computed: the error is too small for tf32"],
     ),
@@ -116,28 +103,23 @@ ROWS: list[tuple[Run, list[str]]] = [
 ]
 
 
-@each(("one", "said"), ROWS)
-def test_advice(one: Run, said: list[str]) -> None:
-    assert advice(one) == said
-
-
-def test_every_rule_has_a_row() -> None:
-    fired = {rule.__name__ for rule in _RULES for one, _ in ROWS if list(rule(_Subject(one, (one,), ABOUT)))}
-    # of several runs: test_poor_scaling_gets_a_reason
-    assert {rule.__name__ for rule in _RULES} - fired == {"_poor_scaling"}
+def test_advice() -> None:
+    assert [(advice(one), said) for one, said in ROWS if advice(one) != said] == []
 
 
 def test_another_workload_has_other_options_or_none() -> None:
     idle = run("1 GPU", 0.1, gpu=(IDLE,), percent_of_peak=3.2)
 
     def of(workload: str, **parameters: int | str) -> list[str]:
-        return [text.rpartition(": ")[2] for text in advice(idle, about=About(workload, 2, ABOUT.gpus, parameters))]
+        return [
+            text.rpartition(": ")[2] for text in advice(idle, about=About(workload, 2, ABOUT.power_limits, parameters))
+        ]
 
     assert of("cnn") == of("cnn", xla=1) == ["try a larger --batch-size"]
     assert of("cnn", xla=0) == ["try --xla or a larger --batch-size"]
     assert of("transfer") == of("inference", xla="off") == []  # what it waits for is not known
     short = msgspec.structs.replace(idle, steps=100, step_name="call")
-    assert advice(short, about=About("inference", 2, ABOUT.gpus)) == [
+    assert advice(short, about=About("inference", 2, ABOUT.power_limits)) == [
         "mostly overhead (3 % of peak, 1 ms per call, 169 of 700 W): try a larger batch (--batch-size)"
     ]
 
@@ -194,19 +176,3 @@ def test_utilization_is_known_only_of_work_without_a_pause(steps: int, period: f
     )
     one = run("1 GPU", 0.05, steps=(1.0,) * steps, gpu=(telemetry(utilization=67.0, readings=readings),))
     assert advise([one], ABOUT)[0].gpu[0].utilization == shown
-
-
-@each("name", ["matpow", "cnn"])
-def test_results_of_a_real_gpu_say_what_limits_it_whoever_saved_them(name: str) -> None:
-    data = (CAPTURES / f"{name}.json").read_bytes()
-    assert b"low GPU utilization" in data
-    shown = load_result(data, name)
-    assert {gpu.utilization for one in shown.runs for gpu in one.gpu} == {None}
-    texts = [text for one in shown.runs for text in one.advice]
-    assert not any("utilization" in text or "power_cap" in text for text in texts)
-    assert load_result(shown.to_json(), name) == shown
-    limited = [one.notes for one in shown.runs if any(gpu.throttled for gpu in one.gpu)]
-    assert len(limited) == (3 if name == "matpow" else 0)
-    assert all(note.endswith("of 700 W), as usual for this load") for (note,) in limited)
-    launches = "probably limited by kernel launches (3 % of peak, 169 of 700 W): try --xla or a larger --batch-size"
-    assert (launches in texts) == (name == "cnn")

@@ -27,7 +27,7 @@ from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.render.bench_words import verdict
+from tfgpu_doctor.render.outlines.bench import verdict
 
 PATIENTS = Path(__file__).parents[1] / "patients"
 TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]

@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.bench.samples import SHAKY, failed, result, run
 from tests.tables import each
 from tfgpu_doctor.bench.results import Figure, Run
-from tfgpu_doctor.render import bench_words as words
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
+from tfgpu_doctor.render.outlines import bench as words
 
 render = renderer("text", "bench", {})
 
@@ -114,7 +114,7 @@ def test_runs_for_which_there_was_no_time_are_named() -> None:
 # digits without an exponent are the business of records/units.py; these are errors of 1e-6, and no text
 EXPONENTS = {
     "bench/statistics.py": 1,
-    "render/bench_words.py": 2,
+    "render/outlines/bench.py": 2,
     "bench/comparability.py": 2,
     "bench/plans/base.py": 1,
 }
@@ -122,7 +122,7 @@ EXPONENTS = {
 
 def test_one_rule_of_digits() -> None:
     """`:.3g` writes 1.27e+03 where another line has 1270."""
-    package = Path(words.__file__).parents[1]
+    package = Path(words.__file__).parents[2]
     folders = ("bench/plans", "render", "smoke", "cli")
     files = [*package.glob("bench/*.py"), *(file for name in folders for file in (package / name).rglob("*.py"))]
     found = {file.relative_to(package).as_posix(): len(re.findall(r":\.\dg\}", file.read_text())) for file in files}

@@ -174,27 +174,21 @@ def test_how_long_was_measured_is_no_other_work() -> None:
 
 
 def test_what_is_only_worth_a_note() -> None:
-    before = spoil(H200, {"host.kernel": known("6.8.0"), "variables": known({"TF_XLA_FLAGS": "a", "HOME": "/x"})})
+    before = spoil(H200, {"variables": known({"TF_XLA_FLAGS": "a", "HOME": "/x"})})
     after = spoil(
         H200,
         {
-            "host.kernel": known("6.9.1"),
             "variables": known({"OMP_NUM_THREADS": "1", "HOME": "/y"}),
             "gpus": known((gpu(uuid="GPU-other", power_limit=700.0, sm_clock_max=1980),)),
-            "host.cpu_model": known("Xeon"),
         },
     )
-    before = spoil(before, {"host.cpu_model": known("AMD EPYC")})
     base = result(run("1 GPU", gpu=(telemetry(),)), environment=before)
     new = result(run("1 GPU", gpu=(telemetry(sm_clock_mhz=1400.0),)), environment=after)
     found = compared(base, new)
     assert found.notes == (
-        "kernel 6.8.0 → 6.9.1",
         "OMP_NUM_THREADS not set → 1",
         "TF_XLA_FLAGS a → not set",
         "different GPUs of the same model, which may differ by a few per cent",
     )
     (only_run,) = found.runs
     assert only_run.verdict == "same"
-    assert only_run.notes[0].startswith("host CPU AMD EPYC")
-    assert only_run.notes[1] == "median clock of /GPU:0 1830 → 1400 MHz"

@@ -19,7 +19,7 @@ from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import NoTensorFlowError, Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.render.bench_words import verdict
+from tfgpu_doctor.render.outlines.bench import verdict
 
 QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here
 BUS_ID = "0000:65:00.0"

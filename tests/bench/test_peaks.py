@@ -13,14 +13,17 @@ from tests.tables import each
 from tfgpu_doctor.bench.speeds import (
     memory_bandwidth,
     peak_flops,
-    percent_of_bandwidth,
-    percent_of_peak,
+    percent_of,
     with_peak,
 )
-from tfgpu_doctor.records.facts import Unknown
+from tfgpu_doctor.records.facts import Gpu, Unknown
 
 # NVIDIA H200 SXM: 132 multiprocessors at 1830 MHz boost give the data sheet's dense figures
 H200 = gpu(multiprocessors=132, sm_clock_max=1830)
+
+
+def float32(card: Gpu) -> float | None:
+    return peak_flops(card, "float32", MATRIX)
 
 
 @each(("dtype", "tflops"), [("float32", 62), ("tf32", 495), ("float16", 989), ("bfloat16", 989), ("float64", 62)])
@@ -33,15 +36,15 @@ def test_the_data_sheets_figures(dtype: str, tflops: float) -> None:
 def test_per_cent_of_several() -> None:
     peak = peak_flops(H200, "float32", MATRIX)
     assert peak is not None
-    assert percent_of_peak(peak, [H200, H200], "float32", MATRIX) == pytest.approx(50)
+    assert percent_of(peak, [H200, H200], float32) == pytest.approx(50)
 
 
 @each("unknown", ["multiprocessors", "sm_clock_max", "compute_capability"])
 def test_unknown_stays_unknown(unknown: str) -> None:
     changes: dict[str, Any] = {unknown: Unknown("not told")}
     partly = msgspec.structs.replace(H200, **changes)
-    assert percent_of_peak(1e12, [H200, partly], "float32", MATRIX) is None
-    assert percent_of_peak(1e12, [], "float32", MATRIX) is None
+    assert percent_of(1e12, [H200, partly], float32) is None
+    assert percent_of(1e12, [], float32) is None
 
 
 def test_an_architecture_that_the_matrix_does_not_know() -> None:
@@ -71,12 +74,15 @@ def test_training_in_mixed_types_is_held_against_the_type_of_its_products() -> N
 def test_memory_bandwidth_is_the_data_sheets(clock: int, bits: int, data_sheet: float) -> None:
     one = gpu(memory_clock_max=clock, memory_bus_width=bits)
     assert memory_bandwidth(one) == pytest.approx(data_sheet, rel=0.01)
-    assert percent_of_bandwidth(data_sheet, [one, one]) == pytest.approx(50, rel=0.01)
+    assert percent_of(data_sheet, [one, one], memory_bandwidth) == pytest.approx(50, rel=0.01)
 
 
 def test_unknown_bandwidth_stays_unknown() -> None:
-    assert percent_of_bandwidth(1e9, [gpu(memory_clock_max=2619), gpu(memory_clock_max=1, memory_bus_width=1)]) is None
-    assert percent_of_bandwidth(1e9, []) is None
+    assert (
+        percent_of(1e9, [gpu(memory_clock_max=2619), gpu(memory_clock_max=1, memory_bus_width=1)], memory_bandwidth)
+        is None
+    )
+    assert percent_of(1e9, [], memory_bandwidth) is None
 
 
 def test_a_run_is_held_against_the_memory_of_its_own_cards() -> None:

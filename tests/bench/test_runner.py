@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,13 +15,12 @@ from tests.tables import each
 from tfgpu_doctor.bench.devices import Case, Job
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import runner
-from tfgpu_doctor.bench.runner.process import WorkerError
+from tfgpu_doctor.bench.runner.process import WorkerError, Workers
 from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
-from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.speeds import with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, transfer
-from tfgpu_doctor.render.bench_words import taken as taken_of
+from tfgpu_doctor.render.outlines.bench import taken as taken_of
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
@@ -144,35 +142,6 @@ def test_what_a_workload_says_of_its_figures_is_told() -> None:
     worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == "figures" else None)
     (one,) = runs([CPU], [worker], of=job(figures=True))
     assert one.advice == ("no figure for fit: it raised",)
-
-
-def test_a_trace_is_taken_behind_the_samples_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    folders: list[str] = []
-
-    class Traced(FakeWorker):
-        def _profile(self, request: dict[str, Any]) -> dict[str, Any]:
-            folders.append(request["folder"])
-            return super()._profile(request)
-
-    worker = Traced(Clock())
-    (one,) = runs([TERMS], [worker], profile=tmp_path)
-    assert folders == [str(tmp_path / "4-GPUs-terms-float32")]
-    assert worker.asked[-1] == "profile"
-    assert one.advice == () and one.throughput is not None
-
-
-@each("trouble", ["raises", "writes nothing"])
-def test_a_trace_that_fails_leaves_the_result(trouble: str, tmp_path: Path) -> None:
-    def answer(verb: str, _sample: int) -> dict[str, Any] | None:
-        if verb != "profile":
-            return None
-        if trouble == "raises":
-            raise WorkerError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
-        return {"files": []}
-
-    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, answer)], profile=tmp_path)
-    assert one.failure is None and one.throughput is not None
-    assert one.advice[0].startswith("no profile: ")
 
 
 def test_the_last_word_goes_to_others_where_a_job_has_them() -> None:

@@ -21,9 +21,9 @@ from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.render.bench_words import verdict
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
+from tfgpu_doctor.render.outlines.bench import verdict
 
 # ------------------------------------------------------------------------------------------- which sizes
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -90,46 +88,6 @@ def test_what_cannot_be_written_is_said_before_measuring(
             done = CliRunner().invoke(cli, [*QUICK, "--html", where.format(tmp_path)])
             assert (done.exit_code, measured) == (2, [])
             assert message in done.stderr
-
-
-def test_without_matplotlib_it_says_what_to_install(
-    measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    find = importlib.machinery.PathFinder.find_spec
-
-    def without(name: str, *arguments: Any, **named: Any) -> Any:
-        return None if name == "matplotlib" else find(name, *arguments, **named)
-
-    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
-    monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", without)
-    done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
-    assert (done.exit_code, measured) == (2, [])
-    assert "python -m pip install 'matplotlib>=3.8'" in done.stderr
-
-
-def test_a_matplotlib_that_does_not_work_is_said_before_measuring(
-    measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.html.charts", None)
-    done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
-    assert (done.exit_code, measured) == (2, [])
-    assert "does not work" in done.stderr and "matplotlib>=3.8" in done.stderr
-
-
-def test_a_matplotlib_that_is_too_old_is_said_before_measuring(
-    measured: list[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("matplotlib.__version_info__", (3, 5, 1, "final", 0))
-    done = CliRunner().invoke(cli, [*QUICK, "--html", str(tmp_path / "page.html")])
-    assert (done.exit_code, measured) == (2, [])
-    assert "too old" in done.stderr
-
-
-def test_matplotlib_is_not_loaded_unasked(measured: list[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
-    monkeypatch.delitem(sys.modules, "tfgpu_doctor.render.html.charts", raising=False)
-    assert CliRunner().invoke(cli, QUICK).exit_code == 0
-    assert "matplotlib" not in sys.modules
 
 
 def test_the_command_as_it_would_be_typed() -> None:

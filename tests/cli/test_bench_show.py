@@ -9,7 +9,7 @@ import pytest
 from tests.bench.large_samples import failures, four
 from tests.cli.runner import tfgpu
 from tests.render.pages import Page
-from tfgpu_doctor.render.bench_words import verdict
+from tfgpu_doctor.render.outlines.bench import verdict
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
 from tfgpu_doctor import commands
-from tfgpu_doctor.records.fact import compact, encode
+from tfgpu_doctor.records.facts import compact, encode
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import choices
 

@@ -63,7 +63,7 @@ class Named(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        return self.parameter.opts[0] in ("--output", "--html", "--profile", "--save-baseline")
+        return self.parameter.opts[0] in ("--output", "--html", "--save-baseline")
 
     @property
     def is_folder(self) -> bool:

@@ -15,8 +15,7 @@ from tests.findings.advice import unfit
 from tests.findings.row_texts import row_texts
 from tests.healthy import MATRIX
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
-from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity
-from tfgpu_doctor.records.wording import verdict_sentence
+from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity, verdict_sentence
 from tfgpu_doctor.render.outline import blocks
 
 # what evidence says in the words of this tool about a value of the text: "compute capability 8.6", "no GPU"

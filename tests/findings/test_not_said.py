@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.corpus import report_of
 from tests.tables import each
 from tfgpu_doctor.records.facts import Known
-from tfgpu_doctor.records.report import Report, Severity
-from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
+from tfgpu_doctor.records.report import Report, Severity, problem_counts, verdict_sentence
 
 NO_GPU = "lists no GPU"
 # a text → what must not be printed of it

@@ -9,8 +9,7 @@ import pytest
 from tests.corpus import Outcome, report_of, reports, written
 from tests.tables import each
 from tfgpu_doctor.findings.engine import restrict
-from tfgpu_doctor.records.report import Report, Severity, exit_code
-from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
+from tfgpu_doctor.records.report import Report, Severity, exit_code, problem_counts, verdict_sentence
 
 SAID = "requirements.txt has tensorflow==1.12.0, not tensorflow-gpu"
 WORKS_BUT_SLOW = (

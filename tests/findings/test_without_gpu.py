@@ -10,8 +10,7 @@ from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.records.facts import Facts, Known, Unknown
-from tfgpu_doctor.records.report import Report, Severity, exit_code
-from tfgpu_doctor.records.wording import verdict_sentence
+from tfgpu_doctor.records.report import Report, Severity, exit_code, verdict_sentence
 
 NO_GPU: dict[str, Any] = {
     **NO_DRIVER,

@@ -13,7 +13,7 @@ from tests.fuzz.expressions import UNBOUNDED, Expression, bombs, expressions
 from tests.guard import StillBusyError, guarded
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
-from tfgpu_doctor.records.wording import verdict_sentence
+from tfgpu_doctor.records.report import verdict_sentence
 
 # Characters, and the seconds within which an expression tries them. In proportion to the text, 24,000 take 1 to 40 ms;
 # as its square, half a second or more.
@@ -21,8 +21,8 @@ FEW, MANY_CHARACTERS = (24_000, 0.3), (48_000, 0.5)
 TRIES = 3  # a machine may be busy for a moment; what is quadratic is so each time
 FIXED = ("1.1", "a.a", "a/", "- ", "( ", "x1_", "a=", '"a', ": ", "[1]", "a,", "é ")
 OF_LINES = ("parsers.", "findings.")  # see what lines.clean leaves
-# their text is made by this package, or by Matplotlib for it; or a few characters of one
-OF_OURS = ("render.html.charts.", "redact.patterns.A_VERSION_BEFORE")
+# a few characters of a text
+OF_OURS = "redact.patterns.A_VERSION_BEFORE"
 
 
 def texts(one: Expression, length: int, *, few: bool) -> Iterator[str]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import subprocess
 import venv
 import zipfile
 from pathlib import Path
 
 import pip
-import pytest
 
 # What the plan asks for with TENSORFLOW and GPU below, and what that requires.
 TENSORFLOW, CUDNN = "2.17.1", "8.9.7.29"
@@ -42,7 +40,6 @@ moment() {
         mv "$TFGPU_TEST_READY.new" "$TFGPU_TEST_READY"
         exec sleep 300
     fi
-    if [ "$TFGPU_TEST_FILL" = "$phase $1" ]; then dd if=/dev/zero of="$TFGPU_TEST_ON/of-others" bs=64k || exit 1; fi
     if [ "$TFGPU_TEST_FAIL" = "$phase $1" ]; then printf '%b\\n' "$TFGPU_TEST_SAYS" >&2; exit 1; fi
 }
 moment begin
@@ -115,17 +112,6 @@ def left_in(folder: Path) -> list[str]:
     """Everything below a folder, logs left out."""
     found = (os.path.relpath(os.path.join(top, one), folder) for top, ds, fs in os.walk(folder) for one in (*ds, *fs))
     return sorted(one for one in found if not one.endswith(".tfgpu-install.log"))
-
-
-def in_mounts(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell script that may mount file systems, which nobody else sees."""
-    probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False)
-    if probe.returncode:
-        pytest.skip(f"no mounts here: {probe.stderr.decode()}")
-    argv = ["unshare", "-m", "sh", "-c", script]
-    return subprocess.run(
-        argv, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "COLUMNS": "80", **environ}
-    )
 
 
 CONDA = """#!/bin/sh

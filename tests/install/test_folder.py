@@ -11,8 +11,7 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.install.fakes import left_in
 from tests.tables import each
-from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, log_paths, read_path, trial_folder
-from tfgpu_doctor.install.records import FolderError
+from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, FolderError, log_paths, read_path, trial_folder
 
 
 def fill(folder: Folder) -> None:

@@ -20,9 +20,6 @@ from tfgpu_doctor.integrations.pytest_gpus import (
     Needs,
     Share,
     UsableGpu,
-    chunks,
-    groups,
-    note,
     read,
     usable,
 )
@@ -87,70 +84,42 @@ def test_a_gpu_that_computes_wrongly_does_not_count() -> None:
 # ------------------------------------------------------------------------------------------------------- sharing
 
 
-def test_each_worker_gets_a_group() -> None:
-    four = tuple(map(a_gpu, range(4)))
-    assert groups(four, [Needs()]) == tuple((one,) for one in four)
-    assert groups(four, [Needs(), Needs(min=2)]) == (four[:2], four[2:])
-    assert groups(four, [Needs(min=3), Needs(min=9)]) == (four[:3],)  # no worker can run the last: it does not count
-    assert groups((), [Needs()]) == ((),)
-    assert chunks(four, 3) == (four[:3],)
-
-
-def test_only_gpus_that_meet_every_test_are_dealt() -> None:
-    large, little = a_gpu(0), a_gpu(1, memory=8 * GIB)
-    assert groups((little, large), [Needs(), Needs(memory=20 * GIB)]) == ((large,),)
-    old = a_gpu(2, memory=80 * GIB, compute_capability="7.0")
-    apart = [Needs(memory=60 * GIB), Needs(capability=(8, 0))]  # no GPU meets both
-    assert groups((large, old), apart) == ((large, old),)
-
-
 def test_capabilities_compare_as_numbers() -> None:
     assert Needs(capability=(9, 0)).fits(a_gpu(compute_capability="12.0"))
     assert not Needs(capability=(9, 0)).fits(a_gpu(compute_capability="8.9"))
     assert not Needs(capability=(9, 0)).fits(a_gpu(compute_capability=None))
 
 
-def test_what_several_workers_share_is_told() -> None:
-    four = tuple(map(a_gpu, range(4)))
-    assert note(4, chunks(four, 1)) == "" and note(3, [()]) == ""
-    assert note(5, chunks(four, 2)) == "5 workers share 4 GPUs; with -n 2, each has its own"
-    assert note(2, chunks(four[:1], 1)) == "2 workers share 1 GPU; with -n 1, each has its own"
+def test_what_each_worker_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many GPUs as workers or more every n-th, else one in turn, with memory growth."""
+    monkeypatch.setattr("tfgpu_doctor.integrations.pytest_gpus.is_initialized", lambda: False)
+    for gpus, workers, indices, growth in (
+        (4, 1, ["0123"], None),
+        (4, 2, ["02", "13"], None),
+        (3, 2, ["02", "1"], None),
+        (2, 3, ["0", "1", "0"], "true"),
+        (1, 2, ["0", "0"], "true"),
+        (0, 2, ["", ""], None),
+    ):
+        machine = Machine(tuple(map(a_gpu, range(gpus))), "", "")
+        monkeypatch.setattr(pytest_gpus, "shared", lambda _folder, found=machine: found)
+        for number in range(workers):
+            environ: dict[str, str] = {}
+            monkeypatch.setattr(pytest_gpus, "os", SimpleNamespace(environ=environ))
+            share = pytest_gpus.of_worker("", number, workers)
+            assert "".join(str(one.index) for one in share.gpus) == indices[number]
+            assert [one.device for one in share.gpus] == [f"/GPU:{at}" for at in range(len(share.gpus))]
+            assert environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == growth
+            assert environ.get("CUDA_VISIBLE_DEVICES", "").count("GPU-") in (0, len(share.gpus))
 
 
-@pytest.fixture
-def own_variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Let workers set the variables of a process that is not this one."""
-    environ: dict[str, str] = {}
+def test_cuda_that_was_initialized_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, environ = Machine((a_gpu(0), a_gpu(1)), "", ""), dict[str, str]()
     monkeypatch.setattr(pytest_gpus, "os", SimpleNamespace(environ=environ))
-    return environ
-
-
-def test_cuda_that_was_initialized_already(monkeypatch: pytest.MonkeyPatch, own_variables: dict[str, str]) -> None:
-    machine = Machine((a_gpu(0), a_gpu(1)), "", "")
     monkeypatch.setattr(pytest_gpus, "shared", lambda _folder: machine)
-    monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: True)
-    share = pytest_gpus.of_worker({"folder": ""}, 1, 2, [Needs()])
-    assert share.gpus == machine.gpus and "set gpus_per_worker = 1" in share.problem
-    assert own_variables == {}
-    monkeypatch.setattr("tfgpu_doctor.probes.cuda_state.is_initialized", lambda: False)
-    share = pytest_gpus.of_worker({"folder": ""}, 1, 2, [Needs()])
-    assert [(one.index, one.device) for one in share.gpus] == [(1, "/GPU:0")] and share.problem == ""
-    assert own_variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
-
-
-def test_one_worker_keeps_all_gpus(monkeypatch: pytest.MonkeyPatch, own_variables: dict[str, str]) -> None:
-    machine = Machine((a_gpu(0), a_gpu(1)), "", "")
-    monkeypatch.setattr(pytest_gpus, "shared", lambda _folder: machine)
-    assert pytest_gpus.of_worker({"folder": ""}, 0, 1, [Needs()]).gpus == machine.gpus
-    assert own_variables == {}
-
-
-def test_fewer_gpus_than_each_worker_should_get(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine((a_gpu(0),), "", "stack")
-    monkeypatch.setattr(pytest_gpus, "examine", lambda: machine)
-    assert pytest_gpus.deal_before(2, 3) == (machine, [{}, {}, {}])
-    share = pytest_gpus.of_worker({"machine": machine.encode(), "visible": ""}, 0, 3, [Needs()])
-    assert share.gpus == machine.gpus
+    monkeypatch.setattr(pytest_gpus, "is_initialized", lambda: True)
+    share = pytest_gpus.of_worker("", 1, 2)
+    assert share.gpus == machine.gpus and "CUDA was initialized" in share.problem and environ == {}
 
 
 def test_a_reason_is_one_printable_line() -> None:

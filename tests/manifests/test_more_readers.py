@@ -249,7 +249,7 @@ def test_extras_and_groups_that_name_others() -> None:
         (
             "l.yaml",
             "apiVersion: v1\nkind: List\nitems: &x\n - {apiVersion: v1, kind: List, items: *x}\n",
-            "l.yaml:4: the alias *x stands inside the node that it repeats",
+            "l.yaml:4: nested more than 100 levels deep",
         ),
         ("Dockerfile", "FROM x\nRUN \ud800", "Dockerfile: not a text file"),
         ("requirements.txt", "#\n" * 2_500_001, "requirements.txt is larger than 5 MB"),

@@ -152,12 +152,11 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "wants_cpu": lambda text: _is_said(text, prose.wants_cpu),
     },
     "packages": {
-        "listed": _fields(package_lists.parse_lists, "listing", "name", "version"),
         "rows": _fields(package_lists.parse_lists, "manager", "name", "version", "build", "channel"),
         "events": _fields(package_lists.parse_events, "kind", "name", "version", "requirement"),
         "offered": _offered,
         "pythons": _pythons_offered,
-        "commands": _fields(package_lists.parse_commands, "tool", "verb", "packages"),
+        "commands": _fields(package_lists.parse_commands, "verb", "packages"),
     },
     "tools": {
         "libraries": _fields(system_outputs.parse_libraries, "via", "soname", "path", "version", "found"),
@@ -274,7 +273,7 @@ PARSERS: tuple[Callable[[Sequence[Line]], object], ...] = (
         package_lists.parse_commands,
         package_lists.parse_lists,
     ),
-    *(package_lists.parse_events, tensorflow_outputs.parse, statements.parse, prose.parse, system_outputs.parse_dkms),
+    *(package_lists.parse_events, tensorflow_outputs.parse, statements.parse, prose.parse),
     *(platform_hints.read, catalogue.read),
 )
 STARTS = (

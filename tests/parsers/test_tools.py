@@ -138,13 +138,6 @@ def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
     assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
 
 
-def test_location_and_line() -> None:
-    (one,) = package_lists.parse_lists(
-        lines("\nName: keras\nVersion: 3.9.0\nLocation: /opt/env/lib/python3.12/site-packages")
-    )
-    assert (one.line, one.location) == (2, "/opt/env/lib/python3.12/site-packages")
-
-
 # ---------------------------------------------------------------------------------------------- statements
 
 

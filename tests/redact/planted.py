@@ -12,8 +12,7 @@ from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.plan.records import Plan
-from tfgpu_doctor.records.checked import Checked
-from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.report import Checked, Report
 from tfgpu_doctor.smoke.records import Smoke
 
 DOCUMENTS: tuple[type[Any], ...] = (Report, Checked, BenchResult, Smoke, Comparison, BenchComparison, Plan, Fleet)

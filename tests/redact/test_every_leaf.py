@@ -7,7 +7,6 @@ new one is tried, too.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import count
@@ -21,12 +20,12 @@ from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.integrations.test_mcp import ask
 from tests.redact.planted import planted
 from tests.smoke.smoking import Machine
+from tfgpu_doctor import commands
 from tfgpu_doctor.cli import output
 from tfgpu_doctor.findings.engine import make_report
-from tfgpu_doctor.integrations.mcp.tools import NAMED, Settings
-from tfgpu_doctor.integrations.mcp.tools import run as call
 from tfgpu_doctor.records.about import HOST, OWN_NAME, About, closed_fields, described
 from tfgpu_doctor.records.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.records.report import Report
@@ -188,7 +187,7 @@ def test_smoke_does_not_show_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_assistant_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for facts, places in MACHINES.values():
         report = saved(facts)
-        monkeypatch.setattr("tfgpu_doctor.integrations.mcp.tools.diagnose", lambda *_, found=report, **__: found)
+        monkeypatch.setattr(commands, "diagnose", lambda *_, found=report, **__: found)
         bench = result(run("CPU"), environment=facts).to_json().decode()
         calls: dict[str, dict[str, Any]] = {
             "doctor": {"facts": True},
@@ -196,5 +195,4 @@ def test_an_assistant_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
             "bench_show": {"text": bench, "facts": True},
         }
         for tool, arguments in calls.items():
-            data, page = call(NAMED[tool], arguments, Settings())
-            assert leaks(json.dumps(data) + page, places) == [], tool
+            assert leaks(ask(tool, **arguments).model_dump_json(), places) == [], tool

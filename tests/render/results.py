@@ -39,12 +39,11 @@ from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
-from tfgpu_doctor.records.checked import Change, Checked, ReadFile
 from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.render.outline import Block, Line
+from tfgpu_doctor.records.report import Change, Checked, ReadFile, Report
 from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, sources, table
 from tfgpu_doctor.render.outlines.matrix_answers import release
+from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
 TYPES = {

@@ -10,52 +10,39 @@ same, unless the user says that it is what the comparison is about (`--across te
   power                          GPU runs only: power limit, clock limit, MIG and ECC decide the speed of one and the
                                  same card, and are set by whoever administers it.
   clocks                         GPU runs only: one run was throttled in most of its samples, the other was not.
-  cpu                            CPU runs: its model, and how many of them the process may use. A GPU's run only gets a
-                                 note: the CPU launches the kernels and does not compute.
+  cpu                            CPU runs: its model, and how many of them the process may use. Of a GPU's run it
+                                 launches the kernels, and does not compute.
 
-Notes only: kernel, system and container; variables that TensorFlow reads, since trying one is what people compare;
-tfgpu's own version; another card of the same model; the median clock, which is a consequence and not a setting. What is
-unknown on one side is no difference. What nobody can compare across: the workload, its parameters, the type, the
-devices and how the work is spread over them, since then other work was done.
+Notes only: variables that TensorFlow reads, since trying one is what people compare; tfgpu's own version; another card
+of the same model. What is unknown on one side is no difference. What nobody can compare across: the workload, its
+parameters, the type, the devices and how the work is spread over them, since then other work was done.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.records.environment_variables import changes_results
-from tfgpu_doctor.records.facts import Fact, Gpu, Known, value_or
+from tfgpu_doctor.records.facts import Gpu, Known, value_or
 
 HOW_LONG = ("min_samples", "deadline_s", "processes")  # parameters that say how well was measured, and not what
 MOSTLY = 0.5  # share of throttled samples from which a run is one of a throttled GPU
-CLOCK_DIFFERS = 0.03  # of the median clock; it wanders by less from run to run
 
-Pair = tuple[str, str]  # of BASE, of NEW
-
-
-@dataclass(frozen=True)
-class Circumstance:
-    """One thing that must be the same."""
-
-    name: str  # as --across calls it
-    label: str
-    of: Callable[[BenchResult], str | None]  # None: unknown, or there is none
-    gpu: bool = True  # whether it matters to runs on GPUs
-    cpu: bool = True
+Side = Callable[[BenchResult], str | None]  # a circumstance of a result; None: unknown, or there is none
 
 
 def _packages(result: BenchResult, pattern: str) -> str | None:
-    """Versions of the packages whose name matches; they lie in the environment that was measured."""
+    """The versions of the packages whose name matches, in the environment that was measured."""
     packages = value_or(result.environment.python.packages, ())
     found = {one.version for one in packages if re.fullmatch(pattern, one.name.lower())}
     return ", ".join(sorted(found)) or None
 
 
-def _software(name: str) -> Callable[[BenchResult], str | None]:
+def _software(name: str) -> Side:
     return lambda result: result.software.get(name)
 
 
@@ -79,13 +66,9 @@ def _cudnn(result: BenchResult) -> str | None:
     return _packages(result, "nvidia-cudnn(-cu[0-9]+)?") or runtime
 
 
-def _cards(result: BenchResult) -> tuple[Gpu, ...]:
-    return value_or(result.environment.gpus, ())
-
-
 def _each(result: BenchResult, read: Callable[[Gpu], str | None]) -> str | None:
     """What all cards of the machine say, each thing once; None where none says anything."""
-    texts = {text for gpu in _cards(result) if (text := read(gpu))}
+    texts = {text for gpu in value_or(result.environment.gpus, ()) if (text := read(gpu))}
     return ", ".join(sorted(texts)) or None
 
 
@@ -95,21 +78,18 @@ def _models(result: BenchResult) -> str | None:
     return ", ".join(sorted(ran)) or _each(result, lambda gpu: value_or(gpu.name, None))
 
 
-def _power(result: BenchResult) -> str | None:
+def _settings(gpu: Gpu) -> str | None:
     """What an administrator sets: "700 W, 1980 MHz, ECC on, MIG off"."""
-
-    def settings(gpu: Gpu) -> str | None:
-        texts = []
-        if isinstance(gpu.power_limit, Known):
-            texts.append(f"{gpu.power_limit.value:.0f} W")
-        if isinstance(gpu.sm_clock_max, Known):
-            texts.append(f"{gpu.sm_clock_max.value} MHz")
-        for name, fact in (("ECC", gpu.ecc_mode), ("MIG", gpu.mig_mode)):
-            if isinstance(fact, Known):
-                texts.append(f"{name} {'on' if fact.value else 'off'}")
-        return ", ".join(texts) or None
-
-    return _each(result, settings)
+    power, clock = value_or(gpu.power_limit, None), value_or(gpu.sm_clock_max, None)
+    texts = [
+        None if power is None else f"{power:.0f} W",
+        None if clock is None else f"{clock} MHz",
+        *(
+            f"{name} {'on' if fact.value else 'off'}" if isinstance(fact, Known) else None
+            for name, fact in (("ECC", gpu.ecc_mode), ("MIG", gpu.mig_mode))
+        ),
+    ]
+    return ", ".join(filter(None, texts)) or None
 
 
 def _cpu(result: BenchResult) -> str | None:
@@ -121,116 +101,89 @@ def _cpu(result: BenchResult) -> str | None:
     return f"{host.cpu_model.value} ({value_or(host.cpus, '?')} CPUs{limit})"
 
 
-CIRCUMSTANCES = (
-    Circumstance("tensorflow", "TensorFlow", _software("tensorflow")),
-    Circumstance("keras", "Keras", _keras),
-    Circumstance("python", "Python", _software("python")),
-    Circumstance("numpy", "NumPy", _software("numpy")),
-    Circumstance("driver", "driver", lambda result: value_or(result.environment.driver.version, None), cpu=False),
-    Circumstance("cuda", "CUDA", _cuda, cpu=False),
-    Circumstance("cudnn", "cuDNN", _cudnn, cpu=False),
-    Circumstance("gpu", "GPU", _models, cpu=False),
-    Circumstance("power", "GPU settings", _power, cpu=False),
-    Circumstance("cpu", "CPU", _cpu, gpu=False),
+# what --across calls it, its label, what it is in a result, and the devices whose runs it matters to
+CIRCUMSTANCES: tuple[tuple[str, str, Side, str], ...] = (
+    ("tensorflow", "TensorFlow", _software("tensorflow"), "CPU GPU"),
+    ("keras", "Keras", _keras, "CPU GPU"),
+    ("python", "Python", _software("python"), "CPU GPU"),
+    ("numpy", "NumPy", _software("numpy"), "CPU GPU"),
+    ("driver", "driver", lambda result: value_or(result.environment.driver.version, None), "GPU"),
+    ("cuda", "CUDA", _cuda, "GPU"),
+    ("cudnn", "cuDNN", _cudnn, "GPU"),
+    ("gpu", "GPU", _models, "GPU"),
+    ("power", "GPU settings", lambda result: _each(result, _settings), "GPU"),
+    ("cpu", "CPU", _cpu, "CPU"),
 )
-ACROSS = (*(one.name for one in CIRCUMSTANCES), "clocks")
+ACROSS = (*(name for name, *_ in CIRCUMSTANCES), "clocks")
 
 
-@dataclass(frozen=True)
-class Obstacle:
+class Obstacle(NamedTuple):
     """Something that differs and must not; `across` is the name that allows it, None where nothing does."""
 
     text: str
     across: str | None = None
 
 
-def differs(label: str, pair: Pair) -> str:
+def _differs(label: str, before: object, after: object) -> str:
     """ "TensorFlow 2.20.0 → 2.21.0"."""
-    return f"{label} {pair[0]} → {pair[1]}"
+    return f"{label} {before} → {after}"
 
 
 def other_work(base: BenchResult, new: BenchResult) -> Iterator[Obstacle]:
-    """What makes two results results of other work."""
+    """Yield what makes two results results of other work."""
     if base.workload != new.workload:
-        yield Obstacle(differs("workload", (base.workload, new.workload)))
+        yield Obstacle(_differs("workload", base.workload, new.workload))
         return
     known = WORKLOADS.get(base.workload)
-    chosen = known.chosen if known else ()
-    names = dict.fromkeys((*base.parameters, *new.parameters))
-    for name in names:
-        if name not in HOW_LONG and base.parameters.get(name) != new.parameters.get(name):
-            pair = _shown(base.parameters.get(name)), _shown(new.parameters.get(name))
-            repeat = f" (--{name} {pair[0]} repeats BASE)" if name in base.parameters and name in chosen else ""
-            yield Obstacle(differs(name, pair) + repeat)
+    for name in dict.fromkeys((*base.parameters, *new.parameters)):
+        before, after = base.parameters.get(name), new.parameters.get(name)
+        if name not in HOW_LONG and before != after:
+            chosen = known and name in known.chosen and name in base.parameters
+            shown = ("none" if one is None else one for one in (before, after))
+            yield Obstacle(_differs(name, *shown) + (f" (--{name} {before} repeats BASE)" if chosen else ""))
 
 
-def other_circumstances(base: BenchResult, new: BenchResult, *, on_gpu: bool) -> Iterator[Obstacle]:
-    """What differs around two runs of the same work."""
-    for one in CIRCUMSTANCES:
-        pair = one.of(base), one.of(new)
-        if (one.gpu if on_gpu else one.cpu) and pair[0] and pair[1] and pair[0] != pair[1]:
-            yield Obstacle(differs(one.label, (pair[0], pair[1])), one.name)
+def other_circumstances(base: BenchResult, new: BenchResult, device: str) -> Iterator[Obstacle]:
+    """Yield what differs around two runs of the same work on a "CPU" or "GPU"."""
+    for name, label, side, devices in CIRCUMSTANCES:
+        before, after = side(base), side(new)
+        if device in devices and before and after and before != after:
+            yield Obstacle(_differs(label, before, after), name)
 
 
 def other_run(base: Run, new: Run) -> Iterator[Obstacle]:
-    """What makes two runs of one label runs of other work, or of a GPU in another state."""
+    """Yield what makes two runs of one label runs of other work, or of a GPU in another state."""
     if len(base.devices) != len(new.devices):
-        yield Obstacle(differs("devices", (", ".join(base.devices), ", ".join(new.devices))))
+        yield Obstacle(_differs("devices", ", ".join(base.devices), ", ".join(new.devices)))
     elif base.placed_on and new.placed_on and set(base.placed_on) != set(new.placed_on):
-        yield Obstacle(differs("computed on", (", ".join(base.placed_on), ", ".join(new.placed_on))))
+        yield Obstacle(_differs("computed on", ", ".join(base.placed_on), ", ".join(new.placed_on)))
     if base.computed_in and new.computed_in and base.computed_in != new.computed_in:
-        yield Obstacle(differs("computed in", (base.computed_in, new.computed_in)))
-    for name, one, other in (("FLOP", base.flop, new.flop), ("bytes", base.bytes_moved, new.bytes_moved)):
-        if one is not None and other is not None and abs(one / base.steps - other / new.steps) > 1e-6 * abs(one):
-            yield Obstacle(
-                differs(f"{name} a {base.step_name}", (f"{one / base.steps:.6g}", f"{other / new.steps:.6g}"))
-            )
+        yield Obstacle(_differs("computed in", base.computed_in, new.computed_in))
+    for name, before, after in (("FLOP", base.flop, new.flop), ("bytes", base.bytes_moved, new.bytes_moved)):
+        if before is None or after is None:
+            continue
+        of_step = before / base.steps, after / new.steps
+        if abs(of_step[0] - of_step[1]) > 1e-6 * abs(before):
+            yield Obstacle(_differs(f"{name} a {base.step_name}", f"{of_step[0]:.6g}", f"{of_step[1]:.6g}"))
     shares = [len(set(run.throttled_samples)) / max(len(run.samples_s), 1) for run in (base, new)]
     if (shares[0] > MOSTLY) != (shares[1] > MOSTLY):
-        yield Obstacle(differs("throttled samples", (f"{shares[0]:.0%}", f"{shares[1]:.0%}")), "clocks")
+        yield Obstacle(_differs("throttled samples", f"{shares[0]:.0%}", f"{shares[1]:.0%}"), "clocks")
 
 
 def asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
-    """What differs around two results and is only worth a note."""
-    hosts = base.environment.host, new.environment.host
-    for label, name in (("kernel", "kernel"), ("system", "distribution"), ("container", "container")):
-        facts: tuple[Fact[str], Fact[str]] = (getattr(hosts[0], name), getattr(hosts[1], name))
-        if isinstance(facts[0], Known) and isinstance(facts[1], Known) and facts[0].value != facts[1].value:
-            yield differs(label, (facts[0].value, facts[1].value))
+    """Yield what differs around two results and is only worth a note."""
     for name, one in (("BASE", base), ("NEW", new)):
         if one.unfinished:
             yield f"{name} is unfinished: it was saved while it was measured, and runs or samples are missing"
     if base.tool.version != new.tool.version:
-        yield f"{differs('measured by tfgpu', (base.tool.version, new.tool.version))}, which may measure differently"
-    yield from other_variables(base, new)
-    cards = [{value_or(gpu.uuid, None) for gpu in _cards(result)} - {None} for result in (base, new)]
-    if cards[0] and cards[1] and not cards[0] & cards[1] and _models(base) == _models(new):
+        change = _differs("measured by tfgpu", base.tool.version, new.tool.version)
+        yield f"{change}, which may measure differently"
+    before, after = base.environment.variables, new.environment.variables
+    if isinstance(before, Known) and isinstance(after, Known):
+        pairs = {name: (before.value.get(name), after.value.get(name)) for name in (*before.value, *after.value)}
+        for name, (old, now) in sorted(pairs.items()):
+            if changes_results(name) and old != now:
+                yield _differs(name, *("not set" if one is None else one for one in (old, now)))
+    cards = [{value_or(gpu.uuid, None) for gpu in value_or(one.environment.gpus, ())} - {None} for one in (base, new)]
+    if all(cards) and not cards[0] & cards[1] and _models(base) == _models(new):
         yield "different GPUs of the same model, which may differ by a few per cent"
-
-
-def other_variables(base: BenchResult, new: BenchResult) -> Iterator[str]:
-    """Variables that TensorFlow reads and that differ around two results."""
-    facts = base.environment.variables, new.environment.variables
-    if not isinstance(facts[0], Known) or not isinstance(facts[1], Known):
-        return
-    before, after = facts[0].value, facts[1].value
-    for name in sorted({*before, *after}):
-        if changes_results(name) and before.get(name) != after.get(name):
-            yield differs(name, (before.get(name, "not set"), after.get(name, "not set")))
-
-
-def asides_of_run(base: BenchResult, new: BenchResult, pair: tuple[Run, Run]) -> Iterator[str]:
-    """What differs around two runs and is only worth a note."""
-    if any(device.startswith("/GPU") for device in pair[0].devices):
-        cpus = _cpu(base), _cpu(new)
-        if cpus[0] and cpus[1] and cpus[0] != cpus[1]:
-            yield differs("host CPU", (cpus[0], cpus[1]))
-    for one in pair[0].gpu:
-        other = next((gpu for gpu in pair[1].gpu if gpu.device == one.device), None)
-        clocks = one.sm_clock_mhz, other.sm_clock_mhz if other else None
-        if clocks[0] and clocks[1] and abs(clocks[0] - clocks[1]) > CLOCK_DIFFERS * clocks[0]:
-            yield differs(f"median clock of {one.device}", (f"{clocks[0]:.0f}", f"{clocks[1]:.0f} MHz"))
-
-
-def _shown(value: object) -> str:
-    return "none" if value is None else str(value)

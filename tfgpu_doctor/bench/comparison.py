@@ -26,18 +26,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.comparability import Obstacle, asides, asides_of_run, other_circumstances, other_run, other_work
-from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.comparability import Obstacle, asides, other_circumstances, other_run, other_work
+from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
 from tfgpu_doctor.bench.samples import FEWEST, Samples, center, deviations, samples_of, usable_cpus
 from tfgpu_doctor.bench.statistics import median, percent, quantile
 from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Tool
 
 SCHEMA: Literal["tfgpu.bench-compare/1"] = "tfgpu.bench-compare/1"
@@ -45,7 +44,6 @@ FACTOR = 1.05
 NAMES = ("BASE", "NEW")
 QUARTILE = 0.25
 PROCESSES_FOR_ONE_SLOW = 5  # the slowest of so many processes is left out
-ALIKE = 0.9  # share of the other run's CPUs, from which two runs got alike
 ENOUGH = 5  # processes, with which the gate holds its promise (benchmarks/compare_gate.py)
 
 Verdict = Literal["slower", "faster", "same", "cannot tell", "not comparable"]
@@ -276,9 +274,15 @@ def _compare(
     across: Collection[str],
 ) -> RunChange:
     without = [speedless(run, name) for run, name in zip(pair, NAMES, strict=True)]
-    on_gpu = any(device.startswith("/GPU") for run in pair for device in run.devices)
-    obstacles = [] if any(without) else [*forbidden, *other_circumstances(base, new, on_gpu=on_gpu), *other_run(*pair)]
-    reasons = tuple(dict.fromkeys(filter(None, without))) or _reasons(obstacles, across)
+    device = "GPU" if any(name.startswith("/GPU") for run in pair for name in run.devices) else "CPU"
+    obstacles = [] if any(without) else [*forbidden, *other_circumstances(base, new, device), *other_run(*pair)]
+    left = (one for one in obstacles if one.across not in across)
+    refused = (f"{one.text} (--across {one.across} allows it)" if one.across else one.text for one in left)
+    reasons = tuple(dict.fromkeys(filter(None, without))) or tuple(refused)
+    whole = tuple(
+        samples_of(run, usable_cpus(one.environment), run.steps) for run, one in zip(pair, (base, new), strict=True)
+    )
+    sides = [None if why else _measured(run, one, one) for run, one, why in zip(pair, whole, without, strict=True)]
     change = RunChange(
         label=pair[0].label,
         dtype=pair[0].dtype,
@@ -287,31 +291,14 @@ def _compare(
         step_name=pair[0].step_name,
         verdict="not comparable",
         reasons=reasons,
+        base=sides[0],
+        new=sides[1],
         lost=without[0] is None and pair[1].failure is not None,
-        notes=(
-            *(f"across {obstacle.text}" for obstacle in obstacles if obstacle.across in across),
-            *asides_of_run(base, new, pair),
-        ),
+        notes=tuple(f"across {one.text}" for one in obstacles if one.across in across),
     )
-    samples = [
-        samples_of(run, usable_cpus(one.environment), run.steps) for run, one in zip(pair, (base, new), strict=True)
-    ]
     if reasons:
-        sides = [
-            None if why else _measured(run, one, one) for run, one, why in zip(pair, samples, without, strict=True)
-        ]
-        return msgspec.structs.replace(change, base=sides[0], new=sides[1])
-    judged = _judge(pair, (samples[0], samples[1]), factor)
-    notes = (*change.notes, *judged.pop("notes", ()))
-    return msgspec.structs.replace(change, **judged, figures=tuple(_figures(*pair)), notes=notes)
-
-
-def _reasons(obstacles: Sequence[Obstacle], across: Collection[str]) -> tuple[str, ...]:
-    return tuple(
-        f"{obstacle.text} (--across {obstacle.across} allows it)" if obstacle.across else obstacle.text
-        for obstacle in obstacles
-        if obstacle.across not in across
-    )
+        return change
+    return _judged(msgspec.structs.replace(change, figures=tuple(_figures(*pair))), pair, (whole[0], whole[1]), factor)
 
 
 def _measured(run: Run, whole: Samples, kept: Samples) -> Measured:
@@ -328,74 +315,50 @@ def _measured(run: Run, whole: Samples, kept: Samples) -> Measured:
     )
 
 
-def _judge(pair: Pair, samples: Both, factor: float) -> dict[str, Any]:
-    """Return the fields of the verdict over two runs that may be compared."""
-    kept, notes = _counting(pair, samples)
-    whole = {name: _measured(run, one, one) for name, run, one in zip(("base", "new"), pair, samples, strict=True)}
+def _judged(change: RunChange, pair: Pair, whole: Both, factor: float) -> RunChange:
+    """Return the verdict over two runs that may be compared."""
+    replace = msgspec.structs.replace
     if pair[0].samples_s == pair[1].samples_s and pair[0].steps == pair[1].steps:
-        notes = ("both results have the same samples",)
-        return {"verdict": "same", **whole, "ratio": Ratio(value=1.0, low=1.0, high=1.0), "notes": notes}
-    if reasons := (*_too_few(kept, samples), *_loads_apart(pair, samples)):
-        return {"verdict": "cannot tell", "reasons": reasons, **whole, "notes": notes}
-    ratio = ratio_of_times(kept[0], kept[1])
+        notes, one = (*change.notes, "both results have the same samples"), Ratio(value=1.0, low=1.0, high=1.0)
+        return replace(change, verdict="same", ratio=one, notes=notes)
+    kept = whole[0].undisturbed(), whole[1].undisturbed()
+    on_gpu = all(name.startswith("/GPU") for run in pair for name in run.devices)
+    if on_gpu and any(len(left) < FEWEST <= len(all_) for left, all_ in zip(kept, whole, strict=True)):
+        # a CPU launches the kernels of a GPU and does not compute: its disturbed samples count where no others are left
+        kept, note = whole, "other programs used the CPUs during the runs, which may have delayed kernel launches"
+        change = replace(change, notes=(*change.notes, note))
+    if reasons := tuple(_too_few(kept, whole)):
+        return replace(change, verdict="cannot tell", reasons=reasons)
+    ratio = ratio_of_times(*kept)
     verdict = verdict_of(ratio, factor)
-    reasons = tuple(_unclear(verdict, ratio, samples, kept, factor))
-    sides = {
-        name: _measured(run, one, left)
-        for name, run, one, left in zip(("base", "new"), pair, samples, kept, strict=True)
-    }
-    return {
-        "verdict": "cannot tell" if reasons else verdict,
-        "reasons": reasons,
-        "ratio": ratio,
-        "notes": notes,
-        **sides,
-    }
+    reasons = tuple(_unclear(verdict, ratio, whole, kept, factor))
+    return replace(
+        change,
+        verdict="cannot tell" if reasons else verdict,
+        reasons=reasons,
+        ratio=ratio,
+        base=_measured(pair[0], whole[0], kept[0]),
+        new=_measured(pair[1], whole[1], kept[1]),
+    )
 
 
-def _on(device: str, pair: Pair) -> bool:
-    return all(name.startswith(device) for run in pair for name in run.devices)
-
-
-def _counting(pair: Pair, samples: Both) -> tuple[Both, tuple[str, ...]]:
-    """Return the samples that count, and notes about them.
-
-    On GPUs those that others disturbed count where no others are left: a CPU launches their kernels, and does not
-    compute.
-    """
-    kept = samples[0].undisturbed(), samples[1].undisturbed()
-    if _on("/GPU", pair) and any(len(one) < FEWEST <= len(whole) for one, whole in zip(kept, samples, strict=True)):
-        return samples, ("other programs used the CPUs during the runs, which may have delayed kernel launches",)
-    return kept, ()
-
-
-def _too_few(kept: Both, samples: Both) -> Iterator[str]:
-    for name, left, whole in zip(NAMES, map(len, kept), map(len, samples), strict=True):
-        if whole < FEWEST:
-            yield f"{name} has only {whole} sample{'s' * (whole != 1)}; at least {FEWEST} are needed"
+def _too_few(kept: Both, whole: Both) -> Iterator[str]:
+    for name, left, all_ in zip(NAMES, map(len, kept), map(len, whole), strict=True):
+        if all_ < FEWEST:
+            yield f"{name} has only {all_} sample{'s' * (all_ != 1)}; at least {FEWEST} are needed"
         elif left < FEWEST:
-            some = f"all but {left} of {whole}" if left else f"all {whole}"
+            some = f"all but {left} of {all_}" if left else f"all {all_}"
             yield f"other programs used the CPUs during {some} samples of {name}: measure on an idle machine"
 
 
-def _loads_apart(pair: Pair, samples: Both) -> Iterator[str]:
-    """Say that a CPU's run got fewer CPUs than the other, where it is not known which samples were disturbed."""
-    if not _on("/CPU", pair) or all(one.lost is not None for one in samples) or not all(run.cpu_load for run in pair):
-        return
-    loads = [median(run.cpu_load) for run in pair]
-    if min(loads) <= ALIKE * max(loads):
-        used = f"the run used {loads[0]:.1f} CPUs in BASE and {loads[1]:.1f} in NEW"
-        yield f"{used}; it is unknown whether other programs used the rest"
-
-
-def _unclear(verdict: Verdict, ratio: Ratio, samples: Both, kept: Both, factor: float) -> Iterator[str]:
+def _unclear(verdict: Verdict, ratio: Ratio, whole: Both, kept: Both, factor: float) -> Iterator[str]:
     """Say that chance is larger than the factor, or that only the medians changed by more than it."""
     change = median(kept[1].all()) / median(kept[0].all())
     if verdict == "cannot tell":
         noise = f"the ratio is only known to ±{percent(ratio.high / ratio.value - 1)} %"
         counts = [len(one.processes) for one in kept]
         few = "one process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
-        if min(len(one.processes) for one in samples) < ENOUGH:
+        if min(len(one.processes) for one in whole) < ENOUGH:
             yield f"{noise}, from {few}: measure both with --processes {ENOUGH} on an idle machine"
         else:
             yield f"{noise}: measure on an idle machine, with more --processes, or raise --factor"
@@ -405,20 +368,14 @@ def _unclear(verdict: Verdict, ratio: Ratio, samples: Both, kept: Both, factor: 
 
 
 def _figures(base: Run, new: Run) -> Iterator[FigureChange]:
-    """Yield figures of the same name and unit in both."""
+    """Yield figures of the same name and unit in both; the ratio is of what both intervals allow at worst."""
     theirs = {(one.name, one.unit): one for one in new.figures}
     for one in base.figures:
         other = theirs.get((one.name, one.unit))
-        if other is not None and math.isfinite(one.value) and math.isfinite(other.value):
-            yield FigureChange(
-                name=one.name, unit=one.unit, base=one.value, new=other.value, ratio=_quotient(one, other)
-            )
-
-
-def _quotient(base: Figure, new: Figure) -> Ratio | None:
-    """Return NEW over BASE, where that is a number; without intervals, it is its own."""
-    low, high = new.ci95 or (new.value, new.value)
-    least, most = base.ci95 or (base.value, base.value)
-    if not all(math.isfinite(one) and one > 0 for one in (base.value, new.value, low, high, least, most)):
-        return None
-    return Ratio(value=new.value / base.value, low=low / most, high=high / least)
+        if other is None or not math.isfinite(one.value) or not math.isfinite(other.value):
+            continue
+        (least, most), (low, high) = (side.ci95 or (side.value, side.value) for side in (one, other))
+        ratio = None
+        if all(math.isfinite(number) and number > 0 for number in (one.value, other.value, low, high, least, most)):
+            ratio = Ratio(value=other.value / one.value, low=low / most, high=high / least)
+        yield FigureChange(name=one.name, unit=one.unit, base=one.value, new=other.value, ratio=ratio)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfgpu_doctor.bench.results import Figure
 from tfgpu_doctor.bench.workloads.judgement import Judgement
+from tfgpu_doctor.records.units import count
 
 SPREADS = ("terms", "rows")
 _DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu)(?::(\d+))?", re.IGNORECASE)
@@ -90,7 +91,7 @@ class Selection:
     virtual: int | None = None  # split the first GPU (or the CPU, where there is none) into so many logical devices
 
     def cases(self, found: Sequence[GpuFound], spreads: Sequence[str] = SPREADS) -> tuple[Case, ...]:
-        """The cases: CPU, one GPU, and several GPUs in each way of spreading the work.
+        """Return the cases: CPU, one GPU, and several GPUs in each way of spreading the work.
 
         Args:
             found: the GPUs that TensorFlow lists.
@@ -98,10 +99,11 @@ class Selection:
         Raises DeviceError: more GPUs were asked for than there are.
         """
         if self.devices is not None:
-            return _named_cases(found, self.devices, spreads)
-        count = max(len(found), 1) if self.gpus is None else self.gpus
-        if self.explicit and self.virtual is None and len(found) < count:
-            raise DeviceError(f"{'all GPUs' if self.gpus is None else _gpus(count)} requested, but {describe(found)}")
+            return self._named(found, self.devices, spreads)
+        wanted = max(len(found), 1) if self.gpus is None else self.gpus
+        if self.explicit and self.virtual is None and len(found) < wanted:
+            requested = "all GPUs" if self.gpus is None else count(wanted, "GPU")
+            raise DeviceError(f"{requested} requested, but {describe(found)}")
         cases = [Case("CPU", ("/CPU:0",), ())]
         if found:
             cases.append(Case("1 GPU", ("/GPU:0",), (0,)))
@@ -112,33 +114,25 @@ class Selection:
                 Case(f"{self.virtual} virtual {kind}s, {way}", names, (0,) if found else (), way, True)
                 for way in spreads
             ]
-        elif count > 1 and found:
-            cases += _together(tuple(range(min(count, len(found)))), spreads)
+        elif wanted > 1 and found:
+            cases += _together(tuple(range(min(wanted, len(found)))), spreads)
         return tuple(cases)
 
-
-def _named_cases(found: Sequence[GpuFound], devices: tuple[str, ...], spreads: Sequence[str]) -> tuple[Case, ...]:
-    cases = []
-    indices = tuple(int(name.rpartition(":")[2]) for name in devices if name.startswith("/GPU"))
-    for index in indices:
-        if index >= len(found):
-            raise DeviceError(f"GPU {index} requested, but {describe(found)}")
-    if "/CPU:0" in devices:
-        cases.append(Case("CPU", ("/CPU:0",), ()))
-    for index in indices:
-        # the worker sees this GPU alone, so that it is its GPU 0
-        label = "1 GPU" if len(indices) == 1 and index == 0 else f"1 GPU (GPU {index})"
-        cases.append(Case(label, ("/GPU:0",), (index,)))
-    return (*cases, *(_together(indices, spreads) if len(indices) > 1 else ()))
+    def _named(self, found: Sequence[GpuFound], devices: tuple[str, ...], spreads: Sequence[str]) -> tuple[Case, ...]:
+        indices = tuple(int(name.rpartition(":")[2]) for name in devices if name.startswith("/GPU"))
+        cases = [Case("CPU", ("/CPU:0",), ())] if "/CPU:0" in devices else []
+        for index in indices:
+            if index >= len(found):
+                raise DeviceError(f"GPU {index} requested, but {describe(found)}")
+            # the worker sees this GPU alone, so that it is its GPU 0
+            label = "1 GPU" if len(indices) == 1 and index == 0 else f"1 GPU (GPU {index})"
+            cases.append(Case(label, ("/GPU:0",), (index,)))
+        return (*cases, *(_together(indices, spreads) if len(indices) > 1 else ()))
 
 
 def _together(indices: tuple[int, ...], spreads: Sequence[str]) -> list[Case]:
     names = tuple(f"/GPU:{place}" for place in range(len(indices)))
-    return [Case(f"{_gpus(len(indices))}, {way}", names, indices, way) for way in spreads]
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU" + "s" * (count != 1)
+    return [Case(f"{count(len(indices), 'GPU')}, {way}", names, indices, way) for way in spreads]
 
 
 def describe(found: Sequence[GpuFound]) -> str:

@@ -14,8 +14,6 @@ from tfgpu_doctor.bench.devices import SPREADS, DeviceError, RequestError, Selec
 from tfgpu_doctor.records.parameters import Listed, Option, Seconds, Size
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tfgpu_doctor.bench.cluster import Cluster
     from tfgpu_doctor.bench.plans.base import PlanBase
     from tfgpu_doctor.bench.results import BenchResult
@@ -336,8 +334,7 @@ def _cluster(request: Request) -> Cluster | None:
 def _slurm_config(executable: str) -> str:
     """Ask TensorFlow's own resolver who takes part. Raises WorkerError: it does not answer."""
     from tfgpu_doctor.bench.cluster import config
-    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner.workers import START
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
 
     try:
         with WorkerProcess(executable) as worker:
@@ -440,7 +437,6 @@ def measure(
     progress: Callable[[str, float], None],
     note: Callable[[str], None],
     save: Callable[[BenchResult], None],
-    profile: Path | None,
 ) -> BenchResult:
     """Measure; of several machines, lead them. Raises what Session.run raises."""
     from tfgpu_doctor.bench.cluster import Watch
@@ -469,7 +465,6 @@ def measure(
         announce=note,
         save=save,
         command=request.typed,
-        profile=profile,
         load_average=load_average(),
     ).run()
 
@@ -484,8 +479,7 @@ def take_part(request: Request, plan: Any, progress: Callable[[str, float], None
     None: no other machine leads. Raises CannotRunError: a machine is gone, or this one's part failed.
     """
     from tfgpu_doctor.bench.cluster import Watch, follow
-    from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.runner.workers import START
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
     from tfgpu_doctor.bench.session import CannotRunError
 
     cluster = _cluster_of(plan)

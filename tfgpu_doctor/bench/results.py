@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Facts, Record
+from tfgpu_doctor.records.facts import Document, Facts, Record
 from tfgpu_doctor.records.report import Tool
 
 SCHEMA: Literal["tfgpu.bench/1"] = "tfgpu.bench/1"

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.advice import advise_anew
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.samples import usable_cpus
-from tfgpu_doctor.bench.speeds import judged
 from tfgpu_doctor.records.report import ReportError, decode_saved, other_kind, schema_of, short, without_mark
 
 
@@ -30,9 +27,7 @@ class _Written(msgspec.Struct):
 
 
 def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> BenchResult:
-    """Decode a saved bench result and judge its figures anew.
-
-    `name` and the `command` that reads it stand in the message.
+    """Decode a saved bench result; `name` and the `command` that reads it stand in the message.
 
     Raises ReportError: not JSON, no bench result, or one of another schema version.
     """
@@ -44,16 +39,7 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
         check_runs(result.runs, name, "bench result")
     except ReportError as error:
         raise ReportError(f"{error}{_by(data)}") from error
-    cpus = usable_cpus(result.environment)
-    runs = tuple(judged(_with_hardware_peak(run), cpus) for run in result.runs)
-    return advise_anew(msgspec.structs.replace(result, runs=runs))
-
-
-def _with_hardware_peak(run: Run) -> Run:
-    """The run without per cent of anything but the hardware's peak: older results gave a CPU's of its best size."""
-    if run.peak_is in (None, "peak"):
-        return run
-    return msgspec.structs.replace(run, percent_of_peak=None, peak_is=None)
+    return result
 
 
 def check_runs(runs: Iterable[Run], name: str, what: str) -> None:
@@ -67,19 +53,22 @@ def check_runs(runs: Iterable[Run], name: str, what: str) -> None:
 
 
 def contradictions(run: Run) -> Iterator[str]:
-    """What the fields of a run say against each other, in half a sentence each."""
+    """Yield what the fields of a run say against each other, in half a sentence each."""
+    count = len(run.samples_s)
     if run.throughput:
         yield from _speed_without_reason(run)
     for title, values in (("cpu_load", run.cpu_load), ("cpu_wait", run.cpu_wait)):
-        if values and len(values) != len(run.samples_s):
-            yield f"{title} has {len(values)} values for {len(run.samples_s)} samples"
-    if run.processes and sum(run.processes) != len(run.samples_s):
-        yield f"its processes gave {sum(run.processes)} samples, but samples_s has {len(run.samples_s)}"
-    if run.left_out and run.left_out >= len(run.samples_s):
-        yield f"left_out is {run.left_out} of {len(run.samples_s)} samples"
-    if any(place >= len(run.samples_s) for place in run.throttled_samples):
+        if values and len(values) != count:
+            yield f"{title} has {len(values)} values for {count} samples"
+    if run.processes and sum(run.processes) != count:
+        yield f"its processes gave {sum(run.processes)} samples, but samples_s has {count}"
+    if run.left_out and run.left_out >= count:
+        yield f"left_out is {run.left_out} of {count} samples"
+    if any(place >= count for place in run.throttled_samples):
         yield "throttled_samples names a sample that samples_s does not have"
-    yield from (f"{title} is not {_shown(ends)}" for title, ends in _intervals(run) if list(ends) != sorted(ends))
+    for title, ends in _intervals(run):
+        if list(ends) != sorted(ends):
+            yield f"{title} is not {' ≤ '.join(f'{end:g}' for end in ends)}"
 
 
 def _speed_without_reason(run: Run) -> Iterator[str]:
@@ -105,10 +94,6 @@ def _intervals(run: Run) -> Iterator[tuple[str, tuple[float, ...]]]:
         if ratio := getattr(run, title):
             yield title, (ratio.low, ratio.value, ratio.high)
     yield from ((f"ci95 of {short(one.name)}", one.ci95) for one in run.figures if one.ci95)
-
-
-def _shown(ends: tuple[float, ...]) -> str:
-    return " ≤ ".join(f"{end:g}" for end in ends)
 
 
 def _by(data: bytes) -> str:

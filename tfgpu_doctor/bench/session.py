@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 
 import msgspec
 import psutil
@@ -17,9 +16,8 @@ from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.plans import workload_size
 from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
-from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError, Workers
 from tfgpu_doctor.bench.runner.runner import WARM_UPS, Measurement, measure, to_run
-from tfgpu_doctor.bench.runner.workers import Workers
 from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -61,7 +59,6 @@ class Session:
     save: Callable[[BenchResult], None] = lambda _: None  # gets what there is, again and again
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     command: str = ""  # what was typed
-    profile: Path | None = None  # folder for traces of some more steps of each case
     load_average: float | None = None  # of the machine, in the minute before
     software: dict[str, str] = field(default_factory=dict)
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
@@ -157,7 +154,6 @@ class Session:
             cpus=self.cpus(),
             expected=group.expected,
             keep=group.keep,
-            profile=self.profile,
             progress=self.show,
             save=keep,
             clock=self.clock,
@@ -221,8 +217,6 @@ class Session:
         cpus = value_or(self.environment.host.cpus, None)
         if cpus and self.load_average is not None and self.load_average > BUSY * cpus:
             notes.append(f"The machine was busy before the start: load average {self.load_average:.1f} on {cpus} CPUs.")
-        if self.profile is not None:
-            notes.append(f"To show the profiles: tensorboard --logdir {self.profile}")
         if any(run.virtual for run in runs):
             notes.append("Virtual devices share one physical device: they test multi-device code, not speed.")
         return tuple(notes)

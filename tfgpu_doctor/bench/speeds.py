@@ -1,8 +1,19 @@
-"""Compute the speed of a run from its samples: median, interval, spread, and what makes them doubtful. Pure."""
+"""Compute the speed of a run from its samples, what makes it doubtful, and what it is beside others and at most. Pure.
+
+That samples differ says little about their median: an H100 at its power limit varies by 3 to 5 % from sample to sample,
+and 1,726 samples give its median to 0.7 % (tests/captures/h100/bench). So the median is judged, by what may be wrong
+with it by more than LIMIT:
+
+    too few samples    fewer than six have no 95 % interval
+    interval           one of its ends lies farther from the median than that
+    drift              the second half of the samples differs from the first by more than that, whatever lies within
+                       the intervals of their medians: the figure depends on when it was taken
+    disturbed          other programs had the CPUs in so many samples that the median counts those, too
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -19,24 +30,20 @@ from tfgpu_doctor.bench.statistics import (
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 
-OLDER = ("noisy: ", "rough: ")  # how it began where the spread of the samples was judged
-
-
-def settled(run: Run, cpus: float | None) -> Samples:
-    """The samples that its speed is the median of."""
-    return samples_of(run, cpus).settled()
+LIMIT = 0.05  # share of the median
+DOUBTFUL = "uncertain: "  # how the advice begins that says what makes a figure doubtful
 
 
 def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
-    """The run with what its settled samples say: median, interval, spread and speed.
+    """Return the run with what its settled samples say: median, interval, spread and speed.
 
     Args:
         work: of a sample, in `unit` times seconds.
         cpus: that a process may use, where known; without, no sample is known to be disturbed.
     """
-    kept = settled(run, cpus)
+    kept = samples_of(run, cpus).settled()
     samples = kept.all()
-    middle, (low, high) = median(samples), interval_of([process for process in kept.processes if process])
+    middle, (low, high) = median(samples), _interval_of([process for process in kept.processes if process])
     measured = msgspec.structs.replace(
         run,
         left_out=len(run.samples_s) - len(kept),
@@ -49,16 +56,15 @@ def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
 
 
 def judged(run: Run, cpus: float | None) -> Run:
-    """The run with what makes its figure doubtful, also as the first of its advice; virtual devices have no figure."""
-    if run.throughput is None or run.ci95_s is None or not run.samples_s:
+    """Return the run with what makes its figure doubtful, also as the first of its advice; not of virtual devices."""
+    if run.throughput is None or run.ci95_s is None or run.virtual:
         return run
-    found = () if run.virtual else doubts(settled(run, cpus), run.ci95_s)
+    found = tuple(_doubts(samples_of(run, cpus).settled(), run.ci95_s))
     said = (DOUBTFUL + "; ".join(found),) if found else ()
-    others = (advice for advice in run.advice if not advice.startswith((DOUBTFUL, *OLDER)))
-    return msgspec.structs.replace(run, doubts=found, advice=(*said, *others))
+    return msgspec.structs.replace(run, doubts=found, advice=(*said, *run.advice))
 
 
-def interval_of(processes: Sequence[Sequence[float]]) -> tuple[float, float]:
+def _interval_of(processes: Sequence[Sequence[float]]) -> tuple[float, float]:
     """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
     processes say, since samples of one process are not independent."""
     low, high = median_interval([sample for process in processes for sample in process])
@@ -68,35 +74,13 @@ def interval_of(processes: Sequence[Sequence[float]]) -> tuple[float, float]:
     return min(low, least), max(high, most)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What makes the figure of a run doubtful, and nothing else: a run is marked for this. Pure.
-#
-# That samples differ says little about their median: an H100 at its power limit varies by 3 to 5 % from sample to
-# sample, and 1,726 samples give its median to 0.7 % (tests/captures/h100/bench). So the median is judged, by what may
-# be wrong with it by more than LIMIT:
-#
-#     too few samples    fewer than six have no 95 % interval
-#     interval           one of its ends lies farther from the median than that
-#     drift              the second half of the samples differs from the first by more than that, whatever lies within
-#                        the intervals of their medians: the figure depends on when it was taken
-#     disturbed          other programs had the CPUs in so many samples that the median counts those, too
-
-
-LIMIT = 0.05  # share of the median
-DOUBTFUL = "uncertain: "  # how the advice begins that says them
-
-
-def doubts(kept: Samples, ci95: tuple[float, float]) -> tuple[str, ...]:
-    """Return the reasons, gravest first; none where the figure can be relied on.
+def _doubts(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:
+    """Yield the reasons to doubt a median, gravest first; none where it can be relied on.
 
     Args:
         kept: the samples that the median is of, in the order of time.
         ci95: its interval.
     """
-    return tuple(_reasons(kept, ci95))
-
-
-def _reasons(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:
     samples = kept.all()
     if len(samples) < FEWEST_FOR_INTERVAL:
         yield f"only {len(samples)} sample{'s' * (len(samples) != 1)}"
@@ -104,13 +88,13 @@ def _reasons(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:
         yield f"95 % interval ±{percent(error)} %"
     if change := drift(samples):
         yield f"drift: the second half took {percent(abs(change))} % {'longer' if change > 0 else 'less time'}"
-    shares = [share for process in kept.lost or () for share in process]
-    if (disturbed := sum(share > DISTURBED for share in shares)) and len(samples) >= FEWEST_FOR_INTERVAL:
+    disturbed = sum(share > DISTURBED for process in kept.lost or () for share in process)
+    if disturbed and len(samples) >= FEWEST_FOR_INTERVAL:
         yield f"disturbed by other programs in {disturbed} of {len(samples)} samples"
 
 
 def drift(samples: Sequence[float]) -> float | None:
-    """By how much the median of the second half differs from that of the first, where that is surely above LIMIT."""
+    """Return by how much the median of the second half differs from the first's, where that is surely above LIMIT."""
     half = len(samples) // 2
     if half < FEWEST_FOR_INTERVAL:
         return None
@@ -121,11 +105,11 @@ def drift(samples: Sequence[float]) -> float | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Speed-up and efficiency: what the runs say beside each other. Pure.
+# Speed-up and efficiency: what the runs say beside each other.
 
 
 def ratio(new: Throughput, base: Throughput) -> Ratio:
-    """`new` over `base`; the interval is what both intervals allow at worst."""
+    """Return `new` over `base`; the interval is what both intervals allow at worst."""
     return Ratio(value=new.value / base.value, low=new.ci95[0] / base.ci95[1], high=new.ci95[1] / base.ci95[0])
 
 
@@ -135,36 +119,34 @@ def relate(runs: Sequence[Run]) -> tuple[Run, ...]:
     Efficiency is the speed-up over one GPU per GPU. Virtual devices get none of these: they prove no speed. Runs are
     compared within their type; the CPU's float32 run stands beside tf32.
     """
-    return tuple(_relate(run, runs) for run in runs)
+    return tuple(_relate(run, runs) if run.throughput and not run.virtual else run for run in runs)
 
 
 def _relate(run: Run, runs: Sequence[Run]) -> Run:
-    if run.throughput is None or run.virtual:
-        return run
-    cpu = _base(runs, run, "CPU")
-    gpu = _base(runs, run, "1 GPU")
-    on_gpus = run.devices[0].startswith("/GPU")
-    vs_cpu = ratio(run.throughput, cpu.throughput) if cpu and cpu is not run and cpu.throughput else None
-    vs_gpu = ratio(run.throughput, gpu.throughput) if gpu and gpu is not run and gpu.throughput and on_gpus else None
-    efficiency = None
-    if vs_gpu and len(run.devices) > 1:
-        count = len(run.devices)
+    vs_cpu = _over(run, runs, "CPU")
+    vs_gpu = _over(run, runs, "1 GPU") if run.devices[0].startswith("/GPU") else None
+    efficiency, count = None, len(run.devices)
+    if vs_gpu and count > 1:
         efficiency = Ratio(value=vs_gpu.value / count, low=vs_gpu.low / count, high=vs_gpu.high / count)
     return msgspec.structs.replace(run, speedup_vs_cpu=vs_cpu, speedup_vs_1gpu=vs_gpu, efficiency=efficiency)
 
 
-def _base(runs: Sequence[Run], run: Run, label: str) -> Run | None:
+def _over(run: Run, runs: Sequence[Run], label: str) -> Ratio | None:
+    """The speed of a run over that of one device of the same work and type; None for itself."""
     types = {run.dtype, "float32"} if run.dtype == "tf32" and label == "CPU" else {run.dtype}
-    alike = (r for r in runs if r.dtype in types and r.parameters == run.parameters)
-    return next((r for r in alike if r.label.startswith(label) and len(r.devices) == 1), None)
+    alike = (one for one in runs if one.dtype in types and one.parameters == run.parameters and len(one.devices) == 1)
+    base = next((one for one in alike if one.label.startswith(label)), run)
+    if base is run or base.throughput is None or run.throughput is None:
+        return None
+    return ratio(run.throughput, base.throughput)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What a GPU could do at most: multiprocessors × clock × FLOP per cycle. Pure; unknown stays unknown.
+# What GPUs could do at most; unknown stays unknown.
 
 
 def peak_flops(gpu: Gpu, dtype: str, matrix: Matrix) -> float | None:
-    """Peak FLOP/s of one GPU in `dtype` at its highest SM clock; None where any factor is unknown.
+    """Return the peak FLOP/s of a GPU in `dtype`: multiprocessors × highest clock × FLOP per cycle; None where unknown.
 
     The FLOP per cycle and multiprocessor are the matrix's (NVIDIA's architecture whitepapers, dense).
     """
@@ -179,7 +161,7 @@ def peak_flops(gpu: Gpu, dtype: str, matrix: Matrix) -> float | None:
 
 
 def memory_bandwidth(gpu: Gpu) -> float | None:
-    """Bytes/s that the memory of one GPU can give at its highest clock; None where a factor is unknown.
+    """Return the bytes/s that the memory of a GPU can give at its highest clock; None where a factor is unknown.
 
     Two transfers a cycle of the clock that NVML tells × the width of the bus, as NVIDIA computes it ("How to Implement
     Performance Metrics in CUDA C/C++"): 2 × 2619 MHz × 5120 bit / 8 = 3352 GB/s, the data sheet's of an H100 SXM.
@@ -189,43 +171,32 @@ def memory_bandwidth(gpu: Gpu) -> float | None:
     return 2.0 * gpu.memory_clock_max.value * 1e6 * gpu.memory_bus_width.value / 8 or None
 
 
-def percent_of_bandwidth(moved: float, gpus: list[Gpu]) -> float | None:
-    """`moved` bytes/s in per cent of the memory bandwidth of `gpus` together; None where one is unknown."""
-    known = [width for gpu in gpus if (width := memory_bandwidth(gpu)) is not None]
-    return 100.0 * moved / sum(known) if known and len(known) == len(gpus) else None
-
-
-def percent_of_peak(achieved: float, gpus: list[Gpu], dtype: str, matrix: Matrix) -> float | None:
-    """`achieved` FLOP/s in per cent of the peaks of `gpus` together; None where one is unknown."""
-    peaks = [peak_flops(gpu, dtype, matrix) for gpu in gpus]
-    known = [peak for peak in peaks if peak is not None]
-    return 100.0 * achieved / sum(known) if known and len(known) == len(peaks) else None
+def percent_of(achieved: float, gpus: Sequence[Gpu], most: Callable[[Gpu], float | None]) -> float | None:
+    """Return what GPUs achieved together in per cent of what they can do at `most`; None where one is unknown."""
+    known = [limit for gpu in gpus if (limit := most(gpu)) is not None]
+    return 100.0 * achieved / sum(known) if known and len(known) == len(gpus) else None
 
 
 def with_peak(run: Run, environment: Facts, matrix: Matrix) -> Run:
-    """The run with what it reached in per cent of what its GPUs could do; as it was where one of them is not known."""
-    on_gpus = run.computed_in is not None and not run.virtual and run.devices[0].startswith("/GPU")
-    if not on_gpus or run.median_s is None or run.computed_in is None:
+    """Return the run with what it reached of what its GPUs could do; as it was where one of them is not known."""
+    dtype = run.computed_in
+    if dtype is None or run.virtual or not run.devices[0].startswith("/GPU") or run.median_s is None:
         return run
     known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(environment.gpus, ())}
     gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
     if len(gpus) < len(run.devices):
         return run
-    percent = moved = None
+    share = moved = None
     if run.flop is not None:
-        percent = percent_of_peak(run.flop / run.median_s, gpus, run.computed_in, matrix)
+        share = percent_of(run.flop / run.median_s, gpus, lambda gpu: peak_flops(gpu, dtype, matrix))
     if run.bytes_moved is not None:
-        moved = percent_of_bandwidth(run.bytes_moved / run.median_s, gpus)
-    return msgspec.structs.replace(
-        run,
-        percent_of_peak=percent,
-        peak_is=None if percent is None else "peak",
-        percent_of_bandwidth=moved,
-    )
+        moved = percent_of(run.bytes_moved / run.median_s, gpus, memory_bandwidth)
+    peak_is = None if share is None else "peak"
+    return msgspec.structs.replace(run, percent_of_peak=share, peak_is=peak_is, percent_of_bandwidth=moved)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the readings of a run say of its GPUs: how busy they were, and what limited their clocks. Pure.
+# What the readings of a run say of its GPUs: how busy they were, and what limited their clocks.
 #
 # NVML's utilization is the share of its own window, 1/6 to 1 s (nvml.h), in which any kernel ran, with the pauses
 # between samples. An H100 at 75 % of its peak read 0 % behind samples of 49 ms, and 67 % at 620 of 700 W. It is a

@@ -13,7 +13,7 @@ LEAST_OF_A_PROCESS = 5  # samples of each of several processes; with fewer, its 
 
 
 def median(samples: Sequence[float]) -> float:
-    """The median. Raises ValueError: there are no samples."""
+    """Return the median. Raises ValueError: there are no samples."""
     if not samples:
         raise ValueError("no samples")
     ordered = sorted(samples)
@@ -22,7 +22,7 @@ def median(samples: Sequence[float]) -> float:
 
 
 def quantile(samples: Sequence[float], q: float) -> float:
-    """The q-quantile by linear interpolation between order statistics."""
+    """Return the q-quantile by linear interpolation between order statistics."""
     ordered = sorted(samples)
     place = q * (len(ordered) - 1)
     low = math.floor(place)
@@ -31,39 +31,25 @@ def quantile(samples: Sequence[float], q: float) -> float:
 
 
 def iqr_spread(samples: Sequence[float]) -> float:
-    """Interquartile range over the median: how wide the bulk of the samples is."""
+    """Return the interquartile range over the median: how wide the bulk of the samples is."""
     return (quantile(samples, 0.75) - quantile(samples, 0.25)) / median(samples)
 
 
-@lru_cache(maxsize=256)
-def _rank(count: int) -> int:
-    """The largest k for which [x(k), x(n+1-k)] covers the median with at least 95 %; 0 when none does."""
-    tail, ways, most = 0, 1, round((1 - CONFIDENCE) * 500) * 2**count // 1000  # of 2^count orders
-    for k in range(1, count // 2 + 1):
-        tail += ways  # in which fewer than k samples lie below the median
-        if tail > most:
-            return k - 1
-        ways = ways * (count - k + 1) // k
-    return count // 2
-
-
 def median_interval(samples: Sequence[float]) -> tuple[float, float]:
-    """A 95 % interval for the median from order statistics: no assumption about the distribution.
+    """Return a 95 % interval for the median from order statistics: no assumption about the distribution.
 
     Fewer than six samples cannot give 95 %; then it is their whole range.
     """
-    ordered = sorted(samples)
-    k = _rank(len(ordered)) or 1
-    return ordered[k - 1], ordered[-k]
+    return quantile_interval(samples, 0.5) or (min(samples), max(samples))
 
 
 def relative_error(value: float, interval: tuple[float, float]) -> float:
-    """How far the farther end of an interval lies from the value, as a share of it."""
+    """Return how far the farther end of an interval lies from the value, as a share of it."""
     return max(value - interval[0], interval[1] - value) / value
 
 
 def samples_for(q: float) -> int:
-    """How many samples the largest of which lies above the q-quantile as surely as its 95 % interval wants.
+    """Return how many samples the largest of which lies above the q-quantile as surely as its 95 % interval wants.
 
     (1 - CONFIDENCE) / 2 is the chance that all of n samples lie below: q^n. 368 for the 99th percentile.
     """
@@ -87,7 +73,7 @@ def _ranks(count: int, q: float) -> tuple[int, int] | None:
 
 
 def quantile_interval(samples: Sequence[float], q: float) -> tuple[float, float] | None:
-    """A 95 % interval for the q-quantile from order statistics; None when the samples are too few for one.
+    """Return a 95 % interval for the q-quantile from order statistics; None when the samples are too few for one.
 
     Args:
         q: from 0 to 1, neither of them.
@@ -110,7 +96,7 @@ class StoppingRule:
     max_samples: int = 2000
 
     def share(self, processes: int) -> StoppingRule:
-        """What each of several processes has to reach, so that all of them take about the time of one."""
+        """Return what each of several processes has to reach, so that all of them take about the time of one."""
         if processes == 1:
             return self
         return replace(
@@ -122,7 +108,7 @@ class StoppingRule:
         )
 
     def unmet(self, samples: Sequence[float]) -> str | None:
-        """The first condition that the samples do not meet; None when all are met."""
+        """Return the first condition that the samples do not meet; None when all are met."""
         if len(samples) < self.min_samples:
             return f"only {len(samples)} of {self.min_samples} samples"
         if sum(samples) < self.min_seconds:
@@ -132,12 +118,11 @@ class StoppingRule:
         return None
 
     def done(self, samples: Sequence[float], elapsed: float) -> bool:
-        """Whether sampling ends: all conditions met, the deadline reached, or samples without number."""
-        if len(samples) >= self.max_samples or (samples and elapsed >= self.deadline):
-            return True
-        return self.unmet(samples) is None
+        """True if sampling ends: all conditions met, the deadline reached, or samples without number."""
+        over = len(samples) >= self.max_samples or (samples and elapsed >= self.deadline)
+        return bool(over) or self.unmet(samples) is None
 
 
 def percent(share: float) -> str:
-    """A share in per cent, with two digits and never with an exponent: "5.1", "58", "104"."""
+    """Return a share in per cent, with two digits and never with an exponent: "5.1", "58", "104"."""
     return f"{100 * share:.2g}" if share < 0.995 else f"{100 * share:.0f}"

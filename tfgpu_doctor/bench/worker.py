@@ -11,7 +11,6 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
                                          long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
     figures                              figures beside the samples, and what is to be said of them
-    profile folder steps                 a trace of some more steps, for TensorBoard
     farewell                             lets the workload tell others that this was the last
     follow                               on one of several machines: one piece of work that the first one leads
     reference workload parameters …      what the function `reference` of the workload's file says
@@ -149,7 +148,6 @@ class Worker:
         return {
             "samples": samples,
             "loads": loads,
-            "took": ended - began,
             "waited": None if waited is None or after is None else max(after - waited, 0.0) / max(ended - began, 1e-9),
             "placed_on": self.work.placed_on(),
             "misplaced": self.work.misplaced(),
@@ -166,16 +164,6 @@ class Worker:
         """Ask the workload for its figures beside the samples."""
         answer: dict[str, Any] = self.work.figures()
         return answer
-
-    def profile(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Trace some more steps into a folder; the files that are there then."""
-        self.tf.profiler.experimental.start(request["folder"])
-        try:
-            self.work.sample(request["steps"])
-        finally:
-            self.tf.profiler.experimental.stop()
-        found = [os.path.join(at, name) for at, _, names in os.walk(request["folder"]) for name in names]
-        return {"files": found}
 
     def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the workload do one piece of work that another machine leads."""
@@ -217,7 +205,7 @@ def main() -> None:
         os.register_at_fork(after_in_child=answers.close)
     os.dup2(2, 1)
     worker = Worker()
-    verbs = ("hello", "prepare", "sample", "verify", "figures", "profile", "farewell", "follow", "reference")
+    verbs = ("hello", "prepare", "sample", "verify", "figures", "farewell", "follow", "reference")
     for line in sys.stdin:
         request = json.loads(line)
         try:

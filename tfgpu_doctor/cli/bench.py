@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import logging
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Facts
     from tfgpu_doctor.records.report import Report
 
-NEEDS = "the page with charts needs Matplotlib: python -m pip install 'matplotlib>=3.8'"
-OLDEST = (3, 8)  # what pyproject.toml asks for
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 _EXIT_CODES = """
 
@@ -51,12 +45,6 @@ html_option = option(
     type=click.Path(dir_okay=False),
     hidden=True,
     help="Also write an HTML page: what --format html --output FILE.html does.",
-)
-profile_option = option(
-    "--profile",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    help="After measuring, profile a few more steps of each run into this folder, for TensorBoard.",
 )
 
 
@@ -139,7 +127,6 @@ def _add(name: str) -> None:
     @matrix_option
     @result_options("bench")
     @html_option
-    @profile_option
     @click.pass_context
     def workload(
         context: click.Context, /, results: Results, html: str | None, matrix: str | None, **asked: Any
@@ -209,15 +196,11 @@ class _Kept:
 
 def exit_code(result: BenchResult) -> int:
     """Return the exit code of a measurement."""
-    from tfgpu_doctor.bench.runner.process import NO_TIMES
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
-    failures = [run.failure for run in result.runs if run.failure]
-    if any(NO_TIMES not in failure for failure in failures):
+    if any(run.failure for run in result.runs):
         return EXIT_PROBLEM
-    if failures or result.not_run:
-        return EXIT_UNKNOWN
-    return EXIT_OK
+    return EXIT_UNKNOWN if result.not_run else EXIT_OK
 
 
 # ------------------------------------------------------------------------------------------------- saved results, pages
@@ -251,48 +234,14 @@ def show(context: click.Context, file: str, matrix: str | None, results: Results
 def _with_html(targets: list[Output], name: str | None) -> list[Output]:
     """Return these targets and the file of --html; refuse what could not be written after minutes of measuring.
 
-    Raises click.UsageError: no Matplotlib, no such folder, or no permission.
+    Raises click.UsageError: no such folder, or no permission.
     """
     if name == "-":
         raise click.UsageError("--html needs a file name; standard output gets the text")
     if name:
-        targets = [*targets, Output("html", Path(name))]
-    if any(target.format == "html" for target in targets):
-        _check_charts()
-    if name:
         check_writable("--html", name)
+        targets = [*targets, Output("html", Path(name))]
     return targets
-
-
-def _check_charts() -> None:
-    """Make sure that charts can be drawn. Raises click.UsageError: Matplotlib is missing, broken, or too old."""
-    if find_spec("matplotlib") is None:
-        raise click.UsageError(NEEDS)
-    # it speaks of its font cache, which nobody asked about
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    try:
-        with _elsewhere():
-            import matplotlib
-
-        import tfgpu_doctor.render.html.charts  # noqa: F401 - what a broken installation fails at
-    except ImportError as error:
-        raise click.UsageError(f"{NEEDS}; the installed one does not work: {error}") from error
-    if matplotlib.__version_info__[:2] < OLDEST:
-        raise click.UsageError(f"{NEEDS}; the installed version {matplotlib.__version__} is too old")
-
-
-@contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Leave the current directory: at its import, Matplotlib reads a matplotlibrc that lies there, and evaluates it."""
-    here = os.curdir
-    with suppress(FileNotFoundError):  # it has been removed
-        here = os.getcwd()
-    os.chdir(os.path.dirname(os.path.abspath(__file__)))
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.chdir(here)
 
 
 def diagnosis(matrix: str | None) -> Callable[[Facts], Report]:

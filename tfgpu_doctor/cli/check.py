@@ -9,7 +9,6 @@ import click
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import define_command, machine_options, matrix_option, option
 from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options, shows_changes
-from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.manifests import INSTEAD, KINDS
 
 if TYPE_CHECKING:
@@ -36,10 +35,9 @@ class _Kind(click.Choice):  # type: ignore[type-arg]
 @machine_options()
 @matrix_option
 @option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are only shown.")
-@option("--resolve", is_flag=True, help="Ask uv or pip which versions it would install. Uses the network.")
 @fail_on_option
 @redact_option
-@result_options("check", more="Show all versions that --resolve chose, and the ids of checks that are open.")
+@result_options("check", more="Show the ids of checks that are open.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -58,12 +56,7 @@ def command(
     Files that describe one environment are checked together. A file that another one includes is read if it lies below
     the folder of that one, or is named on the command line as well.
 
-    With --resolve, uv (or pip, if uv is not installed) is asked which versions it would install, and those are checked.
-    Only names and versions from the files are passed to it, no paths, addresses or options. It uses the index, proxies
-    and certificates that it is configured with. Conda packages are not resolved.
-
-    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow, or
-    no problem was found but --resolve got no answer.
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
     """
     if "-" in files and asked["kind"] is None:
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
@@ -72,6 +65,6 @@ def command(
     from tfgpu_doctor.records.report import exit_code
 
     changes = shows_changes(results.targets) and "-" not in files
-    checked = commands.check(*files, fix=fix, changes=changes, note=note, working=spinner, **asked)
+    checked = commands.check(*files, fix=fix, changes=changes, note=note, **asked)
     results.write(checked, "check", fail_on=fail_on)
     context.exit(exit_code(checked.report, fail_on))

@@ -25,9 +25,8 @@ from tfgpu_doctor.render.streams import guarded, say
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tfgpu_doctor.install.choice import Choice
-    from tfgpu_doctor.install.making import Making, Resolution
-    from tfgpu_doctor.install.records import InstallError
+    from tfgpu_doctor.install.folder import InstallError
+    from tfgpu_doctor.install.making import Choice, Making, Resolution
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import Report
 
@@ -81,9 +80,8 @@ def command(
         raise click.UsageError(
             "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
         )
-    from tfgpu_doctor.install.folder import Folder, read_path, trial_folder
+    from tfgpu_doctor.install.folder import Folder, InstallError, read_path, trial_folder
     from tfgpu_doctor.install.making import Making
-    from tfgpu_doctor.install.records import InstallError
     from tfgpu_doctor.records.report import EXIT_USAGE
 
     known = commands.load_matrix(matrix)
@@ -103,7 +101,7 @@ def command(
 
 def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     """Make it, and show how that ended; the exit code."""
-    from tfgpu_doctor.install.records import InstallError
+    from tfgpu_doctor.install.folder import InstallError
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.render import install as page
     from tfgpu_doctor.render.console import console_for
@@ -146,7 +144,7 @@ def _log(making: Making, message: str) -> Path | None:
 
 def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[str, Any]) -> Choice:
     """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
-    from tfgpu_doctor.install.choice import choose, host_target
+    from tfgpu_doctor.install.making import choose, host_target
     from tfgpu_doctor.plan.constraints import PlanRequest
     from tfgpu_doctor.plan.install_commands import repaired_by_links
     from tfgpu_doctor.plan.target import TargetError, read_specifier
@@ -172,7 +170,7 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
 def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | None:
     """What the doctor says of an environment that does not work, or of what a program wrote."""
     from tfgpu_doctor.findings.engine import make_report
-    from tfgpu_doctor.install.records import CommandError, UnprovenError
+    from tfgpu_doctor.install.tools import CommandError, UnprovenError
     from tfgpu_doctor.parsers import lines, text_to_facts
 
     if isinstance(error, UnprovenError) and error.proof.report:

@@ -23,8 +23,7 @@ from tfgpu_doctor.findings.engine import Diagnosis, diagnose, verdict
 from tfgpu_doctor.findings.inputs import facts_behind, fetch
 from tfgpu_doctor.findings.judging import signs_that_show
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.fact import compact
-from tfgpu_doctor.records.facts import Facts, Known, Python, Unknown, about, look_up, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Python, Unknown, about, compact, look_up, value_or
 from tfgpu_doctor.records.report import (
     EXIT_OK,
     EXIT_PROBLEM,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.report import MatrixInfo, Severity, Tool, Verdict
 from tfgpu_doctor.records.units import count
 

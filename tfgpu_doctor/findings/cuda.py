@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import structs
@@ -36,19 +35,17 @@ from tfgpu_doctor.findings.libraries import (
     needed_by,
     needed_library,
     off_path_evidence,
-    other_versions_renamed,
     pip_libraries,
     requested_in_vain,
 )
 from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_libraries, tell_apart, without_bug
 from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix.compatibility import driver_reaches
+from tfgpu_doctor.matrix.library_names import Library
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_conda_cuda, write_tensorflow
 from tfgpu_doctor.plan.install_commands import forgets_folders
-from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, cudnn_in_tags, specifier
+from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, specifier
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor, same_minor
@@ -66,29 +63,14 @@ def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> I
         else None
     )
     keeps = edit is not None and same_minor((extra or "").partition("==")[2], release.version)
-    others = (write_conda_cuda(view, release.cuda, release.cudnn), _other_tag(view, release, other))
-    yield from filter(None, (edit, *others) if keeps else (others[0], edit, others[1]))
+    of_conda = write_conda_cuda(view, release.cuda, release.cudnn)
+    yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
     if view.tensorflow and (near := _nearest(view, release, other.major)):
         by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
         better = with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}"
         if better:
             edit = write(view.tensorflow, better, f": it loads CUDA {minor(near.cuda)}")
             yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
-
-
-def _other_tag(view: PlannedEnvironment, release: Release, other: Cuda) -> Fix | None:
-    """The image of the right CUDA, where there is one that starts on the driver."""
-    cuda, base = minor(release.cuda), view.base
-    word = cudnn_in_tags(cuda, major(release.cudnn))
-    if base is None or base.cuda != other.version or base.container or not base.flavour or word is None:
-        return None
-    have, toolkit = view.target.driver, view.matrix.cuda(cuda)
-    need = toolkit.min_driver_linux if toolkit else None
-    refused = have is not None and need is not None and not driver_reaches(have, need)
-    if refused and not is_data_centre(view.target):
-        return None
-    forward = f". With driver {have}, that CUDA runs by forward compatibility only" if refused else ""
-    return Fix(f"Change the tag in {base.image.place}: nvidia/cuda:{cuda}.x-{word}-runtime-...{forward}")
 
 
 def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
@@ -102,12 +84,6 @@ def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release |
     ]
     newer = [row for row in fitting if at_least(row.version, release.version)]
     return newer[-1] if newer else next(iter(fitting), None)
-
-
-def for_conda_build(view: PlannedEnvironment, pin: Cuda, cuda: str, cudnn: str | None) -> Fix:
-    """The lines of conda with a CUDA that conda-forge builds TensorFlow for."""
-    words = Fix(f"In {pin.place}, write cuda-version={cuda}, or leave the choice to conda")
-    return write_conda_cuda(view, cuda, cudnn) or words
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -200,47 +176,18 @@ def _only_cudnn_fails(messages: MessageLog, cuda: ReportedCuda) -> bool:
 @VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
 def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
     """A library whose number changed between two minor versions of one CUDA cannot be opened, while the others can."""
-    cause = _runtime_of_other_minor(reported_cuda) or _solver_of_other_minor(reported_cuda)
-    return Problem(cause=cause, evidence=reported_cuda.evidence) if cause else None
-
-
-def _runtime_of_other_minor(cuda: ReportedCuda) -> str | None:
-    runtime = next((library for library, _ in cuda.not_opened if library.component == "cudart"), None)
-    opened = [library for library in cuda.opened if library.component in ("cublas", "cufft", "curand", "cusolver")]
-    if runtime is None or not opened:
+    solver = next((library for library, _ in reported_cuda.not_opened if library.component == "cusolver"), None)
+    if solver is None or not _is_of_other_minor(solver, reported_cuda):
         return None
-    if at_least(runtime.cuda_version, "11") is not False:
-        return None
-    return (
-        f"the other libraries of CUDA {runtime.cuda_major} can be opened, and only {runtime.name} has the minor "
-        "version in its name: another minor version is installed"
-    )
+    cause = "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
+    return Problem(cause=cause, evidence=reported_cuda.evidence)
 
 
-def _solver_of_other_minor(cuda: ReportedCuda) -> str | None:
-    solver = next((library for library, _ in cuda.not_opened if library.component == "cusolver"), None)
-    if solver is None:
-        return None
+def _is_of_other_minor(solver: Library, cuda: ReportedCuda) -> bool:
     alone = {library.component for library, _ in cuda.not_opened} == {"cusolver"} and solver.version in ("10", "11")
     of_11 = any(library.cuda_major == "11" for library in cuda.opened)
     later = any(at_least(library.cuda_major, "12") for library in cuda.opened)  # all of 12 has libcusolver.so.11
-    if later or not (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed)):
-        return None
-    return "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
-
-
-@VERSION_MISMATCH.sign
-def other_version_renamed(messages: MessageLog) -> Problem | None:
-    """A library of another CUDA has been given the name that TensorFlow opens."""
-    renamed = other_versions_renamed(messages, "libcu", "libnv")
-    if not renamed or messages.has("gpu-created"):
-        return None
-    return Problem(
-        title="Libraries of another CUDA version have been renamed to the one that TensorFlow loads",
-        cause="a library has the functions of its own version, whatever its name is; what this TensorFlow needs of the "
-        "other one is missing",
-        evidence=message_evidence(*renamed),
-    )
+    return not later and (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed))
 
 
 @in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
@@ -269,11 +216,12 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
             continue
         built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
+        words = f"In {pin.place}, write cuda-version={first}, or leave the choice to conda"
         yield Problem(
             title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
             cause="conda cannot solve the environment, or installs a CPU build",
             evidence=(evidence(pin.text, pin.place, f"CUDA {built}", f"{CONDA_RECIPE}, {rows[0].version}"),),
-            fixes=(for_conda_build(view, pin, first, rows[0].cudnn), USE_PIP),
+            fixes=(write_conda_cuda(view, first, rows[0].cudnn) or Fix(words), USE_PIP),
         )
 
 
@@ -305,14 +253,9 @@ def no_usable_file(
     if not wanting:
         return None
     partly = len(wanting) < len(cuda_sonames)
+    cause = _WITHOUT_EXTRA if gpu_release.extra else _OF_THE_SYSTEM
     if partly or any(package.name.startswith("nvidia-") for package in packages or ()):
         cause = "only some of the CUDA libraries are installed"
-    elif gpu_release.extra:
-        cause = _WITHOUT_EXTRA
-    else:
-        cause = (
-            f"TensorFlow {gpu_release.version} uses the CUDA {minor(gpu_release.cuda)} of the system, which has none"
-        )
     return Problem(
         title=_not_installed(wanting) if partly else None,
         cause=f"{cause}. {NOT_THE_DRIVER}",
@@ -355,14 +298,11 @@ def not_opened(
 
 def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> tuple[Fix, ...]:
     """Also for a release that is not known, by the CUDA that it wants."""
-    install = install_libraries(context)
-    if release:
+    install, wanted = install_libraries(context), minor(cuda.wanted)
+    if release or not wanted:
         return install
-    wanted = minor(cuda.wanted)
-    if not wanted:
-        return (*install, Alternative("Install the CUDA of this TensorFlow and its cuDNN"))
-    text = f"Look up the cuDNN that belongs to CUDA {wanted}; both must be installed"
-    return (*install, Alternative(text=text, commands=(f"tfgpu matrix tensorflow --cuda {wanted}",)))
+    look = f"Look up the cuDNN that belongs to CUDA {wanted}; both must be installed"
+    return (*install, Alternative(look, (f"tfgpu matrix tensorflow --cuda {wanted}",)))
 
 
 @in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
@@ -429,15 +369,11 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
         return _ON_WINDOWS
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
     folder = "$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64"
+    find = "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null"
+    path = f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
     return (
-        Fix(
-            text="Find them, and add their folders to the loader path before Python starts",
-            commands=(
-                "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
-                f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",
-            ),
-        ),
-        Alternative(text="Let the doctor print the exact line for that environment", commands=("tfgpu doctor",)),
+        Fix("Find them, and add their folders to the loader path before Python starts", (find, path)),
+        Alternative("Let the doctor print the exact line for that environment", ("tfgpu doctor",)),
     )
 
 
@@ -491,16 +427,6 @@ def not_found_by_loader(
         # one line for both
         fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path")), gpu_release),
     )
-
-
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
-def damaged_file_reported(reported_cuda: ReportedCuda) -> Problem | None:
-    """The loader refuses a file of the right name."""
-    refused = re.compile(r"too short|invalid ELF|wrong ELF")
-    if not any(refused.search(message.text) for _, message in reported_cuda.not_opened):
-        return None
-    cause = "a library is installed but damaged: copied incompletely, or a text file in place of a link"
-    return Problem(cause=cause, evidence=reported_cuda.evidence)
 
 
 _UNNAMED = ("gpu-libraries-not-opened", "no-gpu-registered")

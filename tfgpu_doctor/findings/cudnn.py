@@ -53,7 +53,6 @@ from tfgpu_doctor.records.facts import (
     TfDevice,
     Toolkit,
     lists_gpu,
-    value_or,
 )
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
@@ -128,14 +127,10 @@ def comparison_message(messages: MessageLog) -> Problem | None:
     mixed = [m for m in messages.all("cudnn-status") if "VERSION_MISMATCH" in m.text]
     if not (differs or mixed):
         return None
-    title = "Parts of different cuDNN versions are mixed"
-    if differs:
-        runtime, compiled = differs[0].values.get("runtime"), differs[0].values.get("compiled", "").strip(".")
-        title = (
-            f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {compiled}" if runtime and compiled else ""
-        )
+    runtime, compiled = (next(iter(messages.values("cudnn-version-differs", n)), None) for n in ("runtime", "compiled"))
+    known = runtime and compiled and compiled.strip(".")
     return Problem(
-        title=title or None,
+        title=f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {known}" if known else None,
         evidence=message_evidence(*differs, *mixed, *messages.all("no-dnn-library"), most=3),
     )
 
@@ -255,14 +250,7 @@ def not_opened(
     return Problem(
         title=f"cuDNN is {'' if reported_cudnn.not_opened else 'probably '}missing, or not on the loader path",
         cause=f"{_DISABLES}. The text does not show that it is installed{beside}",
-        evidence=(
-            *message_evidence(*lines, most=3),
-            *(
-                (evidence(f"CUDA {cuda.version}", cuda.source, f"CUDA {wanted_cuda}, which this cuDNN is for"),)
-                if cuda
-                else ()
-            ),
-        ),
+        evidence=message_evidence(*lines, most=3),
         fixes=(*install_libraries(context), tell_apart(context)),
     )
 
@@ -314,24 +302,6 @@ def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: t
     )
 
 
-def _unnamed_although_installed(context: Context, cudnn: ReportedCudnn) -> Problem:
-    """TensorFlow does not say which library it does not find, and cuDNN is listed."""
-    python = context.remedies.python
-    name_it = (
-        f"TF_CPP_VMODULE=dso_loader=1 {python} -c \"import tensorflow as tf; tf.config.list_physical_devices('GPU')\""
-    )
-    return Problem(
-        title="A CUDA library is not found, although cuDNN is installed",
-        cause="TensorFlow does not name the library that it cannot open: cuDNN is probably not on the loader path, or "
-        "one of the other CUDA libraries is missing",
-        evidence=(
-            *message_evidence(*cudnn.unnamed, most=2),
-            *(evidence(f"cuDNN {version}", where) for version, where in cudnn.same_major[:1]),
-        ),
-        fixes=(Fix(text="Let TensorFlow name the library", commands=(name_it,)), *install_libraries(context)),
-    )
-
-
 def _parts_not_opened(messages: MessageLog) -> list[Message]:
     """Messages about libraries of cuDNN that its main library loads."""
     named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
@@ -340,14 +310,12 @@ def _parts_not_opened(messages: MessageLog) -> list[Message]:
 
 
 @LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
-def installed_but_not_opened(context: Context, messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
+def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
     """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
     parts = _parts_not_opened(messages)
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     somewhere = bool(installed) or is_said_to_work(messages)
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
-    if not (main or parts) and reported_cudnn.unnamed and reported_cudnn.same_major:
-        return _unnamed_although_installed(context, reported_cudnn)
     if not ((main and somewhere) or parts) or (messages.stops_import and not messages.has("loader-error")):
         return None
     return Problem(
@@ -389,12 +357,6 @@ _FIND_DEPENDENCIES = Fix(
     text="Add the folder of the missing library to the loader path (nvrtc and cublas are parts of CUDA)",
     commands=("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
 )
-# cuDNN 8 opens libnvrtc.so by this name, which ldd does not see; packages of pip and conda have no such file
-_NVRTC = "nvidia-cuda-nvrtc-cu11"
-_NVRTC_LINK = (
-    'cd "$(dirname "$(find / -name \'libnvrtc.so.1*\' 2>/dev/null | head -n 1)")"'
-    ' && ln -s "$(ls libnvrtc.so.1* | head -n 1)" libnvrtc.so'
-)
 _ZLIB_ON_WINDOWS = (
     Fix(text="Put zlibwapi.dll, which cuDNN 8.3 to 8.9 need on Windows, and cuDNN's bin folder on PATH"),
     Alternative(
@@ -412,10 +374,9 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
     if not files:
         return None
     hiding = [file for file in files if hides_wheels(file)]
-    ldd = Fix(text="List everything that it needs", commands=(f"ldd {context.remedies.quote(files[0].path)}",))
     return Problem(
         evidence=tuple(evidence(str(file.problem), file.path, "found", needed_by(gpu_release)) for file in files),
-        fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context), ldd),
+        fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context)),
         never_consequence=bool(hiding),
     )
 
@@ -429,17 +390,8 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     if not lines:
         return None
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
-    nvrtc = any("libnvrtc.so:" in message.text for message in lines)
-    first = _ZLIB_ON_WINDOWS if windows else (_link_nvrtc(context) if nvrtc else _FIND_DEPENDENCIES,)
+    first = _ZLIB_ON_WINDOWS if windows else (_FIND_DEPENDENCIES,)
     return Problem(evidence=message_evidence(*lines), fixes=(*first, *install_libraries(context)))
-
-
-def _link_nvrtc(context: Context) -> Fix:
-    """The name without a number; where cuDNN came from pip without the compiler, that first."""
-    listed = {one.name for one in value_or(context.facts.python.packages, ())}
-    lacks = "nvidia-cudnn-cu11" in listed and _NVRTC not in listed
-    text = "Create the link libnvrtc.so beside the file with a version number, in a folder that the loader searches"
-    return Fix(text=text, commands=(*(context.remedies.pip_install(_NVRTC) if lacks else ()), _NVRTC_LINK))
 
 
 def _needs_another(name: str, message: Message) -> bool:

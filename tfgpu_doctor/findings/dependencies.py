@@ -36,7 +36,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import remove, write_beside
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.distributions import TENSORFLOW, is_for_cpus
-from tfgpu_doctor.records.facts import FailingFile, Message, Package, Phase, value_or
+from tfgpu_doctor.records.facts import FailingFile, Message, Package, Phase
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, minor
 
@@ -82,47 +82,30 @@ def library_cannot_be_loaded(
     if failed is None or failed.exception is None:
         return None
     no_function = bool(_NO_SUCH_FUNCTION.search(failed.exception))
-    own = {*TENSORFLOW, *_required(packages, python_version, wheel_platform)}
+    required = requirements(packages, python_version, wheel_platform) if python_version else ()
+    own = {*TENSORFLOW, *(str(canonicalize_name(one.name)) for _, one in required)}
     foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
     if not foreign:
         return None
     first = foreign[0]
-    whose = f"{first.package} {first.version}" if first.package else first.path
     cause = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
+    names = list(dict.fromkeys(one.package for one in foreign if one.package))
+    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in foreign)
+    off = Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves)
     return Problem(
-        title=f"{whose} cannot be loaded by this TensorFlow",
+        title=f"{f'{first.package} {first.version}' if first.package else first.path} does not load in this TensorFlow",
         cause=_OTHER_RELEASE if no_function else cause,
         evidence=(
             *(evidence(one.path, f"RECORD of {one.package}" if one.package else "no RECORD") for one in foreign),
             evidence(failed.exception, f"phase {failed.name}"),
         ),
-        fixes=_remove(context, foreign),
+        fixes=_without(context, *names) if names else (off,),
     )
-
-
-def _required(packages: tuple[Package, ...], python: str | None, platform: str | None) -> set[str]:
-    return (
-        {str(canonicalize_name(one.name)) for _, one in requirements(packages, python, platform)} if python else set()
-    )
-
-
-def _remove(context: Context, files: Sequence[FailingFile]) -> tuple[Fix, ...]:
-    names = list(dict.fromkeys(one.package for one in files if one.package))
-    if names:
-        return _without(context, *names)
-    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
-    return (Fix(text="No package lists this file: rename it, so that TensorFlow does not load it", commands=moves),)
 
 
 def _without(context: Context, *names: str) -> tuple[Fix, ...]:
-    them = " and ".join(names)
-    return (
-        Fix(text=f"Uninstall {them}; TensorFlow does not need it", commands=(context.remedies.pip_uninstall(*names),)),
-        Alternative(
-            text=f"Install the release of {them} for this TensorFlow, if there is one",
-            commands=context.remedies.pip_install("--upgrade", *names),
-        ),
-    )
+    text = f"Uninstall {' and '.join(names)}, or install its release for this TensorFlow"
+    return (Fix(text=text, commands=(context.remedies.pip_uninstall(*names),)),)
 
 
 def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
@@ -131,12 +114,13 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
     if not seen:
         return None
     addon = seen[0].values["addon"].replace("_", "-")
+    of_plugin = addon == PLUGINS
     only_warns = all("tensorflow_io" in one.values["addon"] and "caused by" in one.text for one in seen)
     return Problem(
-        title=f"{f'A file in {PLUGINS}' if addon == PLUGINS else addon} was compiled for another TensorFlow",
+        title=f"{f'A file in {PLUGINS}' if of_plugin else addon} was compiled for another TensorFlow",
         cause=_OTHER_RELEASE,
         evidence=message_evidence(*seen),
-        fixes=_of_plugin(context, seen[0]) if addon == PLUGINS else _without(context, addon),
+        fixes=_of_plugin(context, seen[0]) if of_plugin else _without(context, addon),
         severity=Severity.WARNING if only_warns else None,
     )
 
@@ -147,12 +131,8 @@ def _of_plugin(context: Context, message: Message) -> tuple[Fix, ...]:
     if "libmetal_plugin" in message.text or not found:
         return _without(context, "tensorflow-metal")
     site = context.remedies.quote(found[1].removesuffix(PLUGINS))
-    return (
-        Fix(
-            text="Find the package that installed it, and uninstall that",
-            commands=(f"grep -l {PLUGINS}/{found[2]} {site}*.dist-info/RECORD",),
-        ),
-    )
+    command = f"grep -l {PLUGINS}/{found[2]} {site}*.dist-info/RECORD"
+    return (Fix(text="Find the package that installed it, and uninstall that", commands=(command,)),)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -166,11 +146,6 @@ _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "te
 _COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
 _MOST_LINES = 5  # of a manifest, that a resolver's words name
 _REINSTALL = "Uninstall all of them, and install one release with its dependencies"
-
-
-def _reinstall_all(context: Context) -> tuple[Fix, ...]:
-    names = ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)
-    return _again(context, names)
 
 
 def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
@@ -187,7 +162,7 @@ PACKAGE_CONFLICT = finding(
     title="Packages of different TensorFlow releases are mixed in this environment",
     cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
     "packages installed their files into the same folder",
-    fixes=_reinstall_all,
+    fixes=lambda context: _again(context, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)),
     explained_by=("env.pythonpath", "tf.shadowed"),
     pointless_after=("tf.package-removed",),
     symptoms=(symptoms.NO_ATTRIBUTE,),
@@ -241,19 +216,14 @@ def _of_one_folder(
     packages: list[Package], context: Context, messages: MessageLog | None = None
 ) -> list[Package] | None:
     """Packages that overwrite each other; a pasted list names no folders: there they differ in build or release."""
-    names = [package.name for package in packages]
     if messages and messages.has("gpu-created") and not context.probed:
         return None  # whatever else is listed, this build uses the GPU
     apart = {(is_for_cpus(one.name, one.version), minor(one.version)) for one in packages}
-    if len(apart) > 1 and len(set(names)) == len(names) and not context.probed:
+    if len(apart) > 1 and len({one.name for one in packages}) == len(packages) and not context.probed:
         return packages
-    return next((same for same in _by_folder(packages) if len(same) > 1), None)
-
-
-def _by_folder(packages: list[Package]) -> Iterator[list[Package]]:
-    """Packages overwrite each other in one folder; in different ones the first on sys.path shadows the others."""
-    for folder in dict.fromkeys(p.location for p in packages):
-        yield [p for p in packages if p.location == folder]
+    # in different folders, the first on sys.path shadows the others
+    folders = ([p for p in packages if p.location == folder] for folder in dict.fromkeys(p.location for p in packages))
+    return next((same for same in folders if len(same) > 1), None)
 
 
 def _of_another_release(packages: tuple[Package, ...], release: Release | None) -> Iterator[Evidence]:
@@ -309,10 +279,9 @@ def requirement_refused(
         return None
     wanted = {name: f"{name}{narrowed(bound for _, bound in bounds[name])}" for name in refusing}
     name, (asking, bound) = next(iter(refusing.items()))
-    more = f"; {len(refusing) - 1} more such versions" if len(refusing) > 1 else ""
     whose = f"{asking.name} {asking.version}"
     return Problem(
-        title=f"{name} {there[name].version} is installed, {whose} requires {name}{without_gaps(bound)}{more}",
+        title=f"{name} {there[name].version} is installed, {whose} requires {name}{without_gaps(bound)}",
         cause=f"the metadata of {whose} excludes this version (pip check reports it, too); it may fail when it is used",
         evidence=tuple(
             evidence(
@@ -338,15 +307,9 @@ PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for
 def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
     """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
     kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
-    seen = (
-        *_other_keras(messages),
-        *messages.all(*kinds),
-        *_requirement_conflicts(messages),
-        *_missing_names(messages),
-    )
-    if not seen:
-        return None
-    return Problem(evidence=message_evidence(*seen))
+    other = (*messages.all(*kinds), *_requirement_conflicts(messages), *_missing_names(messages))
+    seen = (*_other_keras(messages), *other)
+    return Problem(evidence=message_evidence(*seen)) if seen else None
 
 
 def _other_keras(messages: MessageLog) -> tuple[Message, ...]:
@@ -408,24 +371,6 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     yield from outside_bounds(view, "keras", view.release.keras if view.release else None)
     # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
     yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
-
-
-@in_manifests(PACKAGE_CONFLICT, unless=("tf.package-removed", "tf.python-unsupported"))
-def resolver_finds_no_versions(view: PlannedEnvironment) -> Iterator[Problem]:
-    """What uv or pip refuses, where the matrix does not tell why."""
-    answer, first = view.answer, view.tensorflow
-    if answer is None or answer.refusal is None or view.refused:
-        return
-    words = {one.strip("-") for one in re.findall(r"[\w-]+", re.sub(r"[-_.]+", "-", answer.refusal.lower()))}
-    named = [one for one in view.environment.requirements if one.name in words]
-    lines = sorted(named, key=lambda one: one.name in TENSORFLOW)[:_MOST_LINES] or ([first] if first else [])
-    yield Problem(
-        title=f"{answer.program} finds no versions that meet all requirements",
-        cause=answer.refusal,
-        evidence=tuple(Evidence(one.text, str(one.place)) for one in lines)
-        or (Evidence(view.environment.label, str(view.environment.place)),),
-        fixes=(Fix("Change or leave out one of the versions that it names"),),
-    )
 
 
 _DIFFERENT = {  # title, cause, fix
@@ -557,21 +502,13 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     seen = (*messages.all("numpy-abi"), *_conflicts_of_majors(messages, "numpy"))
     if not seen:
         return None
-    if name := _removed_name(messages):
+    if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
         return _removed(context, seen, name, release)
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
-    version = next(iter(messages.values("numpy-abi", "numpy")), None)
     return Problem(
-        title=f"NumPy {version} is incompatible with this TensorFlow" if version else None,
         evidence=message_evidence(*seen, need=requirement),
         fixes=(*_install(context, requirement), *_or_newer(context, "NumPy")),
     )
-
-
-def _removed_name(messages: MessageLog) -> str | None:
-    """The name of the module numpy that a program does not find."""
-    names = (m.values["name"] for m in messages.all("numpy-abi") if "name" in m.values and "'numpy'" in m.text)
-    return next(names, None)
 
 
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
@@ -580,13 +517,12 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     requirement, available = _before(removed_in, (numpy_bound(release) if release else None) or "")
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
     edit = Alternative(text=f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
-    newer = _or_newer(context, "NumPy")
+    newer = _or_newer(context, "NumPy") if in_tensorflow else ()
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
-        cause=f"NumPy {removed_in} or newer is installed"
-        + ("; TensorFlow before 2.7 uses names that NumPy 1.24 removed" if in_tensorflow else ""),
+        cause=f"NumPy {removed_in} or newer is installed",
         evidence=message_evidence(*seen, need=requirement),
-        fixes=(*(_install(context, requirement) if available else ()), *(newer if in_tensorflow else ()), edit),
+        fixes=(*(_install(context, requirement) if available else ()), *newer, edit),
     )
 
 
@@ -601,7 +537,10 @@ def _before(removed_in: str, bound: str) -> tuple[str, bool]:
 @ABI_NUMPY.sign
 def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
-    seen = [message for message in messages.all("symbolic-to-numpy") if _is_numpy_1_20(message, release)]
+    before_2_6 = release is not None and at_least(release.version, "2.6") is False
+    recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
+    asked = messages.all("symbolic-to-numpy")
+    seen = [one for one in asked if before_2_6 or (release is None and recurrent.search(one.values["tensor"]))]
     if not seen:
         return None
     return Problem(
@@ -610,12 +549,6 @@ def symbolic_tensor_message(context: Context, messages: MessageLog, release: Rel
         evidence=message_evidence(*seen, need="numpy<1.20, or TensorFlow 2.6"),
         fixes=(*_install(context, "numpy<1.20"), *_or_newer(context, "NumPy")),
     )
-
-
-def _is_numpy_1_20(message: Message, release: Release | None) -> bool:
-    if release:
-        return at_least(release.version, "2.6") is False
-    return re.search(r"lstm|gru|rnn|bidirectional", message.values["tensor"], re.I) is not None
 
 
 @in_manifests(ABI_NUMPY, unless=("tf.package-removed",))
@@ -731,26 +664,16 @@ def _keras_fixes(context: Context, release: Release | None, packages: tuple[Pack
     present = next((one for one in packages or () if one.name == "tf-keras"), None)
     wanted = minor(release.version) if release else None
     if present and (wanted is None or minor(present.version) == wanted):
-        python = context.remedies.python
+        code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         text = f"tf-keras {present.version} is listed: check that it is installed in the Python that fails"
-        yield Fix(
-            text=text, commands=(f'{python} -c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"',)
-        )
+        yield Fix(text=text, commands=(f"{context.remedies.python} {code}",))
         yield _SELECT
     else:
-        instead = f" instead of {present.version}" if present else ""
-        text = f"Install Keras 2 of the same minor version as TensorFlow{instead}, and select it as tf.keras"
+        text = "Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras"
         if wanted:
             yield from context.remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
         elif commands := _of_installed_release(context):
             yield Fix(text=text, commands=(*commands, *_SELECT.commands))
-    row = context.matrix.tensorflow("2.15.1", value_or(context.facts.python.wheel_platform, "linux_x86_64"))
-    python_version = minor(value_or(context.facts.python.version, ""))
-    if row and not context.remedies.image and (not python_version or python_version in row.python):
-        yield Alternative(
-            text="Use the last release that installs Keras 2",
-            commands=context.remedies.install_tensorflow(row),
-        )
 
 
 def _of_installed_release(context: Context) -> tuple[str, ...]:

@@ -58,9 +58,9 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
     seen = message_evidence(*hung, *slow)
     keep_loaded = Fix(
         text="If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
-        commands=("sudo systemctl enable --now nvidia-persistenced", "sudo nvidia-smi -pm 1"),
+        commands=("sudo systemctl enable --now nvidia-persistenced",),
     )
-    fixes = (inputs.KERNEL_LOG, keep_loaded, inputs.RESTART) if slow else None
+    fixes = (inputs.KERNEL_LOG, keep_loaded) if slow else None
     return Problem(evidence=seen, fixes=fixes) if seen else None
 
 
@@ -95,7 +95,6 @@ def versions_differ(
     nvidia_smi: SmiResult | None = None,
     kernel_module: str | None = None,
     libcuda: tuple[LibraryFile, ...] | None = None,
-    messages: MessageLog | None = None,
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
     found: list[Evidence] = []
@@ -111,8 +110,7 @@ def versions_differ(
         library = next((file for file in libcuda or () if file.version), None)
         expected = f"{library.version}, the version of {library.path}" if library else None
         found.append(evidence(f"kernel module {kernel_module}", context.source("driver.kernel_module"), expected))
-    libraries = message_evidence(*messages.all("nvml-version"), need="the version of the module") if messages else ()
-    return Problem(evidence=tuple(dict.fromkeys((*found, *libraries))))
+    return Problem(evidence=tuple(found))
 
 
 def _differ(
@@ -143,12 +141,10 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     path = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
     kept = ":".join(part for part in path.split(":") if part and "stubs" not in part)
     show = ("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH")
+    commands = (f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}",) if "stubs" in path else show
     return (
-        Fix(
-            text="Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d",
-            commands=(f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}",) if "stubs" in path else show,
-        ),
-        Fix(text="In a container without a GPU: start it with access to one (Docker: --gpus all)"),
+        Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", commands),
+        Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)"),
     )
 
 
@@ -245,14 +241,8 @@ def libcuda_message(
         cause="the driver's libraries are not installed, or are in a folder that the loader does not search",
         evidence=found,
         fixes=(
-            Fix(
-                text="Search for the library",
-                commands=("ldconfig -p | grep libcuda", "find / -name 'libcuda.so*' 2>/dev/null"),
-            ),
-            Fix(
-                text="Install the compute libraries of the same driver version (Debian: libcuda1; Ubuntu: "
-                "libnvidia-compute-BRANCH)"
-            ),
+            Fix("Search for the library", ("ldconfig -p | grep libcuda", "find / -name 'libcuda.so*' 2>/dev/null")),
+            Fix("Install the compute libraries of the same driver version (Ubuntu: libnvidia-compute-BRANCH)"),
         ),
     )
 
@@ -262,30 +252,22 @@ def smi_not_found(
     context: Context, messages: MessageLog, host_container: str | None = None, driver_version: str | None = None
 ) -> Problem | None:
     """nvidia-smi, which every driver brings along, is not there, and that is all that a text tells."""
-    seen, os = messages.all("smi-not-found"), context.remedies.os
-    if (
-        not seen
-        or driver_version
-        or host_container
-        or os in ("macos", "wsl2")
-        or not messages.speaks_only_of("smi-not-found")
-    ):
+    seen = messages.all("smi-not-found")
+    elsewhere = driver_version or host_container or context.remedies.os in ("macos", "wsl2")
+    if not seen or elsewhere or not messages.speaks_only_of("smi-not-found"):
         return None
     return Problem(
         title="nvidia-smi is not found: the NVIDIA driver is probably not installed",
         cause="every NVIDIA driver installs nvidia-smi; CUDA from pip or conda does not contain the driver",
         evidence=message_evidence(*seen),
-        fixes=(_SEE_DRIVER.get(os, _SEE_DRIVER["linux"]), context.remedies.install_driver()),
+        fixes=(_see_gpu(context), context.remedies.install_driver()),
     )
 
 
-_SEE_DRIVER = {
-    "linux": Fix("See whether there is an NVIDIA GPU and a driver", ("lspci | grep -i nvidia", "ls /dev/nvidia*")),
-    "wsl2": Fix("Look in the folder of WSL, which may not be on PATH", ("/usr/lib/wsl/lib/nvidia-smi",)),
-    "windows": Fix(
-        "See whether there is an NVIDIA GPU", ('powershell -Command "(Get-CimInstance Win32_VideoController).Name"',)
-    ),
-}
+def _see_gpu(context: Context) -> Fix:
+    on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
+    command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
+    return Fix("See whether there is an NVIDIA GPU", (command,))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -349,17 +331,16 @@ def libraries_without_module(
     modules = kernel_module_on_disk
     if nouveau_loaded:
         found.append(evidence("nouveau is loaded", context.source("host.nouveau_loaded"), "nouveau disabled"))
-        cause, fix = "the open-source driver nouveau uses the GPU", _DISABLE_NOUVEAU
-    elif modules is not None and host_kernel and not any(f"/{host_kernel}/" in path for path in modules):
-        source = context.source("driver.kernel_module_on_disk")
-        found.append(evidence(f"no nvidia.ko for kernel {host_kernel}", source, "one built for it"))
-        cause, fix = "the module was not built for the running kernel: DKMS did not rebuild it", _REBUILD
-    elif secure_boot:
+        return Problem(cause="nouveau uses the GPU", evidence=tuple(found), fixes=(_DISABLE_NOUVEAU,))
+    if modules is not None and host_kernel and not any(f"/{host_kernel}/" in path for path in modules):
+        found.append(evidence(f"no nvidia.ko for kernel {host_kernel}", context.source("driver.kernel_module_on_disk")))
+        cause = "the module was not built for the running kernel: DKMS did not rebuild it"
+        return Problem(cause=cause, evidence=tuple(found), fixes=(_REBUILD,))
+    if secure_boot:
         found.append(evidence("Secure Boot is on", context.source("host.secure_boot"), "a module with an enrolled key"))
-        cause, fix = "Secure Boot rejects a kernel module whose signing key is not enrolled", _ENROL_KEY
-    else:
-        cause, fix = "the module is not loaded; the kernel log says why it cannot be", _LOAD
-    return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
+        cause = "Secure Boot rejects a kernel module whose signing key is not enrolled"
+        return Problem(cause=cause, evidence=tuple(found), fixes=(_ENROL_KEY,))
+    return Problem(evidence=tuple(found), fixes=(_LOAD,))
 
 
 # results of cuInit while the display driver runs: nvidia-uvm or the NVSwitch fabric is not ready
@@ -378,27 +359,10 @@ def module_message(
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
         return None if messages.has("kernel-version") else _uvm_fails(messages)
-    unbuilt = messages.all("module-not-built")
-    reported = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    absent = (*unbuilt, *reported)
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
-    if unbuilt:
-        kernel = unbuilt[0].values["kernel"]
-        return Problem(
-            cause=f"DKMS has built no module for the running kernel, {kernel}: often its headers are missing",
-            evidence=message_evidence(*absent),
-            fixes=(_with_headers(kernel),),
-        )
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
-
-
-def _with_headers(kernel: str) -> Fix:
-    """Debian's and Ubuntu's kernels tell themselves by their names."""
-    debian = kernel.endswith(("-generic", "-lowlatency", "-amd64"))
-    headers = (f"sudo apt install linux-headers-{kernel}",) if debian else ()
-    text = f"Install the headers of kernel {kernel}, and build the module for it"
-    return Fix(text=text, commands=(*headers, *_REBUILD.commands))
 
 
 def _uvm_fails(messages: MessageLog) -> Problem:
@@ -407,12 +371,7 @@ def _uvm_fails(messages: MessageLog) -> Problem:
         cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend or an "
         "update, or this user has no permission for its device node; sometimes it is the hardware",
         evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
-        fixes=(
-            inputs.DEVICE_NODES,
-            inputs.RELOAD_UVM,
-            inputs.FABRIC_MANAGER,
-            inputs.RESTART,
-        ),
+        fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
     )
 
 
@@ -470,14 +429,6 @@ def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | Non
     return oldest_driver(release, known, windows=_is_of_windows(context))
 
 
-def _by_wheel(
-    context: Context, release: Release | None, cards: tuple[Card, ...] | None, cuda: str | None, alone: object
-) -> str | None:
-    """The driver for a known wheel, where what fails is its CUDA, or its PTX that stands alone; None for an image."""
-    own = release and release.cuda and cuda and same_minor(release.cuda, cuda) and not context.remedies.image
-    return _needed_on(context, release, cards) if release and (own or alone) else None
-
-
 def _is_older(driver: str | None, oldest: str | None) -> bool:
     """Whether a driver is certainly older; a branch stands for its newest, and what cannot be read is not older."""
     if driver is None or oldest is None or at_least(driver, oldest) is not False:
@@ -509,10 +460,7 @@ def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], nee
         evidence=evidence,
         fixes=(
             context.remedies.install_driver(needed),
-            Alternative(
-                text="Remove the forward-compatibility package (cuda-compat) and its folder from the loader "
-                "path, or use an image with an older CUDA"
-            ),
+            Alternative("Remove the package cuda-compat from the loader path, or use an image with an older CUDA"),
         ),
     )
 
@@ -524,15 +472,13 @@ def below_minimum(
     gpu_release: Release,
     cards: tuple[Card, ...] | None = None,
     cuda_init: CallResult | None = None,
-    cuda_supported: str | None = None,
 ) -> Problem | None:
     """Older than the minimum for the CUDA major version, or the forward-compatibility libcuda was refused."""
     cuda = gpu_release.cuda
     oldest, _ = _drivers(context, cuda)
-    supports = f" (supports CUDA up to {cuda_supported})" if cuda_supported else ""
-    expected = (f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits")
     if _is_older(driver_version, oldest):
-        found = line(f"driver {driver_version}{supports}", context.source("driver.version"), *expected)
+        expected = f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits"
+        found = line(f"driver {driver_version}", context.source("driver.version"), *expected)
         needed = _needed_on(context, gpu_release, cards)
         return _problem(
             context, (found,), cuda, driver_version, needed, used_by=f" of TensorFlow {gpu_release.version}"
@@ -558,16 +504,25 @@ def cannot_compile_ptx(
     oldest = oldest_driver(gpu_release, windows=_is_of_windows(context))
     if alone is None or _is_older(driver_version, oldest) or not _is_older(driver_version, needed):
         return None
-    _, ptx = alone
-    if at_least(cuda_supported or _libcuda_of_image(planned), ptx.cuda):
+    card, ptx = alone
+    base = planned.base if planned and is_data_centre(planned.target) else None
+    libcuda = cuda_supported or (minor(base.cuda) if base and base.cuda else None)
+    if at_least(libcuda, ptx.cuda):
         return None  # libcuda is that of the forward-compatibility package
-    supports = f" (supports CUDA up to {cuda_supported})" if cuda_supported else ""
     expected = f"{needed} or newer for PTX {ptx.isa}", f"the fat binaries of TensorFlow {gpu_release.version}"
+    why = "it runs on this driver"
     return Problem(
         title=f"Driver {driver_version} is too old for TensorFlow {gpu_release.version} on this GPU",
-        cause=_only_ptx(gpu_release, alone, needed),
-        evidence=(line(f"driver {driver_version}{supports}", context.source("driver.version"), *expected),),
-        fixes=_instead_of_ptx(context, needed, driver_version),
+        cause=f"{ptx.fat_binaries} of the {ptx.of} fat binaries in TensorFlow {gpu_release.version} have no machine "
+        f"code (SASS) for compute capability {card.compute_capability}: the driver compiles their PTX, and driver "
+        f"{needed} is the first that knows PTX {ptx.isa}. Until then, the first such operation fails with "
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        evidence=(line(f"driver {driver_version}", context.source("driver.version"), *expected),),
+        fixes=(
+            context.remedies.install_driver(needed),
+            *context.remedies.reinstall_best(why),
+            *context.remedies.beside_the_wheels(why),
+        ),
     )
 
 
@@ -576,30 +531,6 @@ def _alone(release: Release | None, cards: tuple[Card, ...] | None) -> tuple[Car
     known = release.ptx_only if release else {}
     found = [(card, known[card.compute_capability]) for card in cards or () if card.compute_capability in known]
     return max(found, key=lambda pair: numbers(pair[1].isa), default=None)
-
-
-def _libcuda_of_image(planned: PlannedEnvironment | None) -> str | None:
-    """The CUDA of an image, whose forward-compatibility libcuda is used on data-center GPUs."""
-    base = planned.base if planned and is_data_centre(planned.target) else None
-    return minor(base.cuda) if base and base.cuda else None
-
-
-def _only_ptx(release: Release, alone: tuple[Card, PtxOnly], needed: str | None) -> str:
-    card, ptx = alone
-    return (
-        f"{ptx.fat_binaries} of the {ptx.of} fat binaries in TensorFlow {release.version} have no machine code (SASS) "
-        f"for compute capability {card.compute_capability}: the driver compiles their PTX, and driver {needed} is the "
-        f"first that knows PTX {ptx.isa}. Until then, the first such operation fails with "
-        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
-    )
-
-
-def _instead_of_ptx(context: Context, needed: str | None, driver: str | None) -> tuple[Fix, ...]:
-    """A newer driver; where this one is known, a release that it runs, or a build with machine code for the GPU."""
-    newer, why = context.remedies.install_driver(needed), "it runs on this driver"
-    if driver is None:
-        return (newer,)
-    return (newer, *context.remedies.reinstall_best(why), *context.remedies.beside_the_wheels(why))
 
 
 @TOO_OLD.sign(unless=("container.no-gpu", "wsl.setup", "gpu.none"))
@@ -625,9 +556,10 @@ def insufficient_driver_message(
         certain += [*failed, *messages.all("kernel-version")]
     elif not certain:
         return None
-    alone = _alone(gpu_release, cards) if by_ptx else None
-    why = f"PTX {alone[1].isa}" if alone else why
-    needed = _by_wheel(context, gpu_release, cards, None if by_ptx else cuda_in_use, alone) or needed
+    # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
+    own = gpu_release and gpu_release.cuda and cuda_in_use and same_minor(gpu_release.cuda, cuda_in_use)
+    if gpu_release and (own if not by_ptx else _alone(gpu_release, cards)) and not context.remedies.image:
+        needed = _needed_on(context, gpu_release, cards) or needed
     evidence = message_evidence(
         *certain,
         *messages.all("possibly-old-driver"),  # not conclusive on its own
@@ -635,9 +567,6 @@ def insufficient_driver_message(
     )
     if refused:
         return _compatibility_refused(context, evidence, needed)
-    if gpu_release and alone:
-        fixes = _instead_of_ptx(context, needed, driver_version)
-        return Problem(cause=_only_ptx(gpu_release, alone, needed), evidence=evidence, fixes=fixes)
     return _problem(context, evidence, cuda_in_use, driver_version, needed)
 
 
@@ -716,26 +645,13 @@ INIT_FAILED = finding(
     ),
     docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
 )
-_JOIN_GROUP = Fix(
-    text="Join the group of the device nodes (usually video or render), and log in anew",
-    commands=("ls -l /dev/nvidia*", 'sudo usermod -aG video "$USER"'),
-)
 _OTHER_FINDINGS = (0, *inputs.STUB_LIBRARY, inputs.LIBCUDA_NOT_OPENED, 803, inputs.COMPATIBILITY_REFUSED)
 
 
 @INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
-def cuinit_result(
-    context: Context, cuda_init: CallResult, has_gpu: bool | None = None, messages: MessageLog | None = None
-) -> Problem | None:
+def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None = None) -> Problem | None:
     """cuInit returned an error that is the subject of no other finding, or crashed."""
     code = cuda_init.code
-    if code > 0 and messages is not None and messages.has("device-permission"):
-        return Problem(
-            title="This user has no permission for the device nodes of the GPU",
-            cause="CUDA and NVML open /dev/nvidia*, which this user may not: root, or the members of a group, may",
-            evidence=message_evidence(*messages.all("device-permission", "cuinit-failed")),
-            fixes=(_JOIN_GROUP, inputs.DEVICE_NODES),
-        )
     if code in _OTHER_FINDINGS or has_gpu is False or (code == 100 and not has_gpu):  # 100: no device
         return None
     if code > 0:
@@ -746,12 +662,8 @@ def cuinit_result(
             evidence=(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context),),
             fixes=fixes,
         )
-    packages = Fix(
-        text="Check which packages the driver's libraries come from",
-        commands=("ldconfig -p | grep -E 'libcuda|nvidia-ml'",),
-    )
     return Problem(
         cause="the driver's library crashes, and TensorFlow with it: its files are damaged, or of several versions",
         evidence=(line(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
-        fixes=(context.remedies.install_driver(), packages),
+        fixes=(context.remedies.install_driver(),),
     )

@@ -42,8 +42,7 @@ from tfgpu_doctor.findings.likeliest import (
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.fact import encode
-from tfgpu_doctor.records.facts import Facts, Known, Record, lists_gpu, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Record, encode, lists_gpu, value_or
 from tfgpu_doctor.records.report import SCHEMA, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
 from tfgpu_doctor.records.report import judge as judge_findings
 from tfgpu_doctor.records.similar import did_you_mean

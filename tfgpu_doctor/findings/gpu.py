@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
-    CONDA_RECIPE,
     Context,
     MessageLog,
     Problem,
-    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -24,59 +21,21 @@ from tfgpu_doctor.findings.inputs import (
     capabilities_of,
     needs,
     of_card,
-    one_suffices,
     required_by,
     visible_devices,
 )
 from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, driver_reaches, runs_on
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.plan.file_edits import remove_setting, write, write_beside
-from tfgpu_doctor.plan.gate import Situation
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
-from tfgpu_doctor.plan.target import TargetGpu, from_facts
+from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A GPU for which a program has no kernels: which program it is, and what is open where no text names the GPU.
-
-
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
-_WHICH_GPU = Fix("To decide, see which GPU it is", ("nvidia-smi --query-gpu=name,compute_cap --format=csv",))
-_OF_PYTORCH = Fix(
-    "Install a PyTorch with kernels for this GPU; this shows both",
-    ('python -c "import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())"',),
-)
-
-
-def of_program(log: MessageLog, problem: Problem, age: str) -> Problem:
-    """The problem under the name of the program that reports it: a release of TensorFlow does not cure PyTorch."""
-    if "PyTorch" not in log.values("another-program", "program"):
-        return problem
-    return replace(
-        problem,
-        title=f"The GPU is {age} than the kernels in this PyTorch",
-        cause=problem.cause if problem.possible else "PyTorch reports it: its build has no kernels for this GPU",
-        fixes=(_WHICH_GPU,) if problem.possible else (_OF_PYTORCH,),
-    )
-
-
-def undecided(log: MessageLog, seen: tuple[Message, ...], known: list[str], age: str) -> Problem | None:
-    """No kernel fits, and nothing tells which GPU it is: it may be older or newer than all of them."""
-    if not seen or known or log.has(*TOO_NEW):
-        return None
-    open_question = Problem(
-        possible=True,
-        severity=Severity.WARNING,
-        cause="the program has no kernels for this GPU, which the text does not name: the GPU is too old or too new",
-        evidence=message_evidence(*seen),
-        fixes=(_WHICH_GPU,),
-    )
-    return of_program(log, open_question, age)
-
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the state that a GPU reports of itself: faults, slowdowns, MIG.
@@ -247,9 +206,6 @@ _THROTTLES = {
     "hw_power_brake_slowdown": "the power supply or the board requests less power",
     "hw_slowdown": "the hardware halves the clocks (heat, power brake)",
 }
-# NVIDIA, nvidia-smi(1), "Performance State": P0 is the highest; CUDA runs in P0 or P2
-_SAVES_POWER, _FULL, _HOT = 3, 90, 80  # performance state, per cent, °C
-_BUSY = 50  # per cent; an idle GPU lowers the speed of its link to save power
 
 
 @THROTTLED.sign(conclusive=False)
@@ -268,13 +224,9 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
     for reason in value_or(gpu.throttle_reasons, ()):
         if reason in _THROTTLES:
             yield f"{reason}{degrees}", f"none; {_THROTTLES[reason]}"
-    yield from _saving_power(gpu, degrees)
     width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
     if width and widest and width < widest and width <= 4:
         yield f"PCIe x{width}", f"x{widest}"
-    generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
-    if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
-        yield f"PCIe generation {generation} under load", f"generation {newest}"
 
 
 @THROTTLED.sign
@@ -291,17 +243,9 @@ def slower_with_time_message(messages: MessageLog) -> Problem | None:
 
 @THROTTLED.sign
 def slowdown_message(messages: MessageLog) -> Problem | None:
-    """nvidia-smi -q shows a slowdown; a power cap alone, where nothing fails, is one too."""
-    capped = () if messages.complains else messages.all("power-capped")
-    found = message_evidence(*(messages.all("slowdown") or capped))
+    """nvidia-smi -q shows a slowdown."""
+    found = message_evidence(*messages.all("slowdown"))
     return Problem(evidence=found) if found else None
-
-
-def _saving_power(gpu: Gpu, degrees: str) -> Iterator[tuple[str, str]]:
-    state, load = value_or(gpu.performance_state, 0), value_or(gpu.utilization, 0)
-    if state >= _SAVES_POWER and load >= _FULL and value_or(gpu.temperature, 0) >= _HOT:
-        clock = f", {gpu.sm_clock.value} MHz" if isinstance(gpu.sm_clock, Known) else ""
-        yield f"P{state} at {load} % load{clock}{degrees}", "P0 or P2; heat reduces the clocks"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -331,18 +275,6 @@ HIDDEN = finding(
 )
 
 
-def _without_quotes(value: str) -> tuple[Fix, ...]:
-    """cmd keeps quotes behind the sign as part of the value, and CUDA knows no such device."""
-    plain = value.strip("\"'")
-    text = "Write the value without quotes, which cmd makes part of it"
-    return (Fix(text=text, commands=(f"set CUDA_VISIBLE_DEVICES={plain}",)),) if plain != value else ()
-
-
-def _does_not_matter(messages: MessageLog) -> bool:
-    """Whether a variable was set for another run, or names GPUs that exist; or the program ends before it asks."""
-    return messages.stops_import or messages.has("gpu-created", "native-traceback")
-
-
 @HIDDEN.sign
 def no_device_named(
     context: Context,
@@ -353,7 +285,8 @@ def no_device_named(
     pci_gpus: tuple[PciGpu, ...] | None = None,
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
-    if messages is not None and _does_not_matter(messages):
+    # set for another run, naming GPUs that exist, or of a program that ends before it asks
+    if messages is not None and (messages.stops_import or messages.has("gpu-created", "native-traceback")):
         return None
     found: list[Evidence] = []
     fixes: list[Fix] = []
@@ -362,7 +295,7 @@ def no_device_named(
     second = gpus is None and len(pci_gpus or ()) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
     if cuda is not None and (second or not visible_devices(cuda, gpus)):
         found.append(evidence(f"CUDA_VISIBLE_DEVICES={cuda!r}", where, "unset, or indices of GPUs that exist"))
-        fixes += (*_without_quotes(cuda), *_unset(context))
+        fixes += _unset(context)
     if nvidia in ("void", "none", "") and (host_container or "none") != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
         command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
@@ -374,7 +307,7 @@ def no_device_named(
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (
     *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices"),
-    *("module-not-loaded", "module-not-built", "device-permission", "driver-versions-differ"),
+    *("module-not-loaded", "device-permission", "driver-versions-differ"),
     *("nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver"),
 )
 
@@ -391,12 +324,8 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
         return None
     seen = message_evidence(*hidden, *no_device, *messages.all("kernel-version"))
     if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
-        return Problem(
-            title="The scheduler has given this job no GPU",
-            cause="a job sees only the GPUs that it asks for, whatever the node or the partition has",
-            evidence=seen,
-            fixes=(Fix(text="Ask for one, in Slurm", commands=("srun --gres=gpu:1 nvidia-smi -L",)),),
-        )
+        ask = Fix(text="Ask for one, in Slurm", commands=("srun --gres=gpu:1 nvidia-smi -L",))
+        return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
     title = None if hidden else "CUDA finds no device: most likely it is hidden from this process"
     return Problem(title=title, evidence=seen)
 
@@ -410,11 +339,11 @@ def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
     }
     for setting in view.environment.settings if view.wants_gpu else ():
         if setting.value.strip().lower() in hiding.get(setting.name, ()):
-            place = str(setting.place)
+            found = evidence(f"{setting.name}={setting.value}", str(setting.place), "unset, or all")
             yield Problem(
                 title=f"{setting.name} hides all GPUs",
                 cause="TensorFlow will list no GPU, and run on the CPU",
-                evidence=(evidence(f"{setting.name}={setting.value}", place, "unset, or all"),),
+                evidence=(found,),
                 fixes=(remove_setting(setting),),
             )
 
@@ -505,11 +434,8 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 def _older_release(context: Context) -> tuple[Fix, ...]:
     if not from_facts(context.facts, context.matrix).gpus:
         return (_WHICH_BUILD,)
-    build = Fix(
-        text="See which releases have kernels for this GPU, or build TensorFlow for it",
-        commands=("tfgpu matrix gpu NAME",),
-    )
-    return _other_release(context, "the newest release with kernels for this GPU") or (build,)
+    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", ("tfgpu matrix gpu NAME",))
+    return _other_release(context, "the newest release with kernels for this GPU") or (see,)
 
 
 ARCH_TOO_OLD = finding(
@@ -584,52 +510,23 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     for gpu in view.target.gpus:
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
-        if dropped is None:
+        if dropped is None or (named and not at_least(_chosen(view, named), dropped)):
             continue
-        fix = write_beside(tensorflow, f"{name}<{dropped}")
-        if named is None:
-            yield _cudnn_dropped(release, gpu, dropped, tensorflow, fix)
-        elif at_least(_chosen(view, named), dropped):
-            lower = write(named, f"{name}{pin.split(',')[0]},<{dropped}")
-            yield _cudnn_dropped(release, gpu, dropped, named, lower or fix)
+        fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else None
+        fix = fix or write_beside(tensorflow, f"{name}<{dropped}")
+        line, card = named or tensorflow, gpu.name or f"compute capability {gpu.compute_capability}"
+        exact = pinned(named) if named else None
+        yield Problem(
+            title=f"cuDNN {exact} has dropped {card}" if exact else f"The newest cuDNN has dropped {card}",
+            cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
+            evidence=(evidence(line.text, str(line.place), f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),),
+            fixes=(fix,),
+        )
 
 
 def _chosen(view: PlannedEnvironment, cudnn: Requirement) -> str | None:
     """The version that a line pins, also one that the matrix does not have, or that pip chooses for it."""
     return pinned(cudnn) or view.versions.get(cudnn.name)
-
-
-def _cudnn_dropped(release: Release, gpu: TargetGpu, dropped: str, line: Requirement, fix: Fix) -> Problem:
-    exact = pinned(line) if line.name.startswith("nvidia-cudnn") else None
-    card = gpu.name or f"compute capability {gpu.compute_capability}"
-    return Problem(
-        title=f"cuDNN {exact} has dropped {card}" if exact else f"The newest cuDNN has dropped {card}",
-        cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
-        evidence=(evidence(line.text, str(line.place), f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),),
-        fixes=(fix,),
-    )
-
-
-@in_manifests(ARCH_TOO_OLD, unless=("tf.package-removed", "tf.python-unsupported"))
-def older_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The described GPU is older than the kernels of every build."""
-    yield from _without_kernels(view, newer=False)
-
-
-def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
-    rows = [row for row in conda_builds(view) if row.cuda and (row.sass or row.ptx)]
-    for gpu in view.target.gpus if rows else ():
-        found = gpu.compute_capability
-        above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
-        if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
-            name = gpu.name or f"compute capability {found}"
-            expected, source = f"one of SASS {' '.join(rows[0].sass)}", f"{CONDA_RECIPE}, {rows[0].version}"
-            yield Problem(
-                title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
-                cause="its builds contain no SASS for the GPU",
-                evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, source),),
-                fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
-            )
 
 
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
@@ -645,15 +542,18 @@ def left_out_message(
     mismatch = [m for m in messages.all("cudnn-status", "cublas-handle") if "ARCH_MISMATCH" in m.text]
     known = capabilities_of(messages, cards)
     old = known and not messages.has(*TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
-    if not (ignored or mismatch or (no_kernel and old)):
-        return undecided(messages, no_kernel, known, "older")
+    if not (ignored or mismatch or (no_kernel and old)) or _is_of_pytorch(messages):
+        return None
     required = required_by(ignored)
-    if messages.has("gpu-created") and one_suffices(known, required):
-        return None  # another GPU is used
     expected = f"compute capability {required[0]} or higher" if required else None
     gap = "the build contains no kernel that this GPU can run; its list may have a gap, as that of 2.3 at 5.0"
     found = (*message_evidence(*ignored, *no_kernel, *mismatch, need=expected), *of_card(messages, cards))
-    return of_program(messages, Problem(cause=None if ignored else gap, evidence=found), "older")
+    return Problem(cause=None if ignored else gap, evidence=found)
+
+
+def _is_of_pytorch(messages: MessageLog) -> bool:
+    """Whether PyTorch is what fails: that says nothing of TensorFlow's build."""
+    return "PyTorch" in messages.values("another-program", "program")
 
 
 def _is_newer(gpu: str, release: Release | None) -> bool:
@@ -677,13 +577,7 @@ def _newer_release(context: Context) -> tuple[Fix, ...]:
     kept = () if is_refused else (_KEEP_CACHE,)
     if not target.gpus:
         return (_WHICH_BUILD, *kept)
-    others = _other_release(context, "it has kernels for this GPU")
-    image = Situation(context.facts, context.matrix).container
-    if image is None or others:
-        return (*others, *kept)
-    # the image has them: what remains is a driver that is older than the image needs
-    enough = target.driver is not None and driver_reaches(target.driver, image.min_driver)
-    return () if enough else (context.remedies.install_driver(),)
+    return (*_other_release(context, "it has kernels for this GPU"), *kept)
 
 
 ARCH_TOO_NEW = finding(
@@ -738,7 +632,12 @@ def no_kernels_message(
 ) -> Problem | None:
     """TensorFlow reports that it has no kernels for the GPU, or the driver rejects what it has."""
     if compiler := messages.all("nvcc-too-old"):
-        return _compiler_too_old(compiler)
+        return Problem(
+            title="This CUDA compiler does not support the GPU's architecture",
+            cause="each CUDA compiles for the architectures of its time: a newer GPU needs a newer CUDA",
+            evidence=message_evidence(*compiler),
+            fixes=(Fix("Find the CUDA that supports the GPU, and build with it", ("tfgpu matrix cuda",)),),
+        )
     if messages.has("ptx-too-new-for-driver") and not messages.has("no-kernels-for-gpu"):
         return None
     known = capabilities_of(messages, cards)
@@ -746,10 +645,9 @@ def no_kernels_message(
     rejected = (*no_kernel, *messages.all("invalid-handle"))  # an invalid handle alone is evidence for a new GPU only
     newer = any(_is_newer(one, gpu_release) for one in known)
     compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
-    if not (reported or compiled or (rejected and newer)):
-        return undecided(messages, no_kernel, known, "newer")
-    found = message_evidence(*reported, *rejected, compiled)
-    return of_program(messages, Problem(evidence=(*found, *of_card(messages, cards))), "newer")
+    if not (reported or compiled or (rejected and newer)) or _is_of_pytorch(messages):
+        return None
+    return Problem(evidence=(*message_evidence(*reported, *rejected, compiled), *of_card(messages, cards)))
 
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
@@ -803,26 +701,3 @@ def _first_cuda(context: Context, gpu: str) -> str | None:
         if capability(row.compute_capability) <= capability(gpu)
     ]
     return min(family, key=numbers, default=None)
-
-
-def _compiler_too_old(messages: tuple[Message, ...]) -> Problem:
-    """nvcc is asked to compile for an architecture that came after it, or that it has dropped."""
-    return Problem(
-        title="This CUDA compiler does not support the GPU's architecture",
-        cause="each CUDA compiles for the architectures of its time: a newer GPU needs a newer CUDA, and support for "
-        "the oldest is removed from time to time",
-        evidence=message_evidence(*messages),
-        fixes=(
-            Fix(text="Find the CUDA that supports the GPU, and build with it", commands=("tfgpu matrix cuda",)),
-            Alternative(
-                text="Find a TensorFlow that is built for it",
-                commands=("tfgpu matrix tensorflow --gpu NAME --newest",),
-            ),
-        ),
-    )
-
-
-@in_manifests(ARCH_TOO_NEW, unless=("tf.package-removed", "tf.python-unsupported"))
-def newer_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The described GPU is newer than the kernels of every build."""
-    yield from _without_kernels(view, newer=True)

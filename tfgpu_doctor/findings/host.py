@@ -26,32 +26,14 @@ from tfgpu_doctor.records.facts import (
     SmiResult,
     TemporaryFolder,
     TfDevice,
-    lists_gpu,
     value_or,
 )
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.units import memory_size
 from tfgpu_doctor.records.versions import at_least
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
-
-
-_READ_ONLY = "Read-only file system"
-
-# srun(1) and sbatch(1), --propagate; slurm.conf(5), PropagateResourceLimits: by default, jobs get all limits of the
-# shell that submits them, and VSizeFactor sets one of its own
-_IN_SLURM = Fix(
-    text="In a job of Slurm: submit it with --propagate=NONE, and ask for memory with --mem, which limits what is used "
-    "instead of what is reserved"
-)
-_FIND_LIMIT = Fix(
-    text="Find what sets the limit, remove it there, and log in anew",
-    commands=(
-        "grep -n 'ulimit .*v' ~/.bashrc ~/.profile ~/.bash_profile /etc/profile /etc/profile.d/*.sh",
-        "grep -nw as /etc/security/limits.conf /etc/security/limits.d/*.conf",
-    ),
-)
 
 
 def _without_limit(context: Context) -> tuple[Fix, ...]:
@@ -60,8 +42,11 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
     bounded = limit is not None and limit.hard is not None
     command = 'sudo prlimit --pid "$$" --as=unlimited' if bounded else "ulimit -v unlimited"
     who = ", which only root may do" if bounded else ""
-    raised = Fix(text=f"Remove the limit of this shell{who}, and start the program again in it", commands=(command,))
-    return (raised, _IN_SLURM, _FIND_LIMIT)
+    return (
+        Fix(f"Remove the limit of this shell{who}, and start the program again in it", (command,)),
+        # srun(1), --propagate: by default, jobs get all limits of the shell that submits them
+        Fix("In a job of Slurm: submit it with --propagate=NONE, and ask for memory with --mem instead"),
+    )
 
 
 ADDRESS_SPACE = finding(
@@ -69,8 +54,8 @@ ADDRESS_SPACE = finding(
     layer="Machine",
     severity=Severity.ERROR,
     title="The address space of this process is limited, and CUDA does not start",
-    cause="when CUDA starts, it reserves addresses for the memory of all GPUs and of the machine, far more than it "
-    "uses, and RLIMIT_AS (ulimit -v) counts what is reserved",
+    cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it starts "
+    "for the memory of all GPUs and of the machine",
     fixes=_without_limit,
     docs="https://man7.org/linux/man-pages/man2/getrlimit.2.html",
 )
@@ -85,42 +70,22 @@ def reservation_refused(
 ) -> Problem | None:
     """There is a limit, and the driver or the loader gets no addresses."""
     started = not inputs.has_code(cuda_init, inputs.OUT_OF_MEMORY)
-    unloaded = [*filter(_not_mapped, messages.all("loader-error", "exception"))] if messages else []
+    # the loader's words for a refused mmap; on a file system without execution it adds a reason
+    lines = messages.all("loader-error", "exception") if messages else ()
+    unloaded = [m for m in lines if "failed to map segment" in m.text and "not permitted" not in m.text]
     if address_space_limit.soft is None or (started and not unloaded):
         return None
-    shown = messages.all("address-space-limit")[-1:] if messages else ()
-    size = memory_size(address_space_limit.soft)
-    read = evidence(f"address space limited to {size}", context.source("host.address_space_limit"), "unlimited")
-    found = [*(message_evidence(*shown, need="unlimited") or (read,))]
+    limit = f"address space limited to {memory_size(address_space_limit.soft)}"
+    found = [evidence(limit, context.source("host.address_space_limit"), "unlimited"), *message_evidence(*unloaded)]
     if cuda_init is not None and not started:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    return Problem(
-        title="The address space of this process is too small to load TensorFlow" if started else None,
-        cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it "
-        "starts"
-        if started
-        else None,
-        evidence=(*found, *message_evidence(*unloaded)),
-    )
-
-
-def _not_mapped(message: Message) -> bool:
-    """True for the loader's words for a refused mmap; on a file system without execution it adds a reason."""
-    return "failed to map segment" in message.text and "not permitted" not in message.text
-
-
-# ------------------------------------------------------------------------------------------------- temporary files
+    title = "The address space of this process is too small to load TensorFlow" if started else None
+    return Problem(title=title, evidence=tuple(found))
 
 
 def _another_folder(context: Context) -> tuple[Fix, ...]:
-    folder: TemporaryFolder | None = value_or(context.facts.host.temporary_folder, None)
     commands = () if context.remedies.os == "windows" else ("mkdir -p ~/tmp", "export TMPDIR=~/tmp")
-    own = Fix(text="Use a folder of your own for temporary files", commands=commands)
-    if folder is None or folder.path != "/tmp" or folder.problem is None:
-        return (own,)
-    if folder.problem == _READ_ONLY:
-        return (own, Fix(text="In a container with a read-only root: mount one (Docker: --tmpfs /tmp)"))
-    return (own, Fix(text="Give /tmp its usual permissions", commands=("sudo chmod 1777 /tmp",)))
+    return (Fix(text="Use a folder of your own for temporary files", commands=commands),)
 
 
 TMPDIR = finding(
@@ -140,15 +105,11 @@ def folder_refuses(context: Context, temporary_folder: TemporaryFolder, has_gpu:
     """No file can be made in the folder that TensorFlow and XLA take; without a GPU, few notice."""
     if temporary_folder.problem is None:
         return None
-    where = context.source("host.temporary_folder")
     named = "" if temporary_folder.via == "default" else f"{temporary_folder.via}="
-    found = evidence(
-        f"{named}{temporary_folder.path}: {temporary_folder.problem}", where, "a folder that can be written"
-    )
+    found = f"{named}{temporary_folder.path}: {temporary_folder.problem}"
     return Problem(
         title=f"Temporary files cannot be written to {temporary_folder.path}",
-        cause=None if has_gpu else "TensorFlow and XLA take this folder for their temporary files",
-        evidence=(found,),
+        evidence=(evidence(found, context.source("host.temporary_folder"), "a folder that can be written"),),
         severity=None if has_gpu else Severity.WARNING,
         despite_verified=True,  # the child of the doctor gets a folder of its own, below one that can be written
     )
@@ -161,16 +122,12 @@ def file_refused(messages: MessageLog) -> Problem | None:
     return Problem(evidence=message_evidence(*seen)) if seen else None
 
 
-# ------------------------------------------------------------------------------------------------------- full disk
-
-
 def _more_room(context: Context) -> tuple[Fix, ...]:
     windows = context.remedies.os == "windows"
-    shown = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
+    show = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
     return (
-        Fix(text="Show which disk is full" + ("" if windows else ", of bytes or of inodes"), commands=shown),
-        Fix(text="Empty pip's cache, which is often gigabytes", commands=("python -m pip cache purge",)),
-        Fix(text="Remove what nobody needs: caches of conda, uv and Docker, old environments and checkpoints"),
+        Fix("Show which disk is full" + ("" if windows else ", of bytes or of inodes"), show),
+        Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)),
     )
 
 
@@ -199,23 +156,14 @@ def write_refused(messages: MessageLog) -> Problem | None:
 # The finding about a machine that has no NVIDIA GPU.
 
 
-_NVIDIA_GPU = Fix(text="Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one")
-_CPU_ONLY = Fix(
-    text="If this machine is to run on the CPU only, require no GPU", commands=("tfgpu doctor --require-gpus 0",)
-)
-_OTHER_HARDWARE = (
-    Fix(text="In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
-    Fix(
-        text="For an AMD GPU, use ROCm and tensorflow-rocm on Linux; for Apple's, tensorflow-metal; for Intel's, "
-        "intel-extension-for-tensorflow"
-    ),
-)
-
-
 def _fixes(context: Context) -> tuple[Fix, ...]:
-    """The second is shown on the first screen; a text is judged elsewhere, where no option applies."""
-    live = (_CPU_ONLY,) if context.probed and context.require_gpus is None else ()
-    return (_NVIDIA_GPU, *live, *_OTHER_HARDWARE)
+    """A text is judged elsewhere, where no option applies."""
+    require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
+    return (
+        Fix("Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
+        *((require_none,) if context.probed and context.require_gpus is None else ()),
+        Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
+    )
 
 
 GPU_NONE = finding(
@@ -293,16 +241,9 @@ _DNF = (
     "sudo tee /etc/yum.repos.d/nvidia-container-toolkit.repo",
     "sudo dnf install -y nvidia-container-toolkit",
 )
-_ZYPPER = (
-    f"sudo zypper ar {_REPOSITORY}/stable/rpm/nvidia-container-toolkit.repo",
-    "sudo zypper --gpg-auto-import-keys install -y nvidia-container-toolkit",
-)
-_PACMAN = ("sudo pacman -S nvidia-container-toolkit",)
 _BY_DISTRIBUTION = {
-    **dict.fromkeys(("ubuntu", "debian", "pop", "linuxmint"), _APT),
     **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
-    **dict.fromkeys(("suse", "opensuse-leap", "opensuse-tumbleweed", "sles"), _ZYPPER),
-    **dict.fromkeys(("arch", "manjaro", "endeavouros"), _PACMAN),
+    **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -S nvidia-container-toolkit",)),
 }
 _CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
 _ON_A_MAC = Fix(text="Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU")
@@ -367,26 +308,17 @@ def access(
 
 
 def _toolkit(context: Context, text: str, *then: str) -> tuple[Fix, ...]:
-    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop.
-
-    Source: Docker, "GPU support in Docker Desktop for Windows": with the WSL2 back end alone.
-    """
+    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop (its WSL2 back end)."""
     host = context.remedies.host
     if host == "windows":
-        use = "Use Docker Desktop with the WSL2 back end, which contains the toolkit; update WSL"
-        return (Fix(text=use, commands=("wsl --update", *then)),)
-    distribution = value_or(context.facts.host.distribution_id, "") if host != "wsl2" else "ubuntu"
-    known = _BY_DISTRIBUTION.get(distribution)
-    desktop = " inside WSL; Docker Desktop contains it, so update that instead" if host == "wsl2" else ""
-    where = desktop or (" on the host" if known else " on the host (these commands are for Ubuntu and Debian)")
-    restart = (
-        "sudo service docker restart" if host == "wsl2" else "sudo systemctl restart docker"
-    )  # WSL may lack systemd
-    configure = Fix(
-        text="Configure Docker to use it; the restart of Docker stops all running containers",
-        commands=(_CONFIGURE, restart, *then),
-    )
-    return (Fix(text=f"{text}{where}", commands=known or _APT), configure)
+        return (Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)),)
+    where, restart = " on the host", "sudo systemctl restart docker"
+    if host == "wsl2":  # which may lack systemd
+        where, restart = " inside WSL; Docker Desktop contains it: update that instead", "sudo service docker restart"
+    distribution = value_or(context.facts.host.distribution_id, "") if host != "wsl2" else ""
+    install = Fix(f"{text}{where}", _BY_DISTRIBUTION.get(distribution, _APT))
+    configure = "Configure Docker to use it; the restart of Docker stops all running containers"
+    return (install, Fix(configure, (_CONFIGURE, restart, *then)))
 
 
 def with_docker_desktop(context: Context) -> bool:
@@ -396,35 +328,13 @@ def with_docker_desktop(context: Context) -> bool:
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
-    again = Fix(text="Restart the container, which gives it access again", commands=("docker restart CONTAINER",))
-    if with_docker_desktop(context) and container != "kubernetes":
-        return (again, Fix(text="If that does not help, restart Docker Desktop, and update it"))
-    by_name = " ".join(f"--device /dev/nvidia{node}" for node in ("ctl", "-uvm", "-uvm-tools", "-modeset", "0"))
     if container == "kubernetes":
-        restart = Fix(text="Delete the pod; a new one has access again", commands=("kubectl delete pod POD",))
-        return (restart, _DEVICE_LINKS)
-    if container == "podman":
-        return (Fix(text="Start the container anew", commands=("podman restart CONTAINER",)), _DEVICE_LINKS)
-    return (
-        again,
-        _DEVICE_LINKS,
-        Alternative(
-            text="Name the device nodes when you start it (one /dev/nvidiaN for each GPU)",
-            commands=(f"docker run --gpus all {by_name} IMAGE",),
-        ),
-        Alternative(
-            text="Request the GPUs by CDI (Docker 25 or later)",
-            commands=(
-                "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-                "docker run --device nvidia.com/gpu=all IMAGE",
-            ),
-        ),
-        Alternative(
-            text='Let Docker manage cgroups itself: add "exec-opts": ["native.cgroupdriver=cgroupfs"] to '
-            "/etc/docker/daemon.json, and restart Docker when no container is in use",
-            commands=("sudo systemctl restart docker",),
-        ),
-    )
+        return (Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",)), _DEVICE_LINKS)
+    program = "podman" if container == "podman" else "docker"
+    again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
+    if with_docker_desktop(context):
+        return (again, Fix("If that does not help, restart Docker Desktop, and update it"))
+    return (again, _DEVICE_LINKS)
 
 
 _DEVICE_LINKS = Fix(
@@ -461,7 +371,6 @@ def no_device_nodes(
     pci_gpus: tuple[PciGpu, ...],
     device_nodes: tuple[str, ...],
     driver_speaks: bool,
-    kernel_module_loaded: bool | None = None,
     variables: dict[str, str] | None = None,
     os: str | None = None,
 ) -> Problem | None:
@@ -474,8 +383,6 @@ def no_device_nodes(
         evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
         evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
     ]
-    if kernel_module_loaded:
-        found.append(evidence("the host's driver is loaded", context.source("driver.kernel_module_loaded")))
     if requested := (variables or {}).get("NVIDIA_VISIBLE_DEVICES"):
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={requested}", "environment"))
     return Problem(evidence=tuple(found))
@@ -514,12 +421,6 @@ _CAUSES = (
         "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
     ),
 )
-# the same message on a host whose Docker runs in a virtual machine
-_ON_DOCKER_DESKTOP = {
-    "windows": "Docker Desktop gives containers a GPU with its WSL2 back end alone",
-    "macos": "Docker on a Mac runs containers in a virtual machine that has no GPU",
-}
-_NVML_ALONE = "NVML cannot reach the GPUs from inside this container"
 _RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
@@ -547,7 +448,7 @@ def container_message(
     if messages.has("nvml-blocked") and not (hooks or reported):
         return Problem(
             title="The container has probably lost access to its GPUs while it was running",
-            cause=_NVML_ALONE if with_docker_desktop(context) else _reported_cause(messages, of_hook=False),
+            cause=_reported_cause(messages, of_hook=False),
             evidence=seen,
             fixes=kept_access(context, host_container),
         )
@@ -561,8 +462,7 @@ def _no_access(
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=(_ON_DOCKER_DESKTOP.get(context.remedies.host) if refused else None)
-        or _reported_cause(messages, of_hook=of_hook),
+        cause=_reported_cause(messages, of_hook=of_hook),
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
@@ -576,7 +476,7 @@ def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, varia
     """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
     stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
     stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch", "module-not-built")
+    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch")
 
 
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
@@ -622,19 +522,6 @@ def _requests_gpus(log: MessageLog) -> bool:
     made = [start for start in starts if start.values["gpus"]]  # others enter a container that runs
     before = [start for start in made if first is None or start.line <= first] or made
     return bool(before) and before[-1].values["gpus"] == "yes"
-
-
-@NO_GPU.sign(unless=("gpu.none", "gpu.hidden", "gpu.arch-*", "driver.*", "wsl.setup", "tf.cpu-build"))
-def works_when_requested(
-    context: Context, messages: MessageLog, host_container: str, devices: tuple[TfDevice, ...] | None = None
-) -> Problem | None:
-    """One start requests GPUs and one does not, and nothing but the missing GPU is complained of."""
-    starts = messages.all("container-start")
-    without = [start for start in starts if start.values["gpus"] == "no"]
-    if not without or len(without) == len(starts) or messages.complains or lists_gpu(devices):
-        return None
-    fixes = access(context, host_container)
-    return Problem(evidence=message_evidence(*without, *starts), fixes=fixes, possible=True, severity=Severity.WARNING)
 
 
 _LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
@@ -713,12 +600,6 @@ _TO_WSL_2 = Fix(
 )
 
 
-def _hand_in_gpu(context: Context) -> tuple[Fix, ...]:
-    """Update what makes /dev/dxg; the kernel of WSL 2 names itself, so that it is no WSL 1."""
-    kernel = value_or(context.facts.host.kernel, "")
-    return (UPDATE_WSL,) if "microsoft-standard" in kernel or context.probed else (UPDATE_WSL, _TO_WSL_2)
-
-
 _NO_GPU_FROM_WINDOWS = "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old"
 
 
@@ -733,7 +614,7 @@ def no_wsl_driver(
         return Problem(
             cause=_NO_GPU_FROM_WINDOWS,
             evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
-            fixes=_hand_in_gpu(context),
+            fixes=(UPDATE_WSL,),
         )
     first = libcuda[0].path if libcuda else "no libcuda.so.1"
     if "/wsl/" in first:
@@ -754,8 +635,21 @@ _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed
 _FIRST_WITH_GPU = 19044
 
 
-def _windows_without_gpus(messages: MessageLog) -> Problem | None:
+def _without_device(messages: MessageLog) -> Problem | None:
+    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
+    first, missing = messages.all("wsl-1"), messages.all("no-dxg")
     old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    if first:
+        cause = "WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
+        return Problem(
+            title="This is WSL 1, which has no GPU",
+            cause=cause,
+            evidence=message_evidence(*first, *missing),
+            fixes=(_TO_WSL_2, UPDATE_WSL),
+        )
+    if missing:
+        seen = message_evidence(*missing)
+        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(UPDATE_WSL, _TO_WSL_2))
     if not old:
         return None
     return Problem(
@@ -766,24 +660,8 @@ def _windows_without_gpus(messages: MessageLog) -> Problem | None:
     )
 
 
-def _without_device(context: Context, messages: MessageLog) -> Problem | None:
-    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
-    first, missing = messages.all("wsl-1"), messages.all("no-dxg")
-    if not first and not missing:
-        return _windows_without_gpus(messages)
-    return Problem(
-        title="This is WSL 1, which has no GPU" if first else None,
-        cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
-        if first
-        else _NO_GPU_FROM_WINDOWS,
-        evidence=message_evidence(*first, *missing),
-        fixes=(_TO_WSL_2, UPDATE_WSL) if first else _hand_in_gpu(context),
-    )
-
-
 @SETUP.sign
 def wsl_message(
-    context: Context,
     messages: MessageLog,
     os: str,
     cuda_init: CallResult | None = None,
@@ -793,7 +671,7 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if old := _without_device(context, messages):
+    if old := _without_device(messages):
         return old
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings.declaration import (
@@ -25,7 +24,7 @@ from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirem
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import CudnnFile, DamagedPackage, LibraryFile, Package, Phase, XlaFile, value_or
+from tfgpu_doctor.records.facts import DamagedPackage, LibraryFile, Package, Phase, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import major
 
@@ -59,69 +58,35 @@ def files_differ_from_record(
     packages: tuple[Package, ...],
     phases: tuple[Phase, ...] | None = None,
     release: Release | None = None,
-    loader_loaded: tuple[str, ...] | None = None,
-    cudnn_installed: tuple[CudnnFile, ...] | None = None,
-    ptxas: tuple[XlaFile, ...] | None = None,
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
     wanted = [one for one in damaged if _is_used(one.name, release)]
     if not wanted:
         return None
-    intruders = {other for one in wanted if (other := _same_files_by(one.name, packages))}
-    missing = [path for one in wanted for path in one.missing]
+    intruders = sorted({other for one in wanted if (other := _same_files_by(one.name, packages))})
+    missing, overwritten = any(one.missing for one in wanted), any(one.overwritten for one in wanted)
     # `strip` makes libraries smaller, and leaves them in order
-    fails = bool(missing or intruders) or _stops(phases or ())
-    instead = [*_loaded_instead(missing, loader_loaded, cudnn_installed, context.source("loader.loaded"))]
-    instead += _ptxas_instead(missing, ptxas)
+    fails = missing or intruders or any(phase.outcome in ("raised", "died") for phase in phases or ())
+    what = "Missing and overwritten" if missing and overwritten else "Missing" if missing else "Overwritten"
+    names = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
+    why = (
+        f"{' and '.join(intruders)} installed files of the same names into the same folder"
+        if intruders
+        else "files were deleted or changed, or an installation was interrupted"
+    )
+    again = (f"{one.name}=={one.version}" for one in wanted)
+    remedies = context.remedies
     return Problem(
-        title=f"{_what(wanted)} of {_named(wanted)}",
-        cause=_cause(sorted(intruders), [line.saw for line in instead]),
-        evidence=(*(_evidence_of(one) for one in wanted), *instead),
-        fixes=_repair(context, wanted, intruders),
+        title=f"{what} files of {names}{' and others' if len(wanted) > 3 else ''}",
+        cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
+        evidence=tuple(map(_evidence_of, wanted)),
+        fixes=remedies.installing(
+            "Install the same releases again",
+            *("--force-reinstall", "--no-deps", *again),
+            first=(remedies.pip_uninstall(*intruders),) if intruders else (),
+        ),
         severity=None if fails else Severity.WARNING,
     )
-
-
-def _named(packages: list[DamagedPackage]) -> str:
-    """Name the packages, the first three by name and version."""
-    first = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in packages[:3]))
-    return f"{first} and others" if len(packages) > 3 else first
-
-
-def _ptxas_instead(missing: list[str], ptxas: tuple[XlaFile, ...] | None) -> Iterator[Evidence]:
-    """Yield the ptxas that XLA uses in place of a missing one."""
-    usable = next((file for file in ptxas or () if file.problem is None), None)
-    if usable and any(path.rpartition("/")[2] == "ptxas" for path in missing):
-        yield evidence(f"ptxas{f' {usable.version}' if usable.version else ''} is used instead", usable.path)
-
-
-def _loaded_instead(
-    missing: list[str], loaded: tuple[str, ...] | None, cudnns: tuple[CudnnFile, ...] | None, source: str
-) -> Iterator[Evidence]:
-    """Yield the libraries of the same names that were loaded in place of missing ones: another release, most likely."""
-    for name in (path.rpartition("/")[2] for path in missing if ".so" in path):
-        for path in (path for path in loaded or () if path.rpartition("/")[2].startswith(name)):
-            version = _version_of_file(path, cudnns or ())
-            yield evidence(f"{path}{f' ({version})' if version else ''} is loaded instead", source)
-
-
-def _version_of_file(path: str, cudnns: tuple[CudnnFile, ...]) -> str | None:
-    """Return the version in the name of a file (libcudnn_ops.so.9.14.0), or that of the cuDNN in its folder."""
-    numbers = path.rpartition(".so.")[2]
-    if "." in numbers:
-        return numbers
-    folder, name = path.rsplit("/", 1)
-    beside = (one.version for one in cudnns if one.path.rpartition("/")[0] in _same_folder(folder))
-    return next(beside, None) if name.startswith("libcudnn") else None
-
-
-def _same_folder(folder: str) -> tuple[str, ...]:
-    """Return a folder with its other name: /lib is a link to /usr/lib on today's systems."""
-    return folder, folder.removeprefix("/usr"), f"/usr{folder}"
-
-
-def _stops(phases: tuple[Phase, ...]) -> bool:
-    return any(phase.outcome in ("raised", "died") for phase in phases)
 
 
 def _is_used(name: str, release: Release | None) -> bool:
@@ -137,39 +102,11 @@ def _same_files_by(name: str, packages: tuple[Package, ...]) -> str | None:
     return next(others, None) if stem != name else None
 
 
-def _what(damaged: list[DamagedPackage]) -> str:
-    missing, overwritten = any(one.missing for one in damaged), any(one.overwritten for one in damaged)
-    return (
-        "Missing and overwritten files"
-        if missing and overwritten
-        else "Missing files"
-        if missing
-        else "Overwritten files"
-    )
-
-
-def _cause(intruders: list[str], instead: list[str]) -> str:
-    kept = "pip's records still list them, so pip install without --force-reinstall changes nothing"
-    if instead:
-        return f"{instead[0]}, so that files of different releases work together; {kept}"
-    if not intruders:
-        return f"files were deleted or changed, or an installation was interrupted; {kept}"
-    install = "install" if len(intruders) > 1 else "installs"
-    return f"{' and '.join(intruders)} {install} files of the same names into the same folder; {kept}"
-
-
 def _evidence_of(one: DamagedPackage) -> Evidence:
     shown = [*(f"{path} is missing" for path in one.missing), *(f"{path} has another size" for path in one.overwritten)]
     more = one.files - len(shown[:2])
     text = ", ".join(shown[:2]) + (f", and {more} more" if more else "")
     return evidence(text, one.record, f"the files of {one.name} {one.version}", "RECORD")
-
-
-def _repair(context: Context, damaged: list[DamagedPackage], intruders: set[str]) -> tuple[Fix, ...]:
-    remedies = context.remedies
-    names = (f"{one.name}=={one.version}" for one in damaged)
-    first = (remedies.pip_uninstall(*sorted(intruders)),) if intruders else ()
-    return remedies.installing("Install the same releases again", "--force-reinstall", "--no-deps", *names, first=first)
 
 
 @DAMAGED.sign(conclusive=False)
@@ -183,24 +120,11 @@ def requirement_not_installed(
     installed = {one.name for one in packages}
     required = requirements(packages, python_version, wheel_platform)
     absent = [pair for pair in required if canonicalize_name(pair[1].name) not in installed]
-    return _absent_problem(context, tensorflow, absent) if absent else None
-
-
-def _install_missing(context: Context, names: list[str]) -> tuple[Fix, ...]:
-    """Install these with the TensorFlow that is there, so that pip keeps its release."""
-    listed = (one for one in value_or(context.facts.python.packages, ()) if one.name in TENSORFLOW)
-    kept = next((f"{one.name}=={one.version}" for one in listed), None)
-    if kept is None and (version := value_or(context.facts.tensorflow.version, None)):
-        kept = f"{value_or(context.facts.tensorflow.distribution, 'tensorflow')}=={version}"
-    wanted, more = ((kept, *names), "; the release of TensorFlow stays the same") if kept else (names, "")
-    return context.remedies.installing(f"Install what is missing{more}", *wanted)
-
-
-def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Package, Requirement]]) -> Problem:
+    if not absent:
+        return None
     needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
     named = list(dict.fromkeys(one.name for _, one in needed or absent))
-    release = f"{tensorflow.name} {tensorflow.version}"
-    source = context.source("python.packages")
+    release, source = f"{tensorflow.name} {tensorflow.version}", context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
         cause=_IMPORTED if needed else "features of TensorFlow that use it fail",
@@ -211,6 +135,16 @@ def _absent_problem(context: Context, tensorflow: Package, absent: list[tuple[Pa
         fixes=_install_missing(context, named),
         severity=None if needed else Severity.WARNING,
     )
+
+
+def _install_missing(context: Context, names: list[str]) -> tuple[Fix, ...]:
+    """Install these with the TensorFlow that is there, so that pip keeps its release."""
+    listed = (one for one in value_or(context.facts.python.packages, ()) if one.name in TENSORFLOW)
+    kept = next((f"{one.name}=={one.version}" for one in listed), None)
+    if kept is None and (version := value_or(context.facts.tensorflow.version, None)):
+        kept = f"{value_or(context.facts.tensorflow.distribution, 'tensorflow')}=={version}"
+    wanted, more = ((kept, *names), "; the release of TensorFlow stays the same") if kept else (names, "")
+    return context.remedies.installing(f"Install what is missing{more}", *wanted)
 
 
 @DAMAGED.sign(unless=("tf.abi-*", "tf.wrong-env", "tf.shadowed", "tf.python-unsupported", "tf.not-installed"))
@@ -250,7 +184,6 @@ def version_not_found(
     context: Context,
     messages: MessageLog,
     libc: str | None = None,
-    release: Release | None = None,
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The loader does not find a version of GLIBC, GLIBCXX or CXXABI."""
@@ -267,23 +200,18 @@ def version_not_found(
             evidence=message_evidence(*seen, need=required),
             fixes=off_library_path(context, {folder}),
         )
-    more: tuple[Evidence, ...] = ()
+    found = message_evidence(*seen, need=required)
     if libc:
-        wheel = f"TensorFlow {release.version} (wheel, glibc {release.glibc})" if release and release.glibc else None
-        more = (evidence(libc, context.source("host.libc"), required, wheel),)
-    return Problem(
-        evidence=(*more, *message_evidence(*seen, need=required)),
-        fixes=_newer(context, messages.values("glibc-too-old", "version")),
-    )
+        found = (evidence(libc, context.source("host.libc"), required), *found)
+    return Problem(evidence=found, fixes=_newer(context, messages.values("glibc-too-old", "version")))
 
 
 def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | None:
     """The folder of LD_LIBRARY_PATH whose library lacks the version, and the name of the library."""
     for folder in filter(None, library_path.split(":")):
         named = re.compile(rf"(?<![^\s'\"]){re.escape(folder.rstrip('/'))}/+(lib[\w+-]+\.so[.\d]*): version ")
-        for text in texts:
-            if found := named.search(text):
-                return folder.rstrip("/"), found[1]
+        for found in filter(None, map(named.search, texts)):
+            return folder.rstrip("/"), found[1]
     return None
 
 
@@ -291,15 +219,11 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
     container = Fix(text="Use a newer distribution, or a container on this one", commands=(_CONTAINER,))
     if context.remedies.image:
         return (container,)
-    fixes = (
-        container,
-        Alternative(text="Use conda, which installs its own libstdc++", commands=CONDA_TENSORFLOW),
-    )
     if any("GLIBC_" in version for version in versions):
-        return fixes
+        return container, Alternative(text="Use conda, which installs its own libstdc++", commands=CONDA_TENSORFLOW)
     update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
     path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    return (Fix(text="Load a newer libstdc++ first: conda's, or that of a newer GCC", commands=(update, path)), *fixes)
+    return Fix(text="Load a newer libstdc++ first: conda's, or that of a newer GCC", commands=(update, path)), container
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -312,28 +236,18 @@ _HOST_CPU = Fix(text="In a virtual machine, set the CPU type to the host's (QEMU
 # Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
 _BEFORE_AVX = re.compile(
     r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
-    r"|Xeon\S{0,20} +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b"
-    r"|\bAthlon\S{0,20} (?:II|64|X2)\b|Celeron\S{0,20} (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
-    r"|Pentium\S{0,20} (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
+    r"|Xeon\S{0,20} +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b|\bAthlon\S{0,20} (?:II|64|X2)\b"
+    r"|(?:Celeron|Pentium)\S{0,20} (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
 )
-
-
-def _without_avx(flags: tuple[str, ...] | None, model: str | None) -> bool:
-    return "avx" not in flags if flags else bool(model and _BEFORE_AVX.search(model))
 
 
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     text = "Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5"
+    see = "grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u"
     return (
         _HOST_CPU,
         *(() if context.remedies.image else (Fix(text=text, commands=CONDA_TENSORFLOW),)),
-        Fix(
-            text="See which instructions the CPU has, and where the process ends",
-            commands=(
-                "grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",
-                f"{context.remedies.python} -X faulthandler -c 'import tensorflow'",
-            ),
-        ),
+        Fix(text="See which instructions the CPU has", commands=(see,)),
     )
 
 
@@ -365,20 +279,16 @@ def killed_by_sigill(
     phase = next((p for p in phases if p.outcome == "died" and p.signal == "SIGILL"), None)
     if phase is None:
         return None
-    seen = [evidence(f"SIGILL in phase {phase.name}", "the child process", "no illegal instruction")]
     no_avx = cpu_flags is not None and "avx" not in cpu_flags
+    found = [evidence(f"SIGILL in phase {phase.name}", "the child process", "no illegal instruction")]
     if cpu_flags is not None:
-        has = "no AVX" if no_avx else "AVX" + (", AVX2" if "avx2" in cpu_flags else ", no AVX2")
-        found = f"{cpu_model or 'CPU'}: {has}"
-        seen.append(evidence(found, context.source("host.cpu_flags"), "AVX", "TensorFlow's wheels"))
+        has = f"{cpu_model or 'CPU'}: {'no AVX' if no_avx else 'AVX'}"
+        found.append(evidence(has, context.source("host.cpu_flags"), "AVX", "TensorFlow's wheels"))
     return Problem(
         title="Illegal instruction: this CPU has no AVX" if no_avx else None,
         cause=_missing_instruction(cpu_flags),
-        evidence=(*seen, *last_lines(phase)),
+        evidence=(*found, *last_lines(phase)),
     )
-
-
-_SEE_AVX = Fix(text="To decide, see whether the CPU has AVX", commands=("grep -o -m 1 -w avx /proc/cpuinfo",))
 
 
 @IMPORT_AVX.sign
@@ -392,7 +302,8 @@ def illegal_instruction_message(
     """SIGILL, or TensorFlow's own message about it, or a CPU without AVX and an import that ends the process."""
     arm64 = "arm64" in (wheel_platform or "")
     seen = messages.all("cpu-instructions-missing", "illegal-instruction", "emulated")
-    if not seen and not arm64 and _without_avx(cpu_flags, cpu_model):
+    without = "avx" not in cpu_flags if cpu_flags else bool(_BEFORE_AVX.search(cpu_model or ""))
+    if not seen and not arm64 and without:
         seen = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
     if not seen or messages.has("protobuf-abi", "numpy-abi"):
         return None
@@ -406,15 +317,15 @@ def illegal_instruction_message(
         native = ("python3 -c 'import platform; print(platform.machine())'", *install)
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
         fixes = (Fix(text=text, commands=native), *fixes)
-    if messages.has("another-program") and not messages.has("cpu-instructions-missing", "emulated"):
-        return Problem(
-            possible=True,
-            severity=Severity.WARNING,
-            cause=f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}",
-            evidence=message_evidence(*seen),
-            fixes=(_SEE_AVX, *fixes),
-        )
-    return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
+    if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
+        return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
+    return Problem(
+        possible=True,
+        severity=Severity.WARNING,
+        cause=f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}",
+        evidence=message_evidence(*seen),
+        fixes=(Fix("To decide, see whether the CPU has AVX", ("grep -o -m 1 -w avx /proc/cpuinfo",)), *fixes),
+    )
 
 
 _INSTALL_RUNTIME = Fix(
@@ -477,20 +388,11 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     libraries = "CUDA and cuDNN of this release"
     if gpu_release and gpu_release.cuda:
         libraries = f"CUDA {gpu_release.cuda} and cuDNN {gpu_release.cudnn}"
+    see = ("where.exe cudart64_*.dll cublas64_*.dll cudnn64_*.dll",)
     return Problem(
         cause=f"{cause}. Otherwise, check {libraries}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
-        fixes=(
-            _INSTALL_RUNTIME,
-            Fix(
-                text="Make sure that Python is 64-bit and of a version that this TensorFlow supports",
-                commands=("python -c \"import sys, struct; print(sys.version, struct.calcsize('P') * 8)\"",),
-            ),
-            Fix(
-                text="See which CUDA DLLs Windows finds",
-                commands=("where.exe cudart64_*.dll cublas64_*.dll cudnn64_*.dll",),
-            ),
-        ),
+        fixes=(_INSTALL_RUNTIME, Fix(text="See which CUDA DLLs Windows finds", commands=see)),
     )
 
 
@@ -526,20 +428,15 @@ def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | N
     if was_cut_short(phase):
         return Problem(
             title=f"The import of TensorFlow was not finished in {phase.seconds or 0:.0f} s",
-            cause="the time limit of this run was shorter than an import of TensorFlow may take; what needs TensorFlow "
-            "is unknown",
+            cause="the time limit of this run was shorter than an import of TensorFlow may take",
             evidence=found,
             fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
             severity=Severity.NOTE,
         )
-    if phase.idle is None:
-        return Problem(title=f"The import of TensorFlow did not end within {phase.seconds or 0:.0f} s", evidence=found)
+    did_nothing = f"hangs: it did nothing for {phase.idle or 0:.0f} s"
+    never_ended = f"did not end within {phase.seconds or 0:.0f} s"
     return Problem(
-        title=f"The import of TensorFlow hangs: it did nothing for {phase.idle:.0f} s",
-        cause="it waits for something that does not come (a network file system, a lock, a driver that does not "
-        "answer): a slow import would use CPU time or read something",
-        evidence=found,
-        fixes=_find_where_it_waits(context)[:1],
+        title=f"The import of TensorFlow {never_ended if phase.idle is None else did_nothing}", evidence=found
     )
 
 

@@ -483,11 +483,6 @@ def capabilities_of(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str
     return [*reported, *(gpu.compute_capability for gpu in cards or ())]
 
 
-def one_suffices(known: Iterable[str], required: list[str]) -> bool:
-    """Whether one of the known capabilities reaches one of the required ones."""
-    return any(capability(one) >= capability(low) for low in required for one in known)
-
-
 def required_by(ignored: tuple[Message, ...]) -> list[str]:
     """The lowest capabilities that lines ask for; a line may be cut off."""
     return [m.values[key] for m in ignored for key in ("need", "least", "floor") if m.values.get(key)]

@@ -24,8 +24,7 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.inputs import fetch, unreadable
 from tfgpu_doctor.parsers.own_report import without_blanks
-from tfgpu_doctor.records.fact import ONE_OF
-from tfgpu_doctor.records.facts import NOT_ASKED, Facts, Known, Message, Record, Unknown, lists_gpu, value_or
+from tfgpu_doctor.records.facts import NOT_ASKED, ONE_OF, Facts, Known, Message, Record, Unknown, lists_gpu, value_or
 from tfgpu_doctor.records.report import Evidence, Finding, Fix, Severity
 from tfgpu_doctor.records.units import count
 

@@ -16,6 +16,7 @@ from tfgpu_doctor.records.facts import (
     CudnnFile,
     Fact,
     Known,
+    LibraryState,
     Message,
     Package,
     Soname,
@@ -26,7 +27,6 @@ from tfgpu_doctor.records.facts import (
     value_or,
 )
 from tfgpu_doctor.records.report import Evidence
-from tfgpu_doctor.records.software import LibraryState
 from tfgpu_doctor.records.versions import at_least, major, minor, parts
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -444,14 +444,3 @@ def requested_in_vain(messages: MessageLog, cuda: ReportedCuda, release: Release
     no_extra = messages.has("asked-for-extra") and release is not None and not release.extra
     from_conda = any("cudatoolkit" in where or "cuda-" in where for _, where in cuda.matching)
     return (no_extra or messages.has("no-such-extra")) and not from_conda
-
-
-def other_versions_renamed(messages: MessageLog, *libraries: str) -> tuple[Message, ...]:
-    """The commands that give a library the name of another version; without 10.1.243 under the name of 10.1."""
-    return tuple(
-        one
-        for one in messages.all("library-renamed")
-        if one.values["library"].startswith(libraries)
-        and not f"{one.values['found']}.".startswith(f"{one.values['named'].rstrip('.')}.")
-        and (one.values["library"] == "libcudnn") == (libraries == ("libcudnn",))
-    )

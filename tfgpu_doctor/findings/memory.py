@@ -16,8 +16,8 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import visible_devices
-from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Known, Message, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Message, value_or
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.units import GIB, KIB, MIB, TIB
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -27,7 +27,6 @@ from tfgpu_doctor.records.units import GIB, KIB, MIB, TIB
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
-_OF_GIGABYTES = re.compile(r"failed to allocate [\d.]+ ?G")
 
 
 def _bytes(text: str | None) -> float | None:
@@ -65,40 +64,6 @@ def _little_free(log: MessageLog) -> list[Message]:
     return [*found, *(m for m in log.all("memory-left") if int(m.values.get("kept", _LEAST)) < _LEAST)]
 
 
-def _owner(message: Message) -> str:
-    return next((v for k in ("pid", "rank", "of", "service") if (v := message.values.get(k))), "")
-
-
-def _of_another_process(log: MessageLog) -> list[Message]:
-    """A process created a device on a GPU; another process, with the same GPU or none, failed."""
-    created = [m for m in log.all("memory-left") if _owner(m) and "bus" in m.values]
-    for failure in log.all("failure-of-process"):
-        own = {m.values["bus"] for m in created if _owner(m) == _owner(failure)}
-        others = [m for m in created if _owner(m) != _owner(failure) and (not own or m.values["bus"] in own)]
-        if others:
-            return [others[0], failure]
-    return []
-
-
-def _beside_pytorch(log: MessageLog) -> list[Message]:
-    """PyTorch is refused memory of which neither it nor anybody it knows of holds most: TensorFlow does, or another."""
-    found = []
-    for message in log.all("memory-of-pytorch"):
-        total, free, own = (
-            _bytes(next((v for k in names if (v := message.values.get(k))), None))
-            for names in (("total", "capacity"), ("free", "left"), ("own", "allocated"))
-        )
-        if total and free is not None and own is not None and total - free - own > total * FREE:
-            found.append(message)
-    return found
-
-
-def _of_several(log: MessageLog) -> list[Message]:
-    """Several processes on one GPU are refused the gigabytes that each of them asks for at its start."""
-    owners = {_owner(m): m for m in log.all("failure-of-process") if _OF_GIGABYTES.search(m.text)}
-    return list(owners.values())[:2] if len(owners) > 1 and not log.has("gpu-created") else []
-
-
 def another_holder(log: MessageLog) -> list[Message]:
     """Lines that show that another process uses the memory."""
     found = [*_little_free(log)]
@@ -107,13 +72,7 @@ def another_holder(log: MessageLog) -> list[Message]:
         for m in log.all("cuinit-failed", "out-of-memory")
         if "context" in m.values or re.search(r"implicit initialization|primary context|PrimaryCtxRetain", m.text)
     ]
-    found += [
-        *log.all("devices-busy"),
-        *_beside_pytorch(log),
-        *_of_another_process(log),
-        *_of_several(log),
-        *log.all("other-holder"),
-    ]
+    found += log.all("devices-busy", "other-holder")
     if not failed_allocations(log):  # no tensor was refused, but a handle was: nothing at all is left
         found += [m for m in log.all("cublas-handle") if _is_refused(m) and _is_of_handle(m)]
     return found
@@ -149,24 +108,20 @@ def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> P
     bad = [check for check in checks if is_wrong(check)]
     if not bad:
         return None
-    seen = tuple(
-        evidence(
-            f"{c.kind} on {c.device}: {c.error or f'residual {c.residual}'}"
-            + (f", computed on {c.placed_on}" if c.placed_on else ""),
-            "verified in float64",
-            f"at most {c.tolerance} on {c.device}",
-        )
-        for c in bad
-    )
+    seen = [(f"{c.kind} on {c.device}: {c.error or f'residual {c.residual}'}", c) for c in bad]
     return Problem(
         cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did it",
-        evidence=seen,
+        evidence=tuple(
+            evidence(
+                f"{text}, computed on {c.placed_on}" if c.placed_on else text,
+                "verified in float64",
+                f"at most {c.tolerance} on {c.device}",
+            )
+            for text, c in seen
+        ),
         fixes=(
-            Fix(
-                text="Check for memory errors",
-                commands=("nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo dmesg | grep -i xid"),
-            ),
-            Fix(text="Undo overclocking, and run it again", commands=(context.remedies.doctor(),)),
+            Fix("Check for memory errors", ("nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo dmesg | grep -i xid")),
+            Fix("Undo overclocking, and run it again", (context.remedies.doctor(),)),
         ),
     )
 
@@ -185,11 +140,8 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
         severity=None if seen and alone else Severity.WARNING,
         evidence=message_evidence(*seen, *corrupted),
         fixes=(
-            Fix(
-                text="Verify matrix products and convolutions on this GPU",
-                commands=(context.remedies.doctor(), "tfgpu bench matpow"),
-            ),
-            Fix(text="Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
+            Fix("Verify matrix products on this GPU", (context.remedies.doctor(), "tfgpu bench matpow")),
+            Fix("Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
         ),
     )
 
@@ -322,19 +274,14 @@ def _is_on_host(message: Message) -> bool:
 
 
 @OOM.sign(gates=("checks",), conclusive=False)
-def check_ran_out_of_memory(messages: MessageLog | None = None, gpus: tuple[Gpu, ...] | None = None) -> Problem | None:
+def check_ran_out_of_memory(messages: MessageLog | None = None) -> Problem | None:
     """Not even the small computations of the doctor got memory."""
     failed = _not_allocated(messages) if messages else []
     if not failed:
         return None
-    free = [
-        evidence(f"GPU {gpu.index}: {gpu.memory_free.value // MIB} MiB free", gpu.memory_free.source)
-        for gpu in gpus or ()
-        if isinstance(gpu.memory_free, Known)
-    ]
     return Problem(
         cause="tfgpu's check needs only a few hundred MiB, most of it for CUDA itself: another process uses the memory",
-        evidence=(*message_evidence(*failed), *free),
+        evidence=message_evidence(*failed),
         fixes=(Fix(text="Find the process that uses it", commands=("nvidia-smi",)), _GROWTH),
     )
 
@@ -357,22 +304,17 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
-    failed, host = _not_allocated(messages), [*messages.all("host-out-of-memory")]
+    failed, host = _not_allocated(messages), messages.all("host-out-of-memory")
     large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
     if large and (killed := messages.all("process-killed")):
-        host += [*large, *killed]
+        host = (*host, *large, *killed)
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
     return Problem(
         title="The job does not fit into the machine's memory",
         cause="the allocation failed in the memory of the machine, not of the GPU",
         evidence=message_evidence(*failed, *host),
-        fixes=(
-            Fix(
-                text="Load less data at once: a generator or tf.data instead of whole arrays, a smaller batch or "
-                "shuffle buffer"
-            ),
-        ),
+        fixes=(Fix("Load less data at once: a generator or tf.data instead of arrays, a smaller batch or buffer"),),
     )
 
 
@@ -384,23 +326,18 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
     visible = _visible(value_or(context.facts.gpus, ()), value_or(context.facts.variables, None))
     held = [gpu for gpu in visible if _free_share(gpu) < FREE]
     free = ",".join(str(gpu.index) for gpu in visible if gpu not in held)
-    pids = ",".join(dict.fromkeys(f"{process.pid}" for gpu in held for process in value_or(gpu.processes, ())))
-    find = (
-        "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv",
-        *_process_list(pids.split(","), context.remedies.os),
-    )
+    pids = list(dict.fromkeys(str(process.pid) for gpu in held for process in value_or(gpu.processes, ())))
+    listed = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv"
+    if context.remedies.os == "windows":
+        processes = tuple(f'tasklist /fi "PID eq {pid}"' for pid in pids)
+    else:
+        processes = (f"ps -o pid,user,etime,command -p {','.join(pids)}" if pids else "sudo fuser -v /dev/nvidia*",)
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
-    choose = (Fix(text="Use another GPU", commands=other),) if (held and free) or not visible else ()
+    choose = (Fix("Use another GPU", other),) if (held and free) or not visible else ()
     program = _program(MessageLog(value_or(context.facts.messages, ())))
     share = {"TensorFlow": (_GROWTH,), "JAX": (_AS_NEEDED_BY_JAX,)}.get(program, ())
-    return (Fix(text="Find the processes that use it, and end those not needed", commands=find), *choose, *share)
-
-
-def _process_list(pids: list[str], os: str) -> tuple[str, ...]:
-    """The commands that show these processes, or those that use a GPU."""
-    if os == "windows":
-        return tuple(f'tasklist /fi "PID eq {pid}"' for pid in pids if pid)
-    return (f"ps -o pid,user,etime,command -p {','.join(pids)}" if any(pids) else "sudo fuser -v /dev/nvidia*",)
+    find = Fix("Find the processes that use it, and end those not needed", (listed, *processes))
+    return (find, *choose, *share)
 
 
 TAKEN = finding(
@@ -474,13 +411,7 @@ def takes_all_memory(messages: MessageLog) -> Problem | None:
     return Problem(
         title="TensorFlow takes the whole memory of the GPU",
         cause="it reserves nearly all of it when it starts, whatever the model needs, and leaves nothing for a second "
-        "program; the setting must be made before the first operation",
+        "program",
         evidence=message_evidence(*messages.all("takes-all-memory")),
-        fixes=(
-            _GROWTH,
-            Alternative(
-                text="In the program, before anything else of TensorFlow",
-                commands=("tf.config.experimental.set_memory_growth(tf.config.list_physical_devices('GPU')[0], True)",),
-            ),
-        ),
+        fixes=(_GROWTH,),
     )

@@ -6,7 +6,6 @@ import posixpath
 from collections.abc import Iterator, Sequence
 
 from msgspec import structs
-from packaging.version import Version
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -25,7 +24,7 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.requirements import ended_on_macos, newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.manifests import Image, Requirement
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, pythons_for
 from tfgpu_doctor.plan.constraints import best_release
@@ -52,34 +51,26 @@ from tfgpu_doctor.records.facts import (
     Soname,
     value_or,
 )
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, minor, numbers
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The Python that runs: it has no TensorFlow, or another environment was meant.
 
 
-_ACTIVATED = {
-    "VIRTUAL_ENV": "The activated virtual environment",
-    "CONDA_PREFIX": "The activated conda environment",
-}
+_ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
 def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
     install = context.remedies.pip_install(*context.remedies.tensorflow, python="python")
     kernel = "python -m pip install ipykernel && python -m ipykernel install --user --name tf"
-    here = Fix(text="Install into the Python that runs, or make its environment a kernel", commands=(*install, kernel))
-    return (
-        Fix(
-            text="Compare the interpreters, in the program or notebook and in the terminal",
-            commands=(
-                "python -c 'import sys; print(sys.executable)'",
-                "python -m pip -V",
-                "jupyter kernelspec list",
-            ),
-        ),
-        *((here,) if install else ()),
+    here = Fix("Install into the Python that runs, or make its environment a kernel", (*install, kernel))
+    executable = "python -c 'import sys; print(sys.executable)'"
+    compare = Fix(
+        "Compare the interpreters, in the program or notebook and in the terminal",
+        (executable, "python -m pip -V", "jupyter kernelspec list"),
     )
+    return (compare, here) if install else (compare,)
 
 
 WRONG_ENV = finding(
@@ -93,10 +84,6 @@ WRONG_ENV = finding(
     symptoms=(symptoms.NO_TENSORFLOW_MODULE,),
     docs="https://ipython.readthedocs.io/en/stable/install/kernel_install.html",
 )
-
-
-def _activated_with_cuda(elsewhere: tuple[OtherPython, ...]) -> list[OtherPython]:
-    return [other for other in elsewhere if other.via in _ACTIVATED and other.tensorflow and other.cuda]
 
 
 @WRONG_ENV.sign
@@ -116,33 +103,28 @@ def better_environment(
         return _other_python(context, others, executable, "no tensorflow", "TensorFlow") if others else None
     no_libraries = bool(in_state(cuda_sonames or (), "absent", "other version"))
     if no_libraries or (release is not None and not release.gpu):
-        others = _activated_with_cuda(python_elsewhere)
+        others = [one for one in python_elsewhere if one.via in _ACTIVATED and one.tensorflow and one.cuda]
         found = f"{installed.name} {installed.version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
         return _other_python(context, others, executable, found, "TensorFlow with CUDA") if others else None
     return _default_kernel(context, python_elsewhere, kernels or ())
-
-
-_START = "{} -c 'import tensorflow; print(tensorflow.__version__)'"  # alone it would open a prompt
 
 
 def _other_python(
     context: Context, others: list[OtherPython], executable: str | None, found: str, expected: str
 ) -> Problem:
     """The Python that runs, and those that have what is expected; the activated one first."""
-    first, quote = others[0], context.remedies.quote
+    first = others[0]
     seen = [evidence(found, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
     seen += [evidence(f"{other.tensorflow} ({other.via})", other.executable) for other in others[1:]]
-    unnamed = f"The {first.via}" if first.via.startswith("kernel") else "The Python of pip on PATH"
+    python = context.remedies.quote(first.executable)
+    start = f"{python} -c 'import tensorflow; print(tensorflow.__version__)'"  # alone it would open a prompt
+    which = "The activated environment" if first.via in _ACTIVATED else f"The Python of {first.via}"
     return Problem(
-        title=f"{_ACTIVATED.get(first.via, unnamed)} has {expected}, but another Python runs",
-        cause="each Python has its own packages; what was installed for one is not available to another",
+        title=f"{which} has {expected}, but another Python runs",
         evidence=tuple(seen),
         fixes=(
-            Fix(
-                text="Start your program with the Python that has it",
-                commands=(_START.format(quote(first.executable)),),
-            ),
-            Fix(text="Diagnose that Python", commands=(f"tfgpu doctor --python {quote(first.executable)}",)),
+            Fix("Start your program with the Python that has it", (start,)),
+            Fix("Diagnose that Python", (f"tfgpu doctor --python {python}",)),
         ),
     )
 
@@ -253,39 +235,13 @@ def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None
     return Problem(evidence=message_evidence(*missing))
 
 
-@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
-def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
-    """pip stopped, and nothing else fails."""
-    failures = ("install-broke-off", "index-unreachable", "no-space-left", "externally-managed")
-    seen = messages.all("install-broke-off", "index-unreachable")
-    if not seen or messages.has("gpu-created", "library-opened"):
-        return None
-    if not messages.speaks_only_of(*failures, "no-distribution", "build-failed"):
-        return None
-    fixes = [*context.remedies.installing("Then install it again", *context.remedies.tensorflow)]
-    if any(words in message.text for message in seen for words in ("Long Path", "No such file")):
-        key = r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem"
-        text = "On Windows, enable long paths (as administrator), or use an environment with a short path"
-        fixes.insert(0, Fix(text=text, commands=(f"reg add {key} /v LongPathsEnabled /t REG_DWORD /d 1 /f",)))
-    return Problem(
-        title="The installation of TensorFlow failed",
-        cause="pip installs a package completely or not at all; its message is the reason why there is no tensorflow",
-        evidence=message_evidence(*seen),
-        fixes=tuple(fixes),
-    )
-
-
 # ----------------------------------------------------------------------------------------------------------------------
-# Why pip offers no wheel although the Python is right: pip is too old for its tag, or the C library is musl.
+# Why pip offers no wheel although the Python is right: the C library is musl, or the Python has 32 bits.
 
 
 _MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
 _MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
 _GLIBC = "a system with glibc, such as Debian or Ubuntu"
-# The first pip that reads the tag of a wheel, by the glibc that the tag stands for; what is older reads manylinux1.
-# Source: pip's changelog, 19.0 (manylinux2010), 19.3 (manylinux2014), 20.3 (manylinux_X_Y)
-_PIP_FOR = (("2.12", "19.0"), ("2.17", "19.3"), ("2.18", "20.3"))
-_LAST_FOR_3_6 = "pip<22"  # 21.3.1 runs on Python 3.6 to 3.10, and reads every tag
 
 
 def pythons_of(row: Release) -> str:
@@ -293,27 +249,12 @@ def pythons_of(row: Release) -> str:
     return f"Python {row.python[0]} to {row.python[-1]}"
 
 
-def on_musl(*seen: Evidence, fixes: tuple[Fix, ...] | None = None) -> Problem:
-    """No release has a wheel there, whatever the Python."""
-    return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen, fixes=fixes)
-
-
 def for_glibc(context: Context) -> tuple[Fix, ...]:
     """A system with glibc, and the release that is best there."""
     host = structs.replace(context.facts.host, libc=NOT_IN_TEXT)
     release = Fixes(structs.replace(context.facts, host=host), context.matrix).release
-    python = release.python[-1] if release else "3.12"
-    image = f"docker run -it --rm python:{python}-slim bash"
-    ready = f"docker run --gpus all -it --rm tensorflow/tensorflow:{release.version if release else 'latest'}-gpu bash"
-    return (
-        Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),
-        Alternative("Use TensorFlow's own image, with CUDA in it", (ready,)),
-    )
-
-
-def musl_evidence(messages: tuple[Message, ...]) -> tuple[Evidence, ...]:
-    """The lines that show Alpine."""
-    return message_evidence(*messages, need=_GLIBC, most=2)
+    image = f"docker run -it --rm python:{release.python[-1] if release else '3.12'}-slim bash"
+    return (Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),)
 
 
 def without_musl(image: Image) -> str | None:
@@ -325,58 +266,6 @@ def without_musl(image: Image) -> str | None:
         return None
     head = tag.partition("alpine")[0].rstrip("-")
     return f"{image.name}:{head + '-' if head else ''}{'bookworm-slim' if 'astral' in image.name else 'slim'}"
-
-
-def of_alpine(image: Image) -> Iterator[Problem]:
-    """An image in which pip finds no wheel."""
-    if better := without_musl(image):
-        seen = Evidence(image.reference, str(image.place), "an image with glibc", "names of the wheels")
-        yield Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=(seen,), fixes=(write_image(image, better),))
-
-
-def with_old_pip(
-    context: Context, refused: tuple[Message, ...], row: Release | None, python: str | None
-) -> Problem | None:
-    """The offers end where the wheels got a tag that this pip does not read, not where the Python's wheels end."""
-    listed = next((message for message in refused if offered(message)), None)
-    last = _last_before_a_tag(context.matrix, offered(listed) or [], python) if listed and row else None
-    if row is None or last is None or row.glibc is None or not _has_later_tag(row, last):
-        return None
-    libc = value_or(context.facts.host.libc, "").removeprefix("glibc ")
-    if at_least(libc, row.glibc) is False:
-        return None  # the system is too old for the wheel, and no pip helps
-    needed = next((pip for glibc, pip in reversed(_PIP_FOR) if at_least(row.glibc, glibc)), "19.0")
-    remedies = context.remedies
-    update = remedies.pip_install("--upgrade", _LAST_FOR_3_6 if "3.6" in (python or last.python) else "pip")
-    return Problem(
-        title=f"pip is too old for the wheels of TensorFlow {row.version}",
-        cause=f"the offered versions end with {last.version}: its wheels are the last with a tag that this pip reads; "
-        f"those of {row.version} need pip {needed} or newer",
-        evidence=message_evidence(*refused, need=f"pip {needed} or newer"),
-        fixes=remedies.installing(
-            "Update pip, then install the release", *remedies.installation(row).requirements, first=update
-        ),
-    )
-
-
-def _has_later_tag(row: Release, last: Release) -> bool:
-    return row.glibc != last.glibc and Version(row.version) > Version(last.version)
-
-
-def _last_before_a_tag(matrix: Matrix, versions: list[str], python: str | None) -> Release | None:
-    """The last release that is offered, where all later ones for a Python of it have wheels of another tag."""
-    rows = [row for row in matrix.stable("linux_x86_64", "tensorflow") if row.glibc]
-    last = next((row for row in rows if row.version in versions), None)
-    if last is None or last.glibc is None:
-        return None
-    pythons = {minor(python)} if python else set(last.python)
-    later = [set(row.python) & pythons for row in _later(rows, last)]
-    same_tag = any(pythons & set(row.python) for row in _later(rows, last) if row.glibc == last.glibc)
-    return last if any(later) and not same_tag else None
-
-
-def _later(rows: list[Release], last: Release) -> Iterator[Release]:
-    return (row for row in rows if Version(row.version) > Version(last.version))
 
 
 def with_32_bits(context: Context) -> Problem:
@@ -392,13 +281,6 @@ FOR_64_BITS = Fix(
     text="Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
     commands=("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
 )
-
-
-def requested_row(context: Context, refused: tuple[Message, ...], wheel_platform: str | None) -> Release | None:
-    """The release that pip was asked for, where the matrix knows its Pythons."""
-    wanted = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
-    return row if row and row.python else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -449,9 +331,8 @@ def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: 
 
 def no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No release that is published for the platform matches the requirement."""
-    rows = view.matrix.stable(platform=view.target.platform, package=tensorflow.name)
+    newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
     wanted = specifier(tensorflow.specifier)
-    newest = next(iter(rows), None)
     if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
         return
     first, second, *_ = numbers(newest.version)
@@ -484,10 +365,7 @@ def _another_python_for_pip(context: Context) -> tuple[Fix, ...]:
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
     rows = context.matrix.stable(platform=platform, package="tensorflow")
     row = next((row for row in rows if context.remedies.can_use(row)), None)
-    if row is None or context.remedies.image:
-        return ()
-    text = f"Create an environment with Python {context.remedies.installation(row).python}, and install TensorFlow "
-    return (Fix(text=f"{text}{row.version} there", commands=context.remedies.new_environment(row)),)
+    return () if row is None or context.remedies.image else _environment_for(context, row)
 
 
 PYTHON_UNSUPPORTED = finding(
@@ -517,15 +395,10 @@ def python_without_wheels(
     if context.planned and context.planned.tensorflow:
         return None  # its line and that of its Python are judged together, in no_wheel_for_required_python
     if libc and libc.startswith("musl"):
-        return on_musl(evidence(libc, context.source("host.libc"), "glibc"))
-    # unknown for a Python that is too old to be examined
-    return _outside_wheels(context, python_version, wheel_platform or "linux_x86_64", is_32_bit=python_bits == 32)
-
-
-def _outside_wheels(context: Context, python_version: str, platform: str, *, is_32_bit: bool) -> Problem | None:
-    """What the wheels of all releases say of a Python."""
-    rows = context.matrix.stable(platform, "tensorflow")
-    python = minor(python_version)
+        seen = (evidence(libc, context.source("host.libc"), "glibc"),)
+        return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen)
+    platform, is_32_bit = wheel_platform or "linux_x86_64", python_bits == 32
+    rows, python = context.matrix.stable(platform, "tensorflow"), minor(python_version)
     last = None if is_32_bit else next((row.version for row in rows if python in row.python), None)
     if not rows or (last and capability(python) >= _OLDEST_PYTHON):
         return None
@@ -545,11 +418,6 @@ _NOTHING_OFFERED = (
 )
 
 
-def _python_of_pip(context: Context) -> Fix:
-    command = context.remedies.filtered("python -m pip debug --verbose", most=20)
-    return Fix(text="See which Python pip belongs to, and whether it is 64-bit", commands=(command,))
-
-
 def _what_decides(context: Context) -> Fix:
     """Why pip offers nothing: the same command in the same environment would fail again."""
     newest = next(row for row in context.matrix.stable(package="tensorflow") if row.gpu)
@@ -567,9 +435,9 @@ def _another_environment(context: Context) -> tuple[Fix, ...]:
     row = best_release(context.facts, context.matrix, this_python=False)
     if row is None:
         return ()
+    text = "If the Python is the reason, create an environment with Python {}, 64-bit, on a glibc system"
     python = context.remedies.installation(row).python
-    text = f"If the Python is the reason, create an environment with Python {python}, 64-bit, on a glibc system"
-    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
+    return (Fix(text=text.format(python), commands=context.remedies.new_environment(row)),)
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
@@ -590,28 +458,17 @@ def no_matching_distribution(
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):
         return None  # pip got no list at all
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
-        seen = (*message_evidence(*refused, most=2), *musl_evidence(alpine))
-        return on_musl(*seen, fixes=for_glibc(context))
-    row = requested_row(context, refused, wheel_platform)
-    if old := with_old_pip(context, refused, row, python_version):
-        return old
+        seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
+        return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen, fixes=for_glibc(context))
+    wanted = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
+    row = row if row and row.python else None
     python, more = _pip_python(context, refused, python_version, wheel_platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
     no_wheel = None
     if row is not None and python and minor(python) not in row.python:
         no_wheel = f"TensorFlow {row.version} has no wheel for Python {python}"
-    return _refused(context, refused, row, no_wheel, seen)
-
-
-def _refused(
-    context: Context,
-    refused: tuple[Message, ...],
-    row: Release | None,
-    no_wheel: str | None,
-    seen: tuple[Evidence, ...],
-) -> Problem:
-    """pip is offered other releases, or none at all."""
     for_it = _environment_for(context, row) if row else ()
     if any(offered(message) == [] for message in refused):
         return Problem(
@@ -620,9 +477,11 @@ def _refused(
             evidence=seen,
             fixes=(_what_decides(context), *for_it, *_another_environment(context)),
         )
-    return Problem(
-        title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context), _python_of_pip(context))
-    )
+    if row is not None and not no_wheel:
+        upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
+        update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
+        return Problem(evidence=seen, fixes=(update, *for_it) if python else (*for_it, update))
+    return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
 
 
 def _pip_python(
@@ -642,7 +501,8 @@ def _pip_python(
 def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
     if not context.remedies.can_use(row):
         return ()
-    text = f"Create an environment with Python {context.remedies.installation(row).python} for it"
+    python = context.remedies.installation(row).python
+    text = f"Create an environment with Python {python} for TensorFlow {row.version}"
     return (Fix(text=text, commands=context.remedies.new_environment(row)),)
 
 
@@ -664,8 +524,10 @@ def _incompatible(context: Context, python: str | None, release: Release | None)
 @in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
 def image_with_musl(view: PlannedEnvironment) -> Iterator[Problem]:
     """pip finds no wheel of TensorFlow in an image of Alpine."""
-    if view.base and view.tensorflow and not view.conda:
-        yield from of_alpine(view.base.image)
+    image = view.base.image if view.base and view.tensorflow and not view.conda else None
+    if image and (better := without_musl(image)):
+        seen = Evidence(image.reference, str(image.place), "an image with glibc", "names of the wheels")
+        yield Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=(seen,), fixes=(write_image(image, better),))
 
 
 @in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
@@ -904,7 +766,7 @@ def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user
         text = f"Remove {folder}, your user site-packages, from sys.path"
         return Fix(text=text, commands=("export PYTHONNOUSERSITE=1",))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
-    return Fix(text=f"Remove {folder} from sys.path (a .pth file or the program itself adds it)", commands=(command,))
+    return Fix(f"Start Python in another folder, or remove {folder} from sys.path (a .pth file adds it)", (command,))
 
 
 @SHADOWED.sign(conclusive=False)
@@ -927,16 +789,14 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
 
 
 def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
-    path = _slashes(module.path)
-    folder, name = posixpath.split(path)
+    folder, name = posixpath.split(_slashes(module.path))
     if module.via and module.line:
         command = comment_out(module.via, module.line, posixpath.basename(folder), context.remedies.os)
         return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
     if module.version is None:
         rename = context.remedies.rename(module.path, posixpath.join(folder, "my_" + name))
         return Fix(text="Rename it, or start Python from another folder", commands=(rename,))
-    command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
-    return Fix(text=f"Start Python from another folder, or remove {folder} from sys.path", commands=(command,))
+    return _off_sys_path(context, folder, {}, None)
 
 
 @SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))

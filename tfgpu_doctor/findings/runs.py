@@ -73,14 +73,12 @@ def dockers_default(context: Context, shm: int, host_container: str, gpu_count: 
     """
     if host_container == "none" or shm > _DOCKERS_SHM or not gpu_count:
         return None
-    several = gpu_count > 1
+    several, container = gpu_count > 1, f"a {host_container} container"
     return Problem(
         cause=None if several else "enough for one GPU, unless worker processes of an input pipeline use it",
         evidence=(
             evidence(f"{shm / MIB:.0f} MiB", context.source("host.shm"), "1 GiB or more for several GPUs"),
-            evidence(
-                f"{gpu_count} GPU{'s' * several} in a {host_container} container", context.source("host.container")
-            ),
+            evidence(f"GPUs in {container}: {gpu_count}", context.source("host.container")),
         ),
         severity=Severity.WARNING if several else Severity.NOTE,
     )
@@ -195,11 +193,7 @@ def nccl_message(messages: MessageLog) -> Problem | None:
         cause = "TensorFlow contains no NCCL on Windows, nor in CPU builds"
         return Problem(cause=cause, evidence=message_evidence(*found), fixes=(without,))
     debug = Fix(text="Show what NCCL does", commands=("export NCCL_DEBUG=INFO", _TOPOLOGY))
-    network = Fix(
-        text="Set the network interface and, in containers, provide more shared memory",
-        commands=("export NCCL_SOCKET_IFNAME=eth0", "docker run --shm-size=8g ..."),
-    )
-    return Problem(evidence=message_evidence(*found), fixes=(debug, network, without))
+    return Problem(evidence=message_evidence(*found), fixes=(debug, without))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -216,27 +210,10 @@ RUN_FAILED = finding(
     despite_verified=True,
     cause="the driver, CUDA or cuDNN failed; their last messages are the evidence",
     explained_by=(
-        "driver.*",
-        "gpu.arch-*",
-        "gpu.fault",
-        "gpu.mig",
-        "cuda.*",
-        "cudnn.*",
-        "tf.import-avx",
-        "compute.*",
-        "memory.*",
-        "xla.*",
-        "env.gpu-thread-mode",
-        "env.address-space-limit",
-        "env.tmpdir-unwritable",
-        "env.disk-full",
-        "tf.shadowed",
-        "tf.install-damaged",
-        "tf.package-conflict",
-        "tf.abi-*",
-        "env.pythonpath",
-        "env.keras-backend",
-        "env.legacy-keras",
+        *("driver.*", "gpu.arch-*", "gpu.fault", "gpu.mig", "cuda.*", "cudnn.*", "compute.*", "memory.*", "xla.*"),
+        *("tf.import-avx", "tf.shadowed", "tf.install-damaged", "tf.package-conflict", "tf.abi-*"),
+        *("env.gpu-thread-mode", "env.address-space-limit", "env.tmpdir-unwritable", "env.disk-full"),
+        *("env.pythonpath", "env.keras-backend", "env.legacy-keras"),
     ),
     docs="https://www.tensorflow.org/install/errors",
 )
@@ -258,16 +235,11 @@ def later_phase_failed(
     if not seen:
         return None
     names = ", ".join(p.name for p in bad) or "compute"
-    phase = "phases" if len(bad) > 1 else "phase"
+    see = Fix("See the whole report, with TensorFlow's own log", (context.remedies.doctor("--format json"),))
     return Problem(
-        title=f"TensorFlow can be imported, but fails in the {phase} {names}",
+        title=f"TensorFlow can be imported, but fails in the phase{'s' * (len(bad) > 1)} {names}",
         evidence=tuple(seen),
-        fixes=(
-            Fix(
-                text="See the whole report, with TensorFlow's own log",
-                commands=(context.remedies.doctor("--format json"),),
-            ),
-        ),
+        fixes=(see,),
     )
 
 
@@ -279,10 +251,8 @@ def _is_bad(phase: Phase) -> bool:
 def later_phase_cut_short(context: Context, phases: tuple[Phase, ...]) -> Problem | None:
     """A phase after the import had less time than it may need."""
     phase = next((one for one in phases if one.name in _LATER and was_cut_short(one)), None)
-    return _not_finished(context, phase) if phase else None
-
-
-def _not_finished(context: Context, phase: Phase) -> Problem:
+    if phase is None:
+        return None
     return Problem(
         title=f"The phase {phase.name} was not finished in {phase.seconds or 0:.0f} s",
         cause="the time limit of this run was shorter than the phase may take; what follows it is unknown",
@@ -346,15 +316,8 @@ INPUT_BOUND = finding(
     docs="https://www.tensorflow.org/guide/data_performance",
     cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
     fixes=lambda _: (
-        Fix(
-            text="Use tf.data with num_parallel_calls=tf.data.AUTOTUNE, cache() if the data fits in memory, and "
-            "prefetch(tf.data.AUTOTUNE)"
-        ),
-        Fix(text="Augment on the GPU (Keras preprocessing layers inside the model), or with more workers"),
-        Fix(
-            text="See where the time is spent: the TensorFlow profiler's input pipeline analyser",
-            commands=("tensorboard --logdir logs",),
-        ),
+        Fix("Use tf.data with num_parallel_calls=tf.data.AUTOTUNE, cache() if the data fits, and prefetch()"),
+        Fix("See where the time is spent: the TensorFlow profiler's analyser", ("tensorboard --logdir logs",)),
     ),
 )
 
@@ -385,13 +348,8 @@ SMALL_WORK = finding(
     cause="each kernel takes some microseconds to start, and each step copies its data; with a small model or batch, "
     "or a recurrent layer that runs step by step, this overhead dominates",
     fixes=lambda _: (
-        Fix(text="Double the batch size until the time of a step grows with it"),
-        Fix(
-            text="Use only options of recurrent layers that cuDNN supports: activation tanh, recurrent_activation "
-            "sigmoid, no recurrent_dropout, unroll=False"
-        ),
-        Fix(text="Let XLA fuse the small kernels: model.compile(jit_compile=True), and steps_per_execution=32"),
-        Fix(text="Measure from which size on this GPU is faster than this CPU", commands=("tfgpu bench matpow",)),
+        Fix("Double the batch size until the time of a step grows with it; for recurrent layers use cuDNN's options"),
+        Fix("Measure from which size on this GPU is faster than this CPU", ("tfgpu bench matpow",)),
     ),
 )
 
@@ -418,15 +376,8 @@ LOW_CLOCKS = finding(
     docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
     cause="the clocks have been locked, or the driver or a laptop's power profile keeps the GPU in a low-power state",
     fixes=lambda _: (
-        Fix(
-            text="Reset the clocks, so that the driver controls them; on a laptop, use its own power supply and the "
-            "power profile for performance",
-            commands=("sudo nvidia-smi --reset-gpu-clocks", "sudo nvidia-smi -rac"),
-        ),
-        Fix(
-            text="Watch the clocks and their limiting reasons under load",
-            commands=("nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",),
-        ),
+        Fix("Reset the clocks, so that the driver controls them", ("sudo nvidia-smi --reset-gpu-clocks",)),
+        Fix("Watch the clocks and their limiting reasons under load", ("nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",)),
     ),
 )
 

@@ -156,9 +156,9 @@ def libdevice_message(messages: MessageLog) -> Problem | None:
     failed = [message for message in messages.all("jit-failed") if "PTX" not in message.text]
     if lines:
         return Problem(severity=Severity.ERROR, evidence=message_evidence(*lines, *failed))
-    ptxas = ("ptxas-refused", "ptxas-not-found", "ptxas-failed")
-    others = ("out-of-memory", "invalid-ptx", "no-kernel-image", "cuda-error")  # why a compilation fails, too
-    if not failed or messages.has(*ptxas, *others):
+    # why a compilation fails, too
+    others = ("ptxas-refused", "ptxas-not-found", "ptxas-failed", "out-of-memory", "invalid-ptx", "no-kernel-image")
+    if not failed or messages.has(*others, "cuda-error"):
         return None
     return Problem(possible=True, severity=Severity.WARNING, evidence=message_evidence(*failed))
 
@@ -273,12 +273,11 @@ def ptxas_message(messages: MessageLog) -> Problem | None:
     if not (refused or absent):
         return None
     version = next(iter(messages.values("ptxas-refused", "version")), None)
-    title = "The ptxas that XLA finds is too old" if refused and not absent else None
     # "Relying on driver to perform ptx compilation" is slower, and goes on
     failed = messages.has("ptxas-failed") and not messages.has("driver-compiles-ptx")
     fatal = any("F " in message.text[:40] for message in (*refused, *absent))
     return Problem(
-        title=f"XLA refuses ptxas {version}" if version else title,
+        title=f"XLA refuses ptxas {version}" if version else None,
         severity=Severity.ERROR if failed or fatal or messages.has("ptx-provider-missing") else None,
         evidence=message_evidence(*refused, *absent, *messages.all("ptxas-failed", "driver-compiles-ptx")),
     )

@@ -25,8 +25,7 @@ from tfgpu_doctor.fleet.nodes import Machine, Result, machines
 from tfgpu_doctor.fleet.speeds import Centre, RunKey, centre, speeds
 from tfgpu_doctor.fleet.values import ABSENT, Value, compared, paths
 from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.report import ReportError, Tool, decode_saved, other_kind, schema_of
 
 SCHEMA: Literal["tfgpu.fleet-baseline/1"] = "tfgpu.fleet-baseline/1"

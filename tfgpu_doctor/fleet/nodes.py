@@ -18,8 +18,7 @@ from msgspec import Meta, Raw, Struct, ValidationError, structs
 
 from tfgpu_doctor.fleet.records import WORST_FIRST, Node, NodeVerdict
 from tfgpu_doctor.fleet.values import Values, gpu_fields, hint, paths, values_of
-from tfgpu_doctor.records.fact import Known, Unknown
-from tfgpu_doctor.records.facts import Facts, Gpu, Package
+from tfgpu_doctor.records.facts import Facts, Gpu, Known, Package, Unknown
 from tfgpu_doctor.records.printable import cut
 from tfgpu_doctor.records.report import Fix, Severity, other_kind
 from tfgpu_doctor.records.units import count

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tfgpu_doctor.records.about import HOST, private, public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Severity, Tool
 from tfgpu_doctor.records.units import count
 

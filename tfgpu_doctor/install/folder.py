@@ -17,7 +17,8 @@ from types import TracebackType
 
 from tfgpu_doctor.files import claims
 from tfgpu_doctor.files.reading import why
-from tfgpu_doctor.install.records import FolderError, Package, RefusedError
+from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_USAGE
 from tfgpu_doctor.records.units import memory_size
 
 MARKER = ".tfgpu-unfinished"
@@ -33,7 +34,22 @@ _OF_ENVIRONMENTS = (
     *(".tfgpu-*", "tfgpu-*"),  # ours
 )
 _MOST_LOGS = 100
-_REFUSED = {":": "the PATH of a shell cannot name it", "\n": "scripts cannot name it", "\0": "it is no file name"}
+
+
+class InstallError(Exception):
+    """The installation cannot go on; the message says why and what to do, `code` is the exit code."""
+
+    code = EXIT_PROBLEM
+
+
+class RefusedError(InstallError):
+    """No plan, no interpreter, no room: there is nothing to install, or nowhere."""
+
+
+class FolderError(InstallError):
+    """The folder that was named cannot become an environment."""
+
+    code = EXIT_USAGE
 
 
 def read_path(text: str) -> Path:
@@ -41,11 +57,10 @@ def read_path(text: str) -> Path:
 
     Raises FolderError: no environment can be there.
     """
-    for char, because in _REFUSED.items():
-        if char in text:
-            raise FolderError(f"{text!r} cannot be an environment: it contains {char!r}, so {because}")
     if not text.strip():
         raise FolderError("the folder has no name")
+    if char := next((one for one in ":\n\0" if one in text), None):
+        raise FolderError(f"{text!r} cannot be an environment: it contains {char!r}, which PATH or scripts cannot have")
     return Path(os.path.abspath(os.path.expanduser(text)))
 
 
@@ -95,7 +110,9 @@ class Folder:
 
     def __enter__(self) -> Folder:
         try:
-            self._make()
+            self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
+            for folder in reversed(self._made):
+                folder.mkdir()
             self._claim.take()
             if self._claim.was_left:  # by a run that was killed just now
                 self._claim.release()
@@ -131,14 +148,6 @@ class Folder:
             return
         self._on_removal(f"removing {self.path}")
         self._remove()
-
-    def _make(self) -> None:
-        missing = self.path
-        while not missing.exists():
-            self._made.append(missing)
-            missing = missing.parent
-        for folder in reversed(self._made):
-            folder.mkdir()
 
     def _remove(self) -> None:
         """Remove what this run has made, the marker last: until then nobody else may take the folder."""
@@ -194,16 +203,6 @@ def _let_write(function: Callable[..., object], path: str, _error: object) -> No
     function(path)
 
 
-def _refuse_unfinished(path: Path) -> None:
-    """Raise FolderError: an environment is being made there just now, or a killed run has left it."""
-    marker = path / MARKER
-    if not os.path.lexists(marker):
-        return
-    if claims.is_held(str(marker)):
-        raise _in_use(path)
-    raise _unfinished(path)
-
-
 def _unfinished(path: Path) -> FolderError:
     return FolderError(
         f"{path} is not empty: {MARKER} in it says that a tfgpu install was killed while it created an environment "
@@ -221,7 +220,11 @@ def refuse_others(path: Path) -> None:
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError) as error:
-        _refuse_parent(path, error)
+        above = next(one for one in path.parents if one.exists())
+        if not above.is_dir():
+            raise FolderError(f"{path}: {above} is not a folder") from error
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise FolderError(f"{path} cannot be created: {above} is not writable") from error
         return
     except OSError as error:
         raise FolderError(f"{path}: {why(error)}") from error
@@ -233,7 +236,8 @@ def refuse_others(path: Path) -> None:
         inside = os.listdir(path)
     except OSError as error:
         raise FolderError(f"{path}: {why(error)}") from error
-    _refuse_unfinished(path)
+    if MARKER in inside:
+        raise _in_use(path) if claims.is_held(str(path / MARKER)) else _unfinished(path)
     if inside:
         what = "an environment already" if "pyvenv.cfg" in inside or "conda-meta" in inside else "not empty"
         raise FolderError(f"{path} is {what}: name a folder that does not exist, or is empty")
@@ -241,21 +245,20 @@ def refuse_others(path: Path) -> None:
         raise FolderError(f"{path}: {os.strerror(errno.EACCES)}")
 
 
-def _refuse_parent(path: Path, error: OSError) -> None:
-    """The nearest folder above that exists must be one that can be written to."""
-    above = path.parent
-    while not above.exists() and above != above.parent:
-        above = above.parent
-    if not above.is_dir():
-        raise FolderError(f"{path}: {above} is not a folder") from error
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise FolderError(f"{path} cannot be created: {above} is not writable")
-
-
 UNPACKED = 2.1  # bytes on disk for each byte of a wheel: 2.06 for 2.13.1 with CUDA 11, 1.94 for 2.17.1, 1.86 for 2.20.0
 UNKNOWN = 5_000_000_000  # on disk, where the sizes of the wheels are not known
 WHILE_UNPACKING = 3_000_000_000  # and for the wheels themselves
 SPEEDS = (10e6, 50e6)  # bytes in a second that are downloaded and unpacked, slow and fast
+
+
+class Package(Record, frozen=True):
+    """One distribution that the resolver has chosen."""
+
+    name: str
+    version: str
+    file: str | None = None  # name of the wheel; None: the resolver does not say
+    size: int | None = None  # bytes of the wheel; None: the resolver does not say
+    hashes: tuple[str, ...] = ()  # "sha256:..."
 
 
 @dataclass(frozen=True)

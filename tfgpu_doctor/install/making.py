@@ -1,52 +1,226 @@
-"""Makes an environment by a plan and proves it; when that fails or is interrupted, nothing of it is left."""
+"""Makes the first option of a plan that can be made here, and proves it; when that fails, nothing of it is left."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
+import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import structs
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.findings.engine import now
 from tfgpu_doctor.install import tools
-from tfgpu_doctor.install.choice import Choice
-from tfgpu_doctor.install.folder import TEMPORARY, Folder, Sizes, log_paths, python_of, require, sizes_of
+from tfgpu_doctor.install.folder import (
+    TEMPORARY,
+    Folder,
+    InstallError,
+    Package,
+    RefusedError,
+    Sizes,
+    log_paths,
+    python_of,
+    require,
+    sizes_of,
+)
 from tfgpu_doctor.install.proof import add_library_paths, prove
-from tfgpu_doctor.install.records import (
+from tfgpu_doctor.install.tools import (
+    INSTALL,
     LOCK,
     MANIFEST,
     REPORT,
     SCHEMA,
-    InstallError,
+    Commands,
+    Interpreter,
+    Interpreters,
     Manifest,
     Method,
-    Package,
-    Proof,
-    RefusedError,
+    ToolError,
     UnprovenError,
+    dropped,
+    lock_text,
+    of_children,
 )
-from tfgpu_doctor.install.resolved import lock_text, with_archives
-from tfgpu_doctor.install.tools import INSTALL, Commands, Interpreter, Interpreters, dropped, of_children
-from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.plan.constraints import PlanRequest, violations
+from tfgpu_doctor.plan.install_commands import OLDEST_OF_UV, Installation
+from tfgpu_doctor.plan.ranking import MachineState, make_plan
+from tfgpu_doctor.plan.records import Option, Plan
+from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.probes import programs
 from tfgpu_doctor.records.printable import clean_lines, utf8, without_commands
 from tfgpu_doctor.records.report import Tool as Program
 from tfgpu_doctor.records.units import count
-from tfgpu_doctor.records.versions import minor
+from tfgpu_doctor.records.versions import capability
+
+MADE_HERE = ("as-is", "python", "conda-forge")  # kinds of options that need no other machine and no other driver
+_WHY_NOT = {
+    "driver": "it needs another driver",
+    "python+driver": "it needs another driver",
+    "container": "it is a container image",
+    "wsl2": "it is for WSL2",
+    "pre-release": "it is no stable release",
+    "metal": "it is for a Mac",
+    "cpu": "it cannot use a GPU",
+}
+
+
+_BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to be made, and with which program."""
+
+    request: PlanRequest
+    plan: Plan
+    option: Option
+    release: Release
+    pythons: tuple[str, ...]  # that will do, the best first
+    methods: tuple[Method, ...]  # that can make it
+    conda: tuple[str, ...] = ()  # what conda brings instead of pip: nothing, or TensorFlow itself
+
+    def requirements(self, python: str) -> tuple[str, ...]:
+        """What pip is asked for."""
+        installation = Installation(self.request.matrix, self.request.target, self.release, python)
+        return () if self.conda else installation.requirements
+
+
+def choose(
+    request: PlanRequest,
+    state: MachineState | None,
+    *,
+    repaired: frozenset[str],
+    first_pythons: tuple[str, ...],
+    fixed_python: bool = False,
+    method: Method | None = None,
+) -> Choice:
+    """The first option of the plan that can be made here.
+
+    Args:
+        request: the machine and what is asked for.
+        state: of the machine, where it is this one.
+        repaired: ids of known issues that the installation repairs.
+        first_pythons: the versions to be preferred where several will do.
+        fixed_python: whether the target's Python was asked for, so that no other one will do.
+        method: that was asked for; None: any.
+
+    Raises RefusedError: there is none; the message says why. Raises TargetError: no such release.
+    """
+    refused: list[str] = []
+    plan = make_plan(request.matrix, request.target, specifier=request.specifier, state=state)
+    for option in plan.options:
+        if option.kind not in MADE_HERE:
+            refused.append(f"{option.title}: {_WHY_NOT[option.kind]}")
+            continue
+        if option.kind == "python" and fixed_python:
+            refused.append(f"{option.title}: Python {request.target.python} was asked for")
+            continue
+        found = _made_by(replace(request, repaired_issues=repaired), option, plan, first_pythons)
+        if isinstance(found, Choice) and method and method not in found.methods:
+            found = f"it can be created with {' or '.join(found.methods)}, not with {method}"
+        if isinstance(found, Choice):
+            return found
+        refused.append(f"{option.title}: {found}")
+    raise RefusedError(_refusal(plan, tuple(refused)))
+
+
+def _made_by(request: PlanRequest, option: Option, plan: Plan, preferred: tuple[str, ...]) -> Choice | str:
+    """How an option is made, or why it cannot be."""
+    matrix, target = request.matrix, request.target
+    of_conda = option.kind == "conda-forge"
+    release = matrix.tensorflow(option.tensorflow, target.platform, *(() if of_conda else (option.package,)))
+    if release is None:
+        return "the matrix has no such release"
+    if of_conda:
+        (command,) = option.commands["conda"]
+        words = shlex.split(command)
+        specs = tuple(words[words.index("--override-channels") + 1 :])
+        return Choice(request, plan, option, release, (option.python or "",), ("conda",), specs)
+    if release.version in _BUILT_FROM_SOURCE:
+        return "it requires packages that have to be built; tfgpu plan has the commands"
+    pythons = tuple(_pythons(request, release, option, preferred))
+    installation = Installation(matrix, target, release, pythons[0])
+    if not (installation.self_contained or installation.cuda_from_pip):
+        return f"CUDA {release.cuda} is not on the package index, and libraries of conda need LD_LIBRARY_PATH"
+    old = any(capability(one) < OLDEST_OF_UV for one in pythons)
+    return Choice(request, plan, option, release, pythons, ("pip", "conda") if old else ("uv", "pip", "conda"))
+
+
+def _pythons(request: PlanRequest, release: Release, option: Option, preferred: tuple[str, ...]) -> Iterator[str]:
+    """The Pythons for which the release violates nothing: the one that was asked for, those preferred, the newest."""
+    asked = request.target.python
+    if asked in release.python:
+        yield asked
+        return
+    for python in dict.fromkeys((*preferred, *reversed(release.python))):
+        if python in release.python:
+            target = structs.replace(request.target, python=python)
+            if not violations(replace(request, target=target), release):
+                yield python
+    if option.python and not request.target.python:
+        yield option.python
+
+
+def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
+    if plan.target.os == "macos":
+        return "TensorFlow has no CUDA on macOS: use a virtual environment and python -m pip install tensorflow"
+    if plan.target.os == "windows":
+        return "on Windows, TensorFlow uses a GPU only in WSL2: install there; tfgpu plan --os windows shows how"
+    if plan.options and plan.options[0].kind == "cpu":
+        return (
+            "this machine has no NVIDIA GPU; to create an environment for another one, name it: --gpu 'RTX 4090' "
+            "--driver 570"
+        )
+    if refused:
+        return f"none of the options that tfgpu plan shows can be installed here. {'; '.join(refused)}"
+    asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
+    row = next(asked, None)
+    why = "no release of TensorFlow matches"
+    if row:
+        reasons = "; ".join(f"{one.saw}, needed is {one.need}" for one in row.violations)
+        why = f"TensorFlow {row.versions[0]} cannot be used: {reasons}"
+    return f"{why}. tfgpu plan with the same options says more"
+
+
+def host_target(target: Target, *, system: str, machine: str, libc: str | None) -> Target:
+    """A target that somebody describes, with the C library of this machine.
+
+    Raises RefusedError: for another operating system or architecture than this machine's, or without glibc.
+    """
+    if libc and libc.startswith("musl"):
+        raise RefusedError(
+            f"this system has {libc} (Alpine), and TensorFlow has no wheels for it: use a system with glibc, such as "
+            "Debian or Ubuntu"
+        )
+    machine = {"amd64": "x86_64"}.get(machine, machine)  # as Windows calls it
+    if target.os not in (system, "linux" if system == "wsl2" else system) or target.machine != machine:
+        raise RefusedError(
+            f"this machine is {system} {machine}: an environment for {target.os} {target.machine} must be created there"
+        )
+    version = (libc or "").removeprefix("glibc ")
+    try:
+        glibc = str(Version(version)) if version else None
+    except ValueError:
+        glibc = None
+    return structs.replace(target, os=system, glibc=glibc)
+
 
 # The phases and how far the whole has come at the begin of each, as measured with uv and an empty cache.
 PHASES = {"interpreter": 0.0, "environment": 0.02, "packages": 0.05, "installation": 0.1, "proof": 0.85}
 _DOWNLOADING = re.compile(r"\s*Downloading (\S+\.whl \([^)]+\))")
+_INSTALLED = re.compile(r"\s*(?:Downloaded\s+(\S+)|Processing\s.*/([\w.]+)-[\w.+!]+-\S+\.whl)")  # of uv, of pip
 _WANTED = f"{TEMPORARY}/requirements.txt"
 
 
@@ -121,15 +295,15 @@ class Making:
 
     # ------------------------------------------------------------------------------------ before anything is made
 
-    def _tool(self) -> tuple[tools.Tool, Interpreter | None, str]:
+    def _tool(self) -> tuple[tools.Pip, Interpreter | None, str]:
         """The program that makes it, the interpreter that it uses (None: it must be downloaded), and its Python."""
         pythons, specs = self.choice.pythons, self.choice.conda
         methods = (self.method,) if self.method else self.choice.methods
         found = [tool for one in methods if (tool := tools.find_tool(one, self.environ, specs, pythons[0]))]
-        if not found and not self.method:
-            raise RefusedError(_needs_conda(self.choice))
+        if not found and self.method:
+            raise ToolError(f"--method {self.method}: {programs.missing(self.method, self.environ)}")
         if not found:
-            tools.require_tool(methods[0], specs, pythons[0], self.environ)
+            raise RefusedError(_needs_conda(self.choice))
         for tool in found:
             if tool.method == "conda":
                 return tool, None, pythons[0]
@@ -139,9 +313,14 @@ class Making:
         return found[0], None, pythons[0]
 
     def _get_interpreter(self, python: str) -> Interpreter:
-        """Let uv install a Python into the folder; uv comes from PATH, or from pip for this run."""
+        """Let uv install a Python into the folder."""
+        uv = tools.find_uv(self.environ)
+        if uv is None:
+            raise RefusedError(
+                f"Python {python} is not on this machine: install uv, which gets it, or Python {python} with its venv "
+                f"module (Debian and Ubuntu: apt install python{python}-venv)"
+            )
         self.watcher.phase(f"getting Python {python}", PHASES["interpreter"])
-        uv = tools.find_uv(self.environ) or self._get_uv(python)
         target = self.folder.path / "python"
         argv = [uv, "python", "install", "--install-dir", str(target), python]
         self.commands.run(f"getting Python {python}", argv, timeout=INSTALL)
@@ -151,24 +330,13 @@ class Making:
             raise RefusedError(f"uv installed Python {python}, but it does not start")
         return found
 
-    def _get_uv(self, python: str) -> str:
-        target = self.folder.temporary / "uv"
-        argv = [sys.executable, "-I", "-m", "pip", "install", "--target", str(target), "uv"]
-        try:
-            self.commands.run("getting uv", argv)
-        except InstallError as error:
-            raise RefusedError(
-                f"Python {python} is not on this machine, and without uv it cannot be got: {error}. Install uv, or "
-                f"Python {python} with its venv module (Debian and Ubuntu: apt install python{python}-venv)"
-            ) from error
-        return str(target / "bin" / "uv")  # Windows finds uv.exe by that name
-
     # --------------------------------------------------------------------------------------------------- making it
 
-    def _resolve(self, tool: tools.Tool, interpreter: Interpreter | None, python: str) -> Resolution:
+    def _resolve(self, tool: tools.Pip, interpreter: Interpreter | None, python: str) -> Resolution:
         prefix = self.folder.path
-        made_with = f"Python {interpreter.version}" if interpreter else f"Python {python}"
-        self.watcher.phase(f"creating the environment with {tool.method} and {made_with}", PHASES["environment"])
+        version = interpreter.version if interpreter else python
+        label = f"creating the environment with {tool.method} and Python {version}"
+        self.watcher.phase(label, PHASES["environment"])
         tool.create(self.commands, prefix, interpreter)
         requirements = self.choice.requirements(python)
         wanted = self._write(_WANTED, utf8("".join(f"{one}\n" for one in requirements)))
@@ -181,53 +349,55 @@ class Making:
                 if found := _DOWNLOADING.match(line):
                     self.watcher.phase(label, PHASES["packages"], found[1])
 
-            built = self.choice.source_only(python)
-            chosen = tool.resolve(self.commands, prefix, wanted, look, built)
-            packages = tuple(with_archives(chosen, built))
+            packages = tool.resolve(self.commands, prefix, wanted, look)
         sizes = sizes_of(packages)
         require(self.folder.file_system, sizes)
-        path, version = (interpreter.path, interpreter.version) if interpreter else ("", python)
+        path, ignored = interpreter.path if interpreter else "", dropped(self.environ)
         return Resolution(
-            self.choice,
-            tool.method,
-            self.folder.named,
-            path,
-            version,
-            requirements,
-            packages,
-            sizes,
-            dropped(self.environ),
+            self.choice, tool.method, self.folder.named, path, version, requirements, packages, sizes, ignored
         )
 
-    def _install(self, tool: tools.Tool, resolution: Resolution) -> tuple[Package, ...]:
+    def _install(self, tool: tools.Pip, resolution: Resolution) -> tuple[Package, ...]:
         prefix, packages = resolution.prefix, resolution.packages
         if isinstance(tool, tools.Conda) and not resolution.requirements:
             packages, text = tool.listed(self.commands, prefix)
             self._write(LOCK, utf8(text))
             return packages
-        what = count(len(packages), "package")
-        platform = resolution.choice.release.platform
-        built = self.choice.source_only(minor(resolution.python))
-        text = lock_text(packages, python=resolution.python, platform=platform)
+        text = lock_text(packages, python=resolution.python, platform=resolution.choice.release.platform)
         lock = self._write(LOCK, utf8(text))
-        self._installing(what, 0.0)
-        counted = _Counted(packages, lambda done, name: self._installing(what, done, name))
-        tool.install(self.commands, prefix, lock, counted.look, built)
-        return packages
+        label, begin = f"installing {count(len(packages), 'package')}", PHASES["installation"]
+        share = (PHASES["proof"] - begin) / (sum(one.size or 1 for one in packages) or 1)
+        sizes = {one.name: one.size or 1 for one in packages}
+        self.watcher.phase(label, begin)
 
-    def _installing(self, what: str, done: float, name: str = "") -> None:
-        begin, end = PHASES["installation"], PHASES["proof"]
-        self.watcher.phase(f"installing {what}", begin + (end - begin) * done, name)
+        def look(line: str) -> None:
+            """A line names a package: it and those before it are roughly done."""
+            nonlocal begin
+            found = _INSTALLED.match(line)
+            name = canonicalize_name(found[1] or found[2]) if found else ""
+            if size := sizes.pop(name, None):
+                begin += size * share
+                self.watcher.phase(label, begin, name)
+
+        tool.install(self.commands, prefix, lock, look)
+        return packages
 
     def _prove(self, resolution: Resolution, packages: tuple[Package, ...]) -> Manifest:
         prefix, release = resolution.prefix, resolution.choice.release
         try:
             added = add_library_paths(prefix, release)
-            proof = prove(prefix, release, self._verifying, matrix=self.matrix, environ=self.environ)
+            proof = prove(
+                prefix,
+                release,
+                lambda name: self.watcher.phase(f"verifying: {name}", PHASES["proof"]),
+                matrix=self.matrix,
+                environ=self.environ,
+            )
         except OSError as error:
             raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
         if not proof.ok:
-            raise UnprovenError(_unproven(proof), proof)
+            failed = "; ".join(f"{step.name}: {step.text}" for step in proof.steps if step.state == "failed")
+            raise UnprovenError(f"the environment was created, but does not work ({failed})", proof)
         if proof.report:
             self._write(REPORT, proof.report.to_json())
         plan = resolution.choice.plan
@@ -249,38 +419,12 @@ class Making:
             steps=proof.steps,
         )
 
-    def _verifying(self, name: str) -> None:
-        self.watcher.phase(f"verifying: {name}", PHASES["proof"])
-
     def _write(self, name: str, data: bytes) -> Path:
         try:
             writing.replace(str(self.folder.path / name), data)
         except OSError as error:
             raise InstallError(f"{self.folder.path / name} cannot be written: {why(error)}") from error
         return self.folder.path / name
-
-
-class _Counted:
-    """The share of the packages that is installed, by the output of pip or uv."""
-
-    _LINE = re.compile(r"\s*(?:Downloaded\s+(\S+)|Processing\s.*/([\w.]+)-[\w.+!]+-\S+\.whl)")  # of uv, of pip
-
-    def __init__(self, packages: tuple[Package, ...], tell: Callable[[float, str], None]) -> None:
-        self._sizes = {package.name: package.size or 1 for package in packages}
-        self._all = sum(self._sizes.values()) or 1
-        self._tell = tell
-
-    def look(self, line: str) -> None:
-        """A line names a package: those before it are roughly done."""
-        found = self._LINE.match(line)
-        name = canonicalize_name(found[1] or found[2]) if found else ""
-        if self._sizes.pop(name, None):
-            self._tell(1 - sum(self._sizes.values()) / self._all, name)
-
-
-def _unproven(proof: Proof) -> str:
-    failed = [f"{step.name}: {step.text}" for step in proof.steps if step.state == "failed"]
-    return f"the environment was created, but does not work ({'; '.join(failed)})"
 
 
 def _needs_conda(choice: Choice) -> str:

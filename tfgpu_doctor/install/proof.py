@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from tfgpu_doctor.files import writing
-from tfgpu_doctor.files.reading import read_whole
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install import proof_child
 from tfgpu_doctor.install.folder import python_of
-from tfgpu_doctor.install.records import Added, Proof, Step, StepState
-from tfgpu_doctor.install.tools import find_uv
+from tfgpu_doctor.install.tools import Added, Proof, Step, StepState
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.install_commands import COMPILER, Links, StartLine, library_paths
+from tfgpu_doctor.plan.install_commands import COMPILER, Links, library_paths
 from tfgpu_doctor.probes import launch, loader, process
 from tfgpu_doctor.probes.elf import Elf
 from tfgpu_doctor.probes.examine import examine
-from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.loader import caller_of
 from tfgpu_doctor.probes.process import Completed, temporary_folder
-from tfgpu_doctor.records.facts import Facts, Known, Soname, Unknown
+from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.records.printable import utf8
-from tfgpu_doctor.records.report import Finding, Report, Severity
+from tfgpu_doctor.records.report import Report, Severity
 from tfgpu_doctor.records.units import count
-
-_LIMIT = 32 << 20  # bytes of RECORD; that of TensorFlow 2.21 has 3 MB
-
-
-@dataclass(frozen=True)
-class _Lacking:
-    """A file to add: a link to `target`, or one with `text`."""
-
-    path: Path
-    kind: Literal["link", "pth"]
-    why: str
-    target: str = ""
-    text: str = ""
-
-    def make(self) -> None:
-        if self.text:
-            writing.replace(str(self.path), utf8(self.text))
-            return
-        if self.path.is_symlink() and not self.path.exists():  # it leads nowhere
-            self.path.unlink()
-        self.path.symlink_to(self.target)
 
 
 def add_library_paths(prefix: Path, release: Release) -> tuple[Added, ...]:
@@ -65,67 +38,46 @@ def add_library_paths(prefix: Path, release: Release) -> tuple[Added, ...]:
     """
     added: list[Added] = []
     paths = library_paths(release, cuda_from_pip=release.extra is None)
-    for site in sites(prefix):
-        if not (site / "tensorflow").is_dir():
+    own = os.path.realpath(prefix) + os.sep
+    sites = [*prefix.glob("lib*/python*/site-packages"), *prefix.glob("Lib/site-packages")]
+    for real in dict.fromkeys(map(os.path.realpath, sites)):
+        site = next(one for one in sites if os.path.realpath(one) == real)
+        # a folder that a link leads to may belong to somebody else
+        if not real.startswith(own) or not (site / "tensorflow").is_dir():
             continue
-        lacking = [*_links(site, release, paths.links), *_lines(site, paths.lines)]
-        for one in lacking:
-            one.make()
-        _record(site, release, [one.path for one in lacking])
-        added += (Added(one.path.relative_to(prefix).as_posix(), one.kind, one.why) for one in lacking)
+        for link, target, why in [*_missing_links(site, release, paths.links)]:
+            if link.is_symlink() and not link.exists():  # it leads nowhere
+                link.unlink()
+            link.symlink_to(target)
+            added.append(Added(link.relative_to(prefix).as_posix(), "link", why))
+        for line in paths.lines:
+            file = site / line.file
+            if (site / COMPILER).is_dir() and not file.exists():
+                writing.replace(str(file), utf8(f"{line.text}\n"))
+                why = "XLA of this release looks for ptxas and libdevice in toolkits only"
+                added.append(Added(file.relative_to(prefix).as_posix(), "pth", why))
     return tuple(added)
 
 
-def sites(prefix: Path) -> list[Path]:
-    """The site-packages folders of an environment; one that a link leads to may belong to somebody else."""
-    found = [*prefix.glob("lib*/python*/site-packages"), *prefix.glob("Lib/site-packages")]
-    own = os.path.realpath(prefix) + os.sep
-    real = {os.path.realpath(one): one for one in reversed(found)}
-    return [one for path, one in real.items() if path.startswith(own)]
-
-
-def _links(site: Path, release: Release, described: Iterable[Links]) -> Iterator[_Lacking]:
-    """The links to what the RUNPATH does not lead to, if TensorFlow opens any of that."""
+def _missing_links(site: Path, release: Release, described: Iterable[Links]) -> Iterator[tuple[Path, str, str]]:
+    """The links, with target and reason, to what the RUNPATH does not lead to, if TensorFlow opens any of that."""
     caller = caller_of(str(site / "tensorflow"))
     folders = caller.runpath or caller.rpath if isinstance(caller, Elf) else ()  # up to 2.6 it is an RPATH
     searched = set(map(os.path.realpath, folders))
     opened = {one.soname for one in release.libraries if one.component not in OPTIONAL_COMPONENTS}
+    why = f"the RUNPATH of {os.path.basename(getattr(caller, 'path', ''))} does not lead to it"
     for links in described:
-        folder = site / links.folder
-        hidden = dict(_hidden(site, links.files, searched))
-        if os.path.realpath(folder) not in searched or opened.isdisjoint(hidden):
-            continue
-        why = f"the RUNPATH of {os.path.basename(getattr(caller, 'path', ''))} does not lead to it"
-        for name, file in hidden.items():
-            yield _Lacking(folder / name, "link", why, target=os.path.relpath(file, folder))
+        folder, below = site / links.folder, glob.escape(str(site))
+        files = [one for pattern in links.files for one in sorted(glob.glob(os.path.join(below, pattern)))]
+        there = {os.path.basename(one): one for one in files if os.path.exists(one)}
+        hidden = {name: one for name, one in there.items() if not any(map(os.path.exists, _in_each(searched, name)))}
+        if os.path.realpath(folder) in searched and not opened.isdisjoint(hidden):
+            for name, file in hidden.items():
+                yield folder / name, os.path.relpath(file, folder), why
 
 
-def _hidden(site: Path, patterns: Iterable[str], searched: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The libraries, by name, that are in none of the folders which the loader searches."""
-    for pattern in patterns:
-        for file in sorted(glob.glob(os.path.join(glob.escape(str(site)), pattern))):
-            name = os.path.basename(file)
-            if os.path.exists(file) and not any(os.path.exists(os.path.join(one, name)) for one in searched):
-                yield name, file
-
-
-def _lines(site: Path, described: Iterable[StartLine]) -> Iterator[_Lacking]:
-    why = "XLA of this release looks for ptxas and libdevice in toolkits only"
-    for line in described:
-        if (site / COMPILER).is_dir() and not (site / line.file).exists():
-            yield _Lacking(site / line.file, "pth", why, text=f"{line.text}\n")
-
-
-def _record(site: Path, release: Release, paths: Sequence[Path]) -> None:
-    """Add files to TensorFlow's RECORD, so that they go with it: a later release finds no libraries of this one."""
-    name = f"{release.package.replace('-', '_')}-{release.version}.dist-info"
-    if not paths or name not in names_in(str(site)) or not (site / name / "RECORD").is_file():
-        return
-    record = str(site / name / "RECORD")
-    rows = io.StringIO()
-    csv.writer(rows, lineterminator="\n").writerows((path.relative_to(site).as_posix(), "", "") for path in paths)
-    old = read_whole(record, _LIMIT)
-    writing.replace(record, old + (b"" if old.endswith(b"\n") else b"\n") + utf8(rows.getvalue()))
+def _in_each(folders: Iterable[str], name: str) -> Iterator[str]:
+    return (os.path.join(folder, name) for folder in folders)
 
 
 PIP_CHECK, IMPORT, LIBRARIES = 120.0, 300.0, 60.0  # seconds; for the import, and again for training
@@ -170,18 +122,16 @@ class _Proving:
 
     def run(self) -> None:
         """Every check; a later one can explain why an earlier one failed."""
-        self._do("pip check", self._pip_check)
+        begin = self._begin("pip check")
+        self._end("pip check", *self._pip_check(), begin)
         self._tensorflow()
         begin = self._begin("doctor")
         examination = examine(self.python, lambda: self.matrix, environ=self.environ)
-        report = make_report(
-            examination.facts, self.matrix, source="live", timings=examination.timings, for_any_machine=True
-        )
-        self.report = report
-        state, text = judged(report)
-        self._end("doctor", state, text, begin)
-        self._do("files", lambda: _files(report.facts))
-        self._do("libraries", lambda: self._libraries(report.facts))
+        facts = examination.facts
+        self.report = make_report(facts, self.matrix, source="live", timings=examination.timings, for_any_machine=True)
+        self._end("doctor", *judged(self.report), begin)
+        begin = self._begin("libraries")
+        self._end("libraries", *self._libraries(facts), begin)
 
     def _begin(self, name: str) -> float:
         self.on_step(name)
@@ -190,24 +140,13 @@ class _Proving:
     def _end(self, name: str, state: StepState, text: str, begin: float) -> None:
         self.steps.append(Step(name=name, state=state, text=text, seconds=round(time.monotonic() - begin, 3)))
 
-    def _do(self, name: str, check: Callable[[], tuple[StepState, str]]) -> None:
-        begin = self._begin(name)
-        self._end(name, *check(), begin)
-
     def _pip_check(self) -> tuple[StepState, str]:
         """Whether each requirement of each package is installed, in a version that it allows."""
-        done = self._run(self.python, "-I", "-m", "pip", "check")
-        if "No module named pip" in done.stderr:
-            uv = find_uv(self.environ)
-            if uv is None:
-                return "skipped", "neither pip nor uv was found to check the requirements"
-            done = self._run(uv, "pip", "check", "--python", self.python)
+        argv = (self.python, "-I", "-m", "pip", "check")  # every method brings pip
+        done = process.run(argv, timeout=PIP_CHECK, env=self.environ, cwd=os.sep)
         if done.returncode == 0:
             return "ok", "the requirements of all packages are satisfied"
         return "failed", ended(done, PIP_CHECK, done.stdout)
-
-    def _run(self, *argv: str) -> Completed:
-        return process.run(argv, timeout=PIP_CHECK, env=self.environ, cwd=os.sep)
 
     def _tensorflow(self) -> None:
         """Import and training in one process: TensorFlow is imported once."""
@@ -250,7 +189,9 @@ class _Proving:
         sonames = facts.loader.sonames
         if isinstance(sonames, Unknown):
             return "skipped", sonames.reason
-        needed = [one for one in sorted(sonames.value, key=_turn) if one.component not in OPTIONAL_COMPONENTS]
+        turn = {component: number for number, component in enumerate(loader.ORDER)}
+        needed = [one for one in sonames.value if one.component not in OPTIONAL_COMPONENTS]
+        needed.sort(key=lambda one: turn.get(one.component, len(turn)))
         if absent := [one.soname for one in needed if one.winner is None]:
             return "failed", f"{', '.join(absent)} cannot be opened from TensorFlow's own library"
         paths = [one.winner for one in needed if one.winner]
@@ -261,41 +202,20 @@ class _Proving:
         return "failed", ended(done, LIBRARIES)
 
 
-def _turn(library: Soname) -> int:
-    return loader.ORDER.index(library.component) if library.component in loader.ORDER else len(loader.ORDER)
-
-
-def _files(facts: Facts) -> tuple[StepState, str]:
-    """Whether the files of all packages are those that were installed."""
-    damaged = facts.python.damaged
-    if isinstance(damaged, Unknown):
-        return "skipped", damaged.reason
-    if not damaged.value:
-        return "ok", "the files of all packages are complete"
-    return "failed", "; ".join(
-        f"{one.name} {one.version}: {count(one.files, 'file')} missing or overwritten, such as "
-        f"{(*one.missing, *one.overwritten)[0]}"
-        for one in damaged.value
-    )
-
-
 def judged(report: Report) -> tuple[StepState, str]:
     """What the doctor's report says about the environment, and about the machine."""
     errors = [one for one in report.findings if one.severity is Severity.ERROR and one.root_cause and not one.possible]
     own = [one for one in errors if one.id.startswith(_OF_THE_ENVIRONMENT)]
+    titles = "; ".join(f"{one.title} ({one.id})" for one in own or errors)
     if own:
-        return "failed", _titles(own)
+        return "failed", titles
     if errors:
-        return "warning", f"{_titles(errors)}: what needs a GPU was not verified"
+        return "warning", f"{titles}: what needs a GPU was not verified"
     checks = report.facts.tensorflow.checks
     passed = [one.kind for one in checks.value if one.ok] if isinstance(checks, Known) else []
     if report.verdict == "unknown" or not passed:
         return "warning", "what needs a GPU could not be determined"
     return "ok", f"verified on the GPU: {', '.join(dict.fromkeys(passed))}"
-
-
-def _titles(findings: list[Finding]) -> str:
-    return "; ".join(f"{one.title} ({one.id})" for one in findings)
 
 
 def ended(done: Completed, limit: float, output: str = "") -> str:
@@ -306,8 +226,5 @@ def ended(done: Completed, limit: float, output: str = "") -> str:
         return f"did not end within {limit:.0f} s"
     if done.signal_name:
         return f"the process was ended by {done.signal_name}"
-    return next(_telling(output or done.stderr), f"exit code {done.returncode}")[:300]
-
-
-def _telling(output: str) -> Iterator[str]:
-    return (line.strip() for line in reversed(output.splitlines()) if line.strip())
+    lines = (output or done.stderr).split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {done.returncode}")[:300]

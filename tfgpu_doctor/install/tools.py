@@ -1,9 +1,8 @@
-"""The programs that install: pip, uv, conda and Pythons; how they are found, run and asked."""
+"""The programs that install: pip, uv, conda and Pythons; how they are found, run and asked, and how they fail."""
 
 from __future__ import annotations
 
 import os
-import os.path
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,21 +10,146 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from packaging.utils import parse_wheel_filename
-from packaging.version import Version
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from tfgpu_doctor.files.reading import chunks, read_whole
-from tfgpu_doctor.install.folder import TEMPORARY, python_of
-from tfgpu_doctor.install.records import CommandError, InstallError, Method, Package, Ran, ToolError
-from tfgpu_doctor.install.resolved import UnreadableError, of_conda_list, of_pip_report, of_pylock
-from tfgpu_doctor.matrix.schema import SourceOnly
-from tfgpu_doctor.plan.install_commands import PIP_OF_OLD_PYTHONS
+from tfgpu_doctor.install.folder import TEMPORARY, InstallError, Package, python_of
+from tfgpu_doctor.plan.install_commands import OLD_PIP, PIP_OF_OLD_PYTHONS
+from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.probes import process, programs
-from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.records.about import public
+from tfgpu_doctor.records.facts import Document, Record
+from tfgpu_doctor.records.printable import cut, utf8
+from tfgpu_doctor.records.report import EXIT_UNKNOWN, EXIT_USAGE, MatrixInfo, Report
+from tfgpu_doctor.records.report import Tool as Program
 from tfgpu_doctor.records.units import seconds
+from tfgpu_doctor.records.versions import capability, minor
+
+SCHEMA: Literal["tfgpu.install/1"] = "tfgpu.install/1"
+MANIFEST = "tfgpu-install.json"  # within the environment
+LOCK = "tfgpu-lock.txt"
+REPORT = "tfgpu-report.json"  # of the doctor; tfgpu compare shows what has changed since
+
+Method: TypeAlias = Literal["uv", "pip", "conda"]
+StepState: TypeAlias = Literal["ok", "warning", "failed", "skipped"]
+OnLine = Callable[[str], None]
+
+
+class Added(Record, frozen=True):
+    """A file that was added to what the packages bring."""
+
+    path: str  # relative to the environment
+    kind: Literal["link", "module", "pth", "file"]
+    why: str
+
+
+class Step(Record, frozen=True):
+    """One check of the finished environment, and how it ended."""
+
+    name: str  # "pip check", "import", "keras", "libraries", "doctor"
+    state: StepState
+    text: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Whether an environment works, as far as this machine can tell."""
+
+    steps: tuple[Step, ...]
+    report: Report | None = None  # the doctor's; None: it did not come that far
+
+    @property
+    def ok(self) -> bool:
+        """Whether no step has failed; a warning is no failure (an image is built without a GPU)."""
+        return all(step.state != "failed" for step in self.steps)
+
+
+class Ran(Record, frozen=True):
+    """A command that was run, and how it ended."""
+
+    argv: tuple[str, ...]
+    returncode: int | None
+    seconds: float
+
+
+class Manifest(Document, frozen=True):
+    """All that an installation did."""
+
+    schema: Literal["tfgpu.install/1"]
+    tool: Program
+    matrix: MatrixInfo
+    created: Annotated[str, public("created")]  # UTC
+    seconds: float
+    method: Method
+    prefix: str
+    interpreter: str  # that the environment was made with
+    python: str  # "3.12.1"
+    option: Option  # of the plan
+    requirements: tuple[str, ...]  # what the resolver was asked for
+    packages: tuple[Package, ...]
+    commands: tuple[Ran, ...]
+    added: tuple[Added, ...]
+    steps: tuple[Step, ...]  # of the proof
+
+
+# ---------------------------------------------------------------------------------------------- how programs fail
+
+# What pip, uv and conda print where the index or a proxy does not answer, or its certificate is not trusted.
+_UNREACHABLE = re.compile(
+    r"failed to establish a new connection|name resolution|name or service not known|network is unreachable"
+    r"|connection (?:refused|reset|timed out|aborted)|max retries exceeded|read timed out|operation timed out|"
+    r"error sending request|dns error|tcp connect error|cannot connect to proxy|certificate_verify_failed"
+    r"|invalid peer certificate|sslerror|network connectivity|could not connect|CondaHTTPError|ConnectionFailed"
+    r"|request failed after \d+ retr(?:y|ies)|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
+    re.IGNORECASE,
+)
+_FULL = re.compile(r".*(?:no space left on device|disk quota exceeded|os error (?:28|122)\b).*", re.IGNORECASE)
+
+
+class ToolError(InstallError):
+    """The program that --method names is not here."""
+
+    code = EXIT_USAGE
+
+
+class CommandError(InstallError):
+    """A program failed; `output` is what it wrote, and says why if `explained`."""
+
+    def __init__(self, what: str, ended: str, output: str, *, timed_out: bool = False) -> None:
+        """Describe it: `what` was to be done, and how it `ended`."""
+        # what a program prints explains its exit code; one that was ended had gone on after it
+        self.explained = ended.startswith("exit code")
+        super().__init__(f"{what} failed: {_why(ended, output) if self.explained else ended}")
+        self.output = output
+        if timed_out or (self.explained and _UNREACHABLE.search(output)):
+            self.code = EXIT_UNKNOWN
+
+
+class UnprovenError(InstallError):
+    """The environment was made and does not work; `proof` says what was found."""
+
+    def __init__(self, message: str, proof: Proof) -> None:
+        """Describe it."""
+        super().__init__(message)
+        self.proof = proof
+
+
+def _why(ended: str, output: str) -> str:
+    if full := _FULL.search(output):
+        return f"the disk is full: {cut(full[0].strip(), 300)}"
+    if found := _UNREACHABLE.search(output):
+        of_python = "Failed to install cpython" in output  # by uv, from another host
+        where = "the download of Python" if of_python else "the package index"
+        mirror = "; UV_PYTHON_INSTALL_MIRROR names a mirror" if of_python else ""
+        return f"{where} cannot be reached ({found[0]}); see --help for proxies and certificates{mirror}"
+    return ended
+
+
+# ----------------------------------------------------------------------------------------------- how they are run
 
 QUICK = 120.0  # seconds for what downloads nothing large
 RESOLVE = 1800.0  # pip downloads the wheels while it resolves
@@ -40,14 +164,7 @@ class Commands:
     ran: list[Ran] = field(default_factory=list)
     log: list[str] = field(default_factory=list)  # what is kept where the installation fails
 
-    def run(
-        self,
-        what: str,
-        argv: Sequence[str],
-        *,
-        timeout: float = QUICK,
-        on_line: Callable[[str], None] | None = None,
-    ) -> str:
+    def run(self, what: str, argv: Sequence[str], *, timeout: float = QUICK, on_line: OnLine | None = None) -> str:
         """Run a command and return its output; `what` names the task in the error message.
 
         Raises CommandError: it failed, or ran out of time.
@@ -67,16 +184,13 @@ class Commands:
             raise CommandError(what, ended, done.stdout + done.stderr, timed_out=done.timed_out)
         return done.stdout
 
-    def note(self, text: str) -> None:
-        """Keep a line in the log."""
-        self.log.append(text + "\n")
-
 
 def _ended(done: process.Completed, timeout: float) -> str:
+    program = os.path.basename(done.argv[0])
     if done.flooded:
-        return f"{os.path.basename(done.argv[0])} wrote more than {process.FLOOD / 1e6:.0f} MB"
+        return f"{program} wrote more than {process.FLOOD / 1e6:.0f} MB"
     if done.timed_out:
-        return f"{os.path.basename(done.argv[0])} did not end within {seconds(timeout)}"
+        return f"{program} did not end within {seconds(timeout)}"
     if done.signal_name:
         return f"ended by {done.signal_name}"
     return f"exit code {done.returncode}" if done.returncode else ""
@@ -140,6 +254,8 @@ def _absolute(value: str, folder: str) -> str:
     )
 
 
+# -------------------------------------------------------------------------------------------------------- Pythons
+
 ANSWER = 20.0  # seconds that an interpreter may take to describe itself
 _VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.")
 _ASK = (
@@ -153,13 +269,20 @@ _ASK = (
 )
 
 
-class _Answer(msgspec.Struct):
+class Interpreter(msgspec.Struct, frozen=True):
+    """A Python, as it describes itself."""
+
     path: str  # outside of virtual environments, which may be removed
     version: str
     kind: str
     bits: int
     gil: bool
-    venv: bool
+    venv: bool  # it can make a virtual environment with pip
+
+    @property
+    def minor(self) -> str:
+        """ "3.12"."""
+        return minor(self.version)
 
     @property
     def is_usable(self) -> bool:
@@ -168,22 +291,8 @@ class _Answer(msgspec.Struct):
         return is_cpython and os.path.isabs(self.path) and bool(_VERSION.match(self.version))
 
 
-@dataclass(frozen=True)
-class Interpreter:
-    """A CPython of 64 bits."""
-
-    path: str
-    version: str  # "3.12.1"
-    has_venv: bool  # it can make an environment with pip
-
-    @property
-    def minor(self) -> str:
-        """ "3.12"."""
-        return ".".join(self.version.split(".")[:2])
-
-
 class Interpreters:
-    """The Pythons of this machine, each looked at once, and only when it is asked for."""
+    """The Pythons of this machine; each is looked at once, and only when it is asked for."""
 
     def __init__(self, environ: Mapping[str, str], own: str = sys.executable) -> None:
         """Look where `environ` says; `own` is the Python of tfgpu itself."""
@@ -197,16 +306,18 @@ class Interpreters:
 
     def find(self, minor: str, *, venv: bool) -> Interpreter | None:
         """The first Python of a minor version; with `venv`, one that can make an environment by itself."""
-        for path in self._places(minor):
-            found = self._ask(path)
-            if found and found.minor == minor and (found.has_venv or not venv):
-                return found
-        return None
+        asked = (found for _, found in self._of(minor) if found.venv or not venv)
+        return next(asked, None)
 
     def program(self, minor: str) -> str | None:
         """The first program of a minor version as it was found, so that it may be that of a virtual environment."""
-        asked = ((path, self._ask(path)) for path in self._places(minor))
-        return next((path for path, found in asked if found and found.minor == minor), None)
+        return next((path for path, _ in self._of(minor)), None)
+
+    def _of(self, minor: str) -> Iterator[tuple[str, Interpreter]]:
+        for path in self._places(minor):
+            found = self._ask(path)
+            if found and found.minor == minor:
+                yield path, found
 
     def _places(self, minor: str) -> Iterator[str]:
         home = self._environ.get("HOME") or os.path.expanduser("~")
@@ -230,42 +341,53 @@ class Interpreters:
         if path not in self._answers:
             done = process.run([path, "-I", "-c", _ASK], timeout=ANSWER, env=self._environ, cwd=os.sep)
             try:
-                said = msgspec.json.decode(done.stdout, type=_Answer)
+                said = msgspec.json.decode(done.stdout, type=Interpreter)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 said = None
-            usable = said if said and said.is_usable else None
-            self._answers[path] = Interpreter(usable.path, usable.version, usable.venv) if usable else None
+            self._answers[path] = said if said and said.is_usable else None
         return self._answers[path]
 
 
+# ---------------------------------------------------------------------------------------------- pip, uv and conda
+
 _WHEELS = ("--only-binary", ":all:")
-_TAGS = Version("20.3")  # the first pip that knows manylinux_2_17 and later (PEP 600)
 _DOWNLOADED = "wheels"
 _LARGEST = 64 << 20  # bytes of what a resolver writes
 
-OnLine = Callable[[str], None]
-Built = Sequence[SourceOnly]
 
+class Pip:
+    """The interpreter's own venv and pip."""
 
-class Tool(Protocol):
-    """A program that makes environments."""
-
-    method: Method
-    needs_venv: bool  # of the interpreter
+    method: Method = "pip"
+    needs_venv = True  # of the interpreter
 
     def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
-        """Make an empty environment; conda brings its interpreter along, the others need one."""
+        """Make an empty environment, with a pip that knows the platform tags of today's wheels."""
+        assert interpreter
+        commands.run("creating the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
+        if capability(interpreter.minor) <= OLD_PIP:
+            argv = [*_pip(prefix), "install", "--upgrade", *_WHEELS, "--progress-bar", "off", PIP_OF_OLD_PYTHONS]
+            commands.run("upgrading pip", argv, timeout=QUICK * 3)
 
-    def resolve(
-        self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
-    ) -> tuple[Package, ...]:
-        """Choose the packages for a file of requirements; those of `built` have no wheel."""
+    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
+        """Choose the packages for a file of requirements, by downloading them.
 
-    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
-        """Install exactly what the lock file names."""
+        pip does so for a trial run, too, and again for the installation if it has no cache.
+        """
+        folder = wanted.with_name(_DOWNLOADED)
+        argv = [*_pip(prefix), "wheel", "--wheel-dir", str(folder), *_WHEELS, "--requirement", str(wanted)]
+        commands.run("choosing the packages", argv, timeout=INSTALL, on_line=on_line)
+        return tuple(map(_described, sorted(folder.glob("*.whl"))))
+
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
+        """Install exactly what the lock file names, from what was downloaded."""
+        folder = prefix / TEMPORARY / _DOWNLOADED
+        argv = [*_pip(prefix), "install", "--no-index", "--find-links", str(folder), "--no-deps", "--require-hashes"]
+        argv += ["--progress-bar", "off", "--requirement", str(lock)]
+        commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
 
 
-class Uv:
+class Uv(Pip):
     """uv: seconds instead of minutes, since it links what its cache has."""
 
     method: Method = "uv"
@@ -281,68 +403,21 @@ class Uv:
         argv = [self._uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", interpreter.path]
         commands.run("creating the environment", [*argv, str(prefix)])
 
-    def resolve(
-        self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
-    ) -> tuple[Package, ...]:
+    def resolve(self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine) -> tuple[Package, ...]:
         """As a pylock.toml, in which the size of each wheel stands."""
-        wheels = _build(commands, prefix, built, on_line)
-        options = ["--python", python_of(prefix), *_found_in(wheels)]
-        packages = self.choose(commands, wanted, options, timeout=RESOLVE, on_line=on_line)
-        own = {one.name: one for one in _wheels_in(wheels)} if wheels else {}
-        return tuple(own.get(one.name, one) for one in packages)
-
-    def choose(
-        self,
-        commands: Commands,
-        wanted: Path,
-        options: Sequence[str],
-        *,
-        timeout: float,
-        on_line: OnLine | None = None,
-    ) -> tuple[Package, ...]:
-        """Choose the packages for a file of requirements; `options` say for which Python."""
         answer = wanted.with_name("pylock.toml")
-        argv = [self._uv, "pip", "compile", str(wanted), *options, *_WHEELS]
+        argv = [self._uv, "pip", "compile", str(wanted), "--python", python_of(prefix), *_WHEELS]
         argv += ["--format", "pylock.toml", "--no-header", "--quiet", "--output-file", str(answer)]
-        commands.run("choosing the packages", argv, timeout=timeout, on_line=on_line)
-        return _read(of_pylock_text, answer)
+        commands.run("choosing the packages", argv, timeout=RESOLVE, on_line=on_line)
+        try:
+            return read_pylock(read_whole(str(answer), _LARGEST))
+        except OSError as error:
+            raise InstallError(f"the resolver left no answer: {error.strerror}") from error
 
-    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
-        """Install the lock file."""
+    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine) -> None:
+        """Install the lock file, whose hashes uv verifies."""
         argv = [self._uv, "pip", "install", "--python", python_of(prefix), "--no-deps", *_WHEELS]
-        argv += _found_in(_built_wheels(prefix) if built else None)
-        argv += ["--requirements", str(lock)]  # whose hashes uv verifies
-        commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
-
-
-class Pip:
-    """The interpreter's own venv and pip."""
-
-    method: Method = "pip"
-    needs_venv = True
-
-    def create(self, commands: Commands, prefix: Path, interpreter: Interpreter | None) -> None:
-        """With a pip that knows the platform tags of today's wheels."""
-        assert interpreter
-        commands.run("creating the environment", [interpreter.path, "-I", "-m", "venv", str(prefix)])
-        _upgrade_pip(commands, prefix)
-
-    def resolve(
-        self, commands: Commands, prefix: Path, wanted: Path, on_line: OnLine, built: Built = ()
-    ) -> tuple[Package, ...]:
-        """By downloading them: pip does so for a trial run, too, and again for the installation if it has no cache."""
-        wheels, folder = _build(commands, prefix, built, on_line), wanted.with_name(_DOWNLOADED)
-        argv = [*_pip(prefix), "wheel", "--wheel-dir", str(folder), *_WHEELS, *_found_in(wheels)]
-        commands.run("choosing the packages", [*argv, "--requirement", str(wanted)], timeout=INSTALL, on_line=on_line)
-        return _wheels_in(folder)
-
-    def install(self, commands: Commands, prefix: Path, lock: Path, look: OnLine, built: Built = ()) -> None:
-        """Install what was downloaded, and built."""
-        del built
-        folder = prefix / TEMPORARY / _DOWNLOADED
-        argv = [*_pip(prefix), "install", "--no-index", "--find-links", str(folder), "--no-deps", "--require-hashes"]
-        argv += ["--progress-bar", "off", "--requirement", str(lock)]
-        commands.run("installing the packages", argv, timeout=INSTALL, on_line=look)
+        commands.run("installing the packages", [*argv, "--requirements", str(lock)], timeout=INSTALL, on_line=look)
 
 
 class Conda(Pip):
@@ -362,32 +437,17 @@ class Conda(Pip):
         history.parent.mkdir()
         history.touch()
         argv = [self._conda, "install", "--yes", "--prefix", str(prefix), "--channel", "conda-forge"]
-        named = any(spec.startswith("python=") for spec in self._specs)
-        specs = [*([] if named else [f"python={self._python}", "pip"]), *self._specs]
-        argv += ["--override-channels", *specs]
+        argv += ["--override-channels", *(self._specs or (f"python={self._python}", "pip"))]
         commands.run("creating the environment", argv, timeout=INSTALL if self._specs else RESOLVE)
-        if not self._specs:
-            _upgrade_pip(commands, prefix)
 
     def listed(self, commands: Commands, prefix: Path) -> tuple[tuple[Package, ...], str]:
         """What conda has installed, and a lock file for conda."""
         argv = [self._conda, "list", "--prefix", str(prefix)]
-        found = commands.run("listing the packages", [*argv, "--json"])
-        return _parsed(of_conda_list, utf8(found)), commands.run(
-            "writing the lock file", [*argv, "--explicit", "--md5"]
-        )
+        packages = read_conda_list(utf8(commands.run("listing the packages", [*argv, "--json"])))
+        return packages, commands.run("writing the lock file", [*argv, "--explicit", "--md5"])
 
 
-def try_with_pip(python: str, commands: Commands, wanted: Path, *, timeout: float) -> tuple[Package, ...]:
-    """What the pip of an interpreter would install for a file of requirements, by a trial run."""
-    answer = wanted.with_name("report.json")
-    argv = [python, "-I", "-m", "pip", "install", "--dry-run", "--ignore-installed", *_WHEELS]
-    argv += ["--progress-bar", "off", "--report", str(answer), "--requirement", str(wanted)]
-    commands.run("choosing the packages", argv, timeout=timeout)
-    return _read(of_pip_report, answer)
-
-
-def find_tool(method: Method, environ: Mapping[str, str], specs: tuple[str, ...], python: str) -> Tool | None:
+def find_tool(method: Method, environ: Mapping[str, str], specs: tuple[str, ...], python: str) -> Pip | None:
     """The tool of a method; None: its program is not here."""
     if method == "pip":
         return Pip()
@@ -401,71 +461,13 @@ def find_tool(method: Method, environ: Mapping[str, str], specs: tuple[str, ...]
 
 def find_uv(environ: Mapping[str, str]) -> str | None:
     """uv on PATH, or beside the Python of tfgpu, or where its installer puts it."""
-    import sys
-
     home = environ.get("HOME") or os.path.expanduser("~")
     more = (os.path.dirname(sys.executable), os.path.join(home, ".local", "bin"), os.path.join(home, ".cargo", "bin"))
     return programs.find("uv", environ, more=more)
 
 
-def require_tool(method: Method, specs: tuple[str, ...], python: str, environ: Mapping[str, str]) -> Tool:
-    """Raise ToolError: the program of --method is not here."""
-    tool = find_tool(method, environ, specs, python)
-    if tool is None:
-        raise ToolError(f"--method {method}: {programs.missing(method, environ)}")
-    return tool
-
-
-def _build(commands: Commands, prefix: Path, built: Built, on_line: OnLine) -> Path | None:
-    """Make wheels of the archives of `built`, in a folder of their own; None where there are none.
-
-    A resolver runs setup.py of an archive to learn its requirements, before it looks at any hash. With
-    --require-hashes pip compares the hash with what it has downloaded, before it unpacks it.
-    """
-    if not built:
-        return None
-    folder = _built_wheels(prefix)
-    folder.mkdir(parents=True, exist_ok=True)
-    archives = folder / "archives.txt"
-    lines = (f"{one.package}=={one.version} --hash=sha256:{one.sha256}\n" for one in built)
-    archives.write_text("".join(lines), encoding="utf-8")
-    argv = [*_pip(prefix), "wheel", "--wheel-dir", str(folder), "--no-deps", "--require-hashes"]
-    argv += [*_WHEELS, "--no-binary", ",".join(one.package for one in built)]  # pip takes wheels of setuptools
-    argv += ["--use-pep517", "--requirement", str(archives)]  # which builds in an environment of its own
-    commands.run("building packages that have no wheel", argv, timeout=RESOLVE, on_line=on_line)
-    return folder
-
-
-def _built_wheels(prefix: Path) -> Path:
-    return prefix / TEMPORARY / "built"
-
-
-def _found_in(folder: Path | None) -> list[str]:
-    return ["--find-links", str(folder)] if folder else []
-
-
-def _wheels_in(folder: Path) -> tuple[Package, ...]:
-    return tuple(_described(path) for path in sorted(folder.glob("*.whl")))
-
-
 def _pip(prefix: Path) -> list[str]:
     return [python_of(prefix), "-I", "-m", "pip"]
-
-
-def _pip_version(commands: Commands, prefix: Path) -> Version:
-    """ "pip 23.2.1 from /home/..."."""
-    words = re.search(r"^pip (\S+)", commands.run("asking pip for its version", [*_pip(prefix), "--version"]), re.M)
-    try:
-        return Version(words[1] if words else "0")
-    except ValueError:
-        return Version("0")
-
-
-def _upgrade_pip(commands: Commands, prefix: Path) -> None:
-    """The pip of Python 3.6 does not even know manylinux2014 (pip 19.3), the tag of TensorFlow's older wheels."""
-    if _pip_version(commands, prefix) < _TAGS:
-        argv = [*_pip(prefix), "install", "--upgrade", *_WHEELS, "--progress-bar", "off", PIP_OF_OLD_PYTHONS]
-        commands.run("upgrading pip", argv, timeout=QUICK * 3)
 
 
 def _described(path: Path) -> Package:
@@ -476,29 +478,62 @@ def _described(path: Path) -> Package:
     return Package(name, str(version), path.name, path.stat().st_size, (f"sha256:{digest.hexdigest()}",))
 
 
-def of_pylock_text(data: bytes) -> tuple[Package, ...]:
-    """The packages of a pylock.toml. Raises UnreadableError."""
-    import sys
+# -------------------------------------------------------------------------------------------- what resolvers answer
 
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+
+class _Wheel(msgspec.Struct):
+    url: str = ""
+    path: str = ""
+    size: int | None = None
+    hashes: dict[str, str] = {}
+
+
+class _Named(msgspec.Struct):
+    name: str
+    version: str
+    wheels: list[_Wheel] = []
+
+
+class _Lock(msgspec.Struct):
+    packages: list[_Named] = []
+
+
+def _decoded(what: str, decode: Callable[..., Any], data: bytes, kind: Any) -> Any:
     try:
-        return of_pylock(tomllib.loads(data.decode()))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UnreadableError(f"uv's pylock.toml cannot be read: {error}") from error
+        return decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InstallError(f"{what} cannot be read: {error}") from error
 
 
-def _read(parse: Callable[[bytes], tuple[Package, ...]], answer: Path) -> tuple[Package, ...]:
-    try:
-        return _parsed(parse, read_whole(str(answer), _LARGEST))
-    except OSError as error:
-        raise InstallError(f"the resolver left no answer: {error.strerror}") from error
+def read_pylock(data: bytes) -> tuple[Package, ...]:
+    """The packages of a pylock.toml (PEP 751) that was made for one interpreter, which prefers the first wheel.
+
+    Raises InstallError: it does not have the expected form.
+    """
+    packages = []
+    for row in _decoded("uv's pylock.toml", msgspec.toml.decode, data, _Lock).packages:
+        first = row.wheels[0] if row.wheels else _Wheel()
+        hashes = tuple(f"{kind}:{value}" for wheel in row.wheels for kind, value in sorted(wheel.hashes.items()))
+        file = (first.url or first.path).partition("#")[0].rpartition("/")[2] or None
+        packages.append(Package(canonicalize_name(row.name), row.version, file, first.size, hashes))
+    return tuple(packages)
 
 
-def _parsed(parse: Callable[[bytes], tuple[Package, ...]], data: bytes) -> tuple[Package, ...]:
-    try:
-        return parse(data)
-    except UnreadableError as error:
-        raise InstallError(str(error)) from error
+def read_conda_list(data: bytes) -> tuple[Package, ...]:
+    """The packages of `conda list --json`. Raises InstallError: it does not have the expected form."""
+    rows = _decoded("conda's list", msgspec.json.decode, data, list[_Named])
+    return tuple(Package(row.name, row.version) for row in rows)
+
+
+def lock_text(packages: tuple[Package, ...], *, python: str, platform: str) -> str:
+    """The packages as a requirements file, with hashes where all of them have some."""
+    hashed = all(package.hashes for package in packages)  # pip accepts them for all packages or for none
+    flags = f"{' --require-hashes' if hashed else ''} --only-binary :all:"
+    lines = [
+        f"# Created by tfgpu install for Python {python} on {platform}. The same packages again:",
+        f"#   python -m pip install --no-deps{flags} -r tfgpu-lock.txt",
+    ]
+    for package in packages:
+        hashes = [f"--hash={one}" for one in package.hashes] if hashed else []
+        lines.append(" \\\n    ".join([f"{package.name}=={package.version}", *hashes]))
+    return "\n".join(lines) + "\n"

@@ -68,7 +68,6 @@ class Requirement:
     marker: str | None = None  # PEP 508, "sys_platform == 'win32'"
     installer: Literal["pip", "conda", "apt"] = "pip"
     build: str | None = None  # conda's build string, "gpu_py39h...", "*cuda*"
-    brought_by: str | None = None  # text of the requirement at the same place that brings it; no line names it
 
 
 @dataclass(frozen=True)

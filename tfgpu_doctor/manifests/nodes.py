@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tfgpu_doctor.manifests import ManifestError, Place
 from tfgpu_doctor.records import yaml_nodes
-from tfgpu_doctor.records.yaml_nodes import Mapping, Scalar, Sequence, YamlError
+from tfgpu_doctor.records.yaml_nodes import YamlError, is_merge, is_null, line_of
 
 
 class Node:
@@ -20,7 +20,7 @@ class Node:
     @property
     def line(self) -> int:
         """From 1."""
-        return self._node.line
+        return line_of(self._node)
 
     @property
     def place(self) -> Place:
@@ -30,7 +30,7 @@ class Node:
     @property
     def text(self) -> str | None:
         """The text of a scalar; None for a list, a mapping and null."""
-        return self._node.value if isinstance(self._node, Scalar) and not self._node.is_null else None
+        return str(self._node.value) if self._node.id == "scalar" and not is_null(self._node) else None
 
     def pairs(self) -> Iterator[tuple[str, Node]]:
         """Keys and values of a mapping, merge keys resolved; a key of the mapping itself wins."""
@@ -52,9 +52,9 @@ class Node:
     def items(self, *path: str) -> list[Node]:
         """The members of the list below several keys."""
         node = self.get(*path)
-        if node is None or not isinstance(node._node, Sequence):
+        if node is None or node._node.id != "sequence":
             return []
-        return [Node(one, self._path) for one in node._node.items]
+        return [Node(one, self._path) for one in node._node.value]
 
     def string(self, *path: str) -> str | None:
         """The text below several keys."""
@@ -64,13 +64,13 @@ class Node:
 
 def _collect(node: yaml_nodes.Node, found: dict[str, yaml_nodes.Node]) -> None:
     """Keys of a mapping, then of those that it merges. Aliases count as nodes, so that this is bounded."""
-    if not isinstance(node, Mapping):
+    if node.id != "mapping":
         return
     merged: list[yaml_nodes.Node] = []
-    for key, value in node.pairs():
-        if isinstance(key, Scalar) and key.is_merge:
-            merged += value.items if isinstance(value, Sequence) else [value]
-        elif isinstance(key, Scalar):
+    for key, value in node.value:
+        if key.id == "scalar" and is_merge(key):
+            merged += value.value if value.id == "sequence" else [value]
+        elif key.id == "scalar":
             found.setdefault(key.value, value)
     for one in merged:
         _collect(one, found)

@@ -256,7 +256,7 @@ def _unreadable(kind: type[Requirement | SpecifierSet], text: str, place: str) -
 
 TABLES = (
     "architectures", "peaks", "gpus", "pci_devices", "cuda", "cudnn", "official", "libraries", "known_issues",
-    "instances", "containers", "monthly_images", "jetpacks", "conda_forge", "nvidia", "packages", "source_only",
+    "instances", "containers", "monthly_images", "jetpacks", "conda_forge", "nvidia", "packages",
     "log_lines", "builds", "ptx", "tensorflow",
 )  # fmt: skip
 

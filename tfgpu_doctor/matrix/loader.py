@@ -29,13 +29,10 @@ from tfgpu_doctor.matrix.schema import (
     PackageRow,
     Peak,
     ReleaseRow,
-    SourceOnly,
 )
 from tfgpu_doctor.records.report import MatrixInfo
 from tfgpu_doctor.records.versions import at_least, minor, numbers
-from tfgpu_doctor.records.yaml_nodes import Mapping as YamlMapping
-from tfgpu_doctor.records.yaml_nodes import Node, Scalar, YamlError, documents, plain, shortened
-from tfgpu_doctor.records.yaml_nodes import Sequence as YamlSequence
+from tfgpu_doctor.records.yaml_nodes import Node, YamlError, documents, line_of, plain, shortened
 
 _PATH = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
@@ -77,12 +74,12 @@ def _explained(matrix: Node, message: str) -> tuple[int, str]:
     reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
     found = _refused(matrix, message)
     if _NO_TEXT.match(message):
-        found = [one for one in found if type(one) is Scalar and not isinstance(plain(one), str)] or found
-        if found and type(found[0]) is Scalar:
-            return found[0].line, f'{reason}; put it in quotes: "{shortened(found[0].value)}"'
+        found = [one for one in found if one.id == "scalar" and not isinstance(plain(one), str)] or found
+        if found and found[0].id == "scalar":
+            return line_of(found[0]), f'{reason}; put it in quotes: "{shortened(found[0].value)}"'
     if unknown := _UNKNOWN.fullmatch(message):
-        found = [key for key in _keys(found) if type(key) is Scalar and key.value == unknown["name"]]
-    return (found[0].line if found else matrix.line), reason
+        found = [key for key in _keys(found) if key.value == unknown["name"]]
+    return line_of(found[0] if found else matrix), reason
 
 
 def _refused(matrix: Node, message: str) -> list[Node]:
@@ -93,7 +90,7 @@ def _refused(matrix: Node, message: str) -> list[Node]:
 
 
 def _keys(nodes: list[Node]) -> list[Node]:
-    return [key for one in nodes if type(one) is YamlMapping for key, _ in one.pairs()]
+    return [key for one in nodes if one.id == "mapping" for key, _ in one.value]
 
 
 def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:
@@ -102,12 +99,12 @@ def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:
         yield node
         return
     (name, index), *rest = steps
-    if type(node) is YamlMapping:
-        for key, value in node.pairs():
-            if index or (type(key) is Scalar and key.value == name):
+    if node.id == "mapping":
+        for key, value in node.value:
+            if index or key.value == name:
                 yield from _at(value, rest)
-    elif type(node) is YamlSequence and index:
-        for one in node.items[int(index) : int(index) + 1] if index.isdecimal() else node.items:
+    elif node.id == "sequence" and index:
+        for one in node.value[int(index) : int(index) + 1] if index.isdecimal() else node.value:
             yield from _at(one, rest)
 
 
@@ -146,7 +143,7 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
     tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
     merged = structs.replace(
-        below,  # and its `source_only`: no other file says what may be built
+        below,
         sources=below.sources | above.sources,
         **{name: tuple(rows) for name, rows in tables.items()},
     )
@@ -398,14 +395,6 @@ class Matrix:
             if (name, row.compute_capability) in models
             for device in devices.split()
         }
-
-    def source_only(self, release: Release, python: str) -> tuple[SourceOnly, ...]:
-        """What a release requires that has no wheel for this Python, so that it must be built."""
-        return tuple(
-            row
-            for row in self.data.source_only
-            if within(release.version, row.tensorflow) and (row.python is None or within(python, row.python))
-        )
 
     @cached_property
     def packages(self) -> dict[str, PackageRow]:

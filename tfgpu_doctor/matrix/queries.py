@@ -51,14 +51,6 @@ class Filters(Record, frozen=True, kw_only=True):
         return self.gpu_only or any(one is not None for one in asked)
 
 
-class Lifted(Record, frozen=True, kw_only=True):
-    """What there is without one of the filters."""
-
-    filter: str  # field of Filters
-    value: str  # that it had
-    rows: tuple[Release, ...]  # never empty
-
-
 def releases(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
     """Every release that satisfies all filters, newest first; at one version `tensorflow` comes first.
 
@@ -146,22 +138,6 @@ def _drivable(matrix: Matrix, row: Release, filters: Filters, first: str | None,
         return drives(filters.driver, first, last)
     needed = min_driver(matrix, row, filters)
     return needed is None or drives(needed, None, last)
-
-
-def explain_empty(matrix: Matrix, filters: Filters) -> tuple[Lifted, ...]:
-    """For each filter whose lifting alone would give results, what it would give.
-
-    The rest stays as it is; what was about GPUs stays about GPUs.
-    """
-    found = []
-    for name in ("python", "cuda", "cudnn", "driver", "compute_capability", "gpu", "package", "platform"):
-        value = getattr(filters, name)
-        if value is None:
-            continue
-        rows = releases(matrix, structs.replace(filters, **{name: None, "gpu_only": filters.needs_gpu}))
-        if rows:
-            found.append(Lifted(filter=name, value=value, rows=rows))
-    return tuple(found)
 
 
 def only_with(matrix: Matrix, filters: Filters, **changes: bool) -> tuple[Release, ...]:
@@ -330,31 +306,17 @@ def nearest_versions(matrix: Matrix, text: str, platform: str | None, package: s
 
     Release candidates only where there is nothing else; of other minors, the newest patch.
     """
-    wanted = Version(text)
-    known = versions(matrix, package, platform)
-    own = [one for one in known if one.release[:2] == wanted.release[:2]]
-    chosen = own or _newest_patches(known)
+    wanted, known = Version(text), versions(matrix, package, platform)
+    patches = {one.release[:2]: one for one in reversed(known) if not one.is_prerelease}
+    chosen = [one for one in known if one.release[:2] == wanted.release[:2]] or list(patches.values()) or known
     chosen = [one for one in chosen if not one.is_prerelease] or chosen
-    return tuple(str(one) for one in sorted(_closest(chosen, wanted)[:count], reverse=True))
+    closest = sorted(chosen, key=lambda one: abs(_weight(one) - _weight(wanted)))[:count]
+    return tuple(str(one) for one in sorted(closest, reverse=True))
 
 
-def _newest_patches(known: list[Version]) -> list[Version]:
-    """The newest patch of each minor."""
-    newest: dict[tuple[int, ...], Version] = {}
-    for one in known:
-        if not one.is_prerelease:
-            newest.setdefault(one.release[:2], one)
-    return list(newest.values()) or known
-
-
-def _closest(known: Iterable[Version], wanted: Version) -> list[Version]:
-    weights = (10_000, 100, 1)  # a major version weighs more than any minor
-    target = sum(weight * part for weight, part in zip(weights, (*wanted.release, 0, 0), strict=False))
-
-    def distance(one: Version) -> int:
-        return abs(target - sum(weight * part for weight, part in zip(weights, one.release, strict=False)))
-
-    return sorted(known, key=distance)
+def _weight(version: Version) -> int:
+    """A number by which versions are near each other: a major version weighs more than any minor."""
+    return 10_000 * version.major + 100 * version.minor + version.micro
 
 
 def _is_exact(text: str) -> bool:
@@ -364,31 +326,18 @@ def _is_exact(text: str) -> bool:
 
 def _unknown(matrix: Matrix, text: str, platform: str, package: str) -> str:
     """Why a version has no row, and what is near."""
-    wanted = Version(text)
-    name = f"{package} {text}"
-    elsewhere = _having(matrix, text, package=package)
-    if elsewhere:
-        near = _near(matrix, text, platform, package)
-        return f"{name} has no wheel for {platform}; it has wheels for {_listed(elsewhere)}{near}"
-    packages = dict.fromkeys(row.package for row in matrix.data.tensorflow)
-    twins = [one for one in packages if one != package and _having(matrix, text, package=one)]
-    also = f"; {_listed(twins)} {'has' if len(twins) == 1 else 'have'} that version" if twins else ""
-    known = versions(matrix, package, platform)
-    minors = dict.fromkeys(f"{one.major}.{one.minor}" for one in known if wanted.release == one.release[:1])
-    if minors:
-        return f"{name} is a major version; name one of {', '.join(minors)}"
-    early = [one for one in known if one.release[:2] == wanted.release[:2]]
-    if not _is_exact(text) and early:
-        return f"{name} has no stable release yet; the matrix knows {', '.join(map(str, early))}"
-    return f"unknown {name}{also}{_near(matrix, text, platform, package)}"
-
-
-def _near(matrix: Matrix, text: str, platform: str, package: str) -> str:
     near = nearest_versions(matrix, text, platform, package)
     if near:
-        return f"; the nearest known on {platform}: {', '.join(near)}"
-    platforms = [name for row in matrix.data.tensorflow if row.package == package for name in row.wheels]
-    return f"; the matrix knows {package} only for {_listed(list(dict.fromkeys(platforms)))}"
+        nearest = f"; the nearest known on {platform}: {', '.join(near)}"
+    else:
+        platforms = [name for row in matrix.data.tensorflow if row.package == package for name in row.wheels]
+        nearest = f"; the matrix knows {package} only for {_listed(list(dict.fromkeys(platforms)))}"
+    if there := _having(matrix, text, package=package):
+        return f"{package} {text} has no wheel for {platform}; it has wheels for {_listed(there)}{nearest}"
+    wanted, early = Version(text), versions(matrix, package, platform)
+    if any(one.release[:2] == wanted.release for one in early):
+        return f"{package} {text} has no stable release yet{nearest}"
+    return f"unknown {package} {text}{nearest}"
 
 
 def _having(matrix: Matrix, text: str, package: str) -> list[str]:

@@ -355,17 +355,6 @@ class PackageRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     source: SourceKey = "package-metadata"
 
 
-class SourceOnly(Record, frozen=True, kw_only=True):
-    """A package that releases of TensorFlow require, and that has no wheel: `tfgpu install` lets it be built."""
-
-    package: Text
-    version: Numbers
-    tensorflow: Text  # specifier of these releases, ">=2.4,<2.7"
-    python: Text | None = None  # specifier; None: any
-    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]  # of the archive
-    source: SourceKey
-
-
 class MatrixFile(Record, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -389,7 +378,6 @@ class MatrixFile(Record, frozen=True, kw_only=True):
     conda_forge: Rows[CondaBuild] = ()
     nvidia: Rows[NvidiaPackage] = ()
     packages: Rows[PackageRow] = ()
-    source_only: Rows[SourceOnly] = ()
     log_lines: Rows[LogMessage] = ()
     builds: Rows[Build] = ()
     ptx: Rows[PtxIsa] = ()

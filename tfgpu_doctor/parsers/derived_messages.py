@@ -58,15 +58,6 @@ _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-inval
 _JETSON = re.compile(
     r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b", re.IGNORECASE
 )
-_TF_FOLDER = re.compile(r"(?P<folder>/[^\s\"':]{1,200}/(?:site|dist)-packages)/tensorflow/")
-_OF_USER = re.compile(
-    r"/\.local/lib/python\d\.\d{1,2}/site-packages/tensorflow(?=/)"
-    r"|AppData\\Roaming\\Python\\Python\d{2,3}\\site-packages\\tensorflow(?=\\)"
-)
-_OF_ENVIRONMENT = re.compile(r"[/\\]envs[/\\][\w.-]{1,60}[/\\]lib[/\\](?!.{0,300}site-packages)", re.IGNORECASE)
-_VERSION_AND_GPUS = re.compile(
-    r"\b(?P<version>[12]\.\d{1,2}\.\d)['\"]?[, ]{1,3}\[(?P<gpus>\]|PhysicalDevice\(.{0,200})"
-)
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 # lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell
 _PRINTED = re.compile(
@@ -107,10 +98,10 @@ _EVENTS = {
 def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
-        *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras, _two_packages),
-        *(_source_build, _jetson, _other_python, _version_printed, _of_the_user, _notebook, _of_tensorflow),
-        *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu, _of_driver),
-        *(_of_scheduler, _two_answers, _times, _nobody_complains),
+        *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras),
+        *(_source_build, _jetson, _other_python, _version_printed, _notebook, _of_tensorflow),
+        *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu),
+        *(_of_scheduler, _times, _nobody_complains),
     ):
         yield from read(text)
 
@@ -145,7 +136,7 @@ def _is_cut(line: str) -> bool:
 def _of_platform(text: ParsedText) -> Iterator[Message]:
     hints = text.hints
     for line, asked in hints.starts:
-        yield _message(text, "container-start", line, gpus={True: "yes", False: "no", None: ""}[asked])
+        yield _message(text, "container-start", line, gpus="yes" if asked else "no")
     if hints.image and hints.image_line:
         yield _message(text, "image-named", hints.image_line, image=hints.image)
     if hints.building:
@@ -202,13 +193,6 @@ def _wanted(text: ParsedText) -> Iterator[Message]:
     for one in text.prose:
         if one.key == "cuda" and one.stance == "wanted":
             yield _message(text, "cuda-wanted", one.line, version=one.value)
-
-
-def _of_driver(text: ParsedText) -> Iterator[Message]:
-    """A module that was built for another kernel."""
-    seen = text.installed_driver
-    if seen.is_for_another_kernel:
-        yield _message(text, "module-not-built", max(seen.built.values()), kernel=seen.running or "")
 
 
 def _of_scheduler(text: ParsedText) -> Iterator[Message]:
@@ -317,28 +301,9 @@ def _of_packages(text: ParsedText) -> Iterator[Message]:
         if select := re.fullmatch(r"_tflow_(\d)(\d{1,2})0_select", one.name):
             found["tensorflow", "conda"] = one
             yield _message(text, "conda-tensorflow", one.line, version=f"{select[1]}.{select[2]}.0")
-    halves = [one for one in map(found.get, (("tensorflow", "conda"), ("tensorflow-gpu", "conda"))) if one]
-    if len({half.channel for half in halves} - {None}) == 2:  # a metapackage, and what it names from elsewhere
-        yield _message(text, "two-tensorflows", halves[0].line)
     managers = {manager for _, manager in found}
-    if len(managers) == 2 or ("conda" in managers and _pip_beside_conda(text)):
+    if len(managers) == 2:
         yield _message(text, "two-tensorflows", next(iter(found.values())).line)
-
-
-def _pip_beside_conda(text: ParsedText) -> bool:
-    """Whether pip was asked for TensorFlow in an environment whose list shows conda's selector of its own."""
-    asked = any(re.search(r"\bpip\d? install .*tensorflow", line.text) for line in text.lines)
-    return asked and any(one.name.startswith("_tflow") for one in text.listed)
-
-
-def _two_packages(text: ParsedText) -> Iterator[Message]:
-    """One TensorFlow loads a library of another: the folders of traceback and loader differ."""
-    missed = text.messages_of("undefined-symbol")
-    folders = {found["folder"] for message in missed if (found := _TF_FOLDER.search(message.text))}
-    if not folders:
-        return
-    if {found["folder"] for line in text.lines if (found := _TF_FOLDER.search(line.text))} - folders:
-        yield Message("two-tensorflows", missed[0].line, missed[0].text)
 
 
 def _source_build(text: ParsedText) -> Iterator[Message]:
@@ -361,23 +326,6 @@ def _version_printed(text: ParsedText) -> Iterator[Message]:
         by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
         if by_tensorflow and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
             yield _message(text, "other-version-runs", one.line, version=one.value)
-
-
-def _two_answers(text: ParsedText) -> Iterator[Message]:
-    """The version and the list of GPUs, printed together by two Pythons: one finds a GPU, and the other does not."""
-    answers = [(match, line.number) for line in text.lines if (match := _VERSION_AND_GPUS.search(line.text))]
-    seeing = {match["version"] for match, _ in answers if "GPU" in match["gpus"]}
-    for match, line in answers:
-        if seeing and match["version"] not in seeing and "GPU" not in match["gpus"]:
-            yield _message(text, "other-version-runs", line, version=match["version"])
-            return
-
-
-def _of_the_user(text: ParsedText) -> Iterator[Message]:
-    """An environment's Python runs the TensorFlow of the user's own folder, which comes before the environment's."""
-    own = text.find(_OF_USER)
-    if own and text.find(_OF_ENVIRONMENT):
-        yield _message(text, "other-version-runs", own[1], folder=own[0][0])
 
 
 def _eras(text: ParsedText) -> Iterator[Message]:

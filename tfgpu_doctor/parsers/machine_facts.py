@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import structs
 
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.parsers import nvidia_smi, prose, tensorflow_outputs
+from tfgpu_doctor.parsers import prose, tensorflow_outputs
 from tfgpu_doctor.parsers.cuda_results import CURESULTS
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
@@ -51,30 +50,8 @@ from tfgpu_doctor.records.versions import minor, of_capability
 
 # ------------------------------------------------------------------------------------------ pci names
 
-_IDS = re.compile(
-    r"(?:(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) 03[08][0-9]: )?\b(?P<id>10de:[0-9a-f]{4})\b"
-)
 # of lspci, for a device that its pci.ids does not have; of Windows, without a driver
 _NO_NAME = re.compile(r"\bDevice(?: (?P<number>[0-9a-f]{4}))?$|^Microsoft Basic Display Adapter$")
-
-
-def by_number(lines: Iterable[Line], matrix: Matrix) -> Fact[tuple[PciGpu, ...]] | None:
-    """The GPUs of NVIDIA that a text names by vendor and device id alone (lspci -n, the kernel's log); None: none.
-
-    >>> from tfgpu_doctor.parsers import lines
-    >>> by_number(lines.read([b"01:00.0 0300: 10de:2684 (rev a1)"]).lines, Matrix.load()).value[0].name
-    'GeForce RTX 4090'
-    """
-    found: dict[str, PciGpu] = {}
-    first = 0
-    for line in lines:
-        small = line.text.lower()
-        for match in _IDS.finditer(small) if "10de:" in small else ():
-            device_id, place = match["id"], match["address"] or ""
-            if model := matrix.gpu_of_device(device_id):
-                found.setdefault(place or device_id, PciGpu(place, device_id, name=model.name))
-                first = first or line.number
-    return Known(tuple(found.values()), f"line {first}: PCI device id") if found else None
 
 
 def named(gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:
@@ -110,18 +87,7 @@ _NVIDIA = re.compile(
     r"|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
     re.IGNORECASE,
 )
-_LSPCI = re.compile(r"[$#>] ?(?:sudo )?lspci\b.{0,20}\| *e?grep\b.{0,30}nvidia['\"]? *$", re.IGNORECASE)
-_EMPTY = re.compile(
-    r"\blspci\b[^.;\n]{0,40}(?:nvidia|vga|3d)['\"`]*\W{1,4}(?:\w+ ){0,3}?(?:empty|nothing"
-    r"|no (?:output|result|line|match|nvidia)|none|nichts|leer|vac[ií][oa]"
-    r"|vazio|nada|vide|rien|vuoto|niente|puste|nic|boş|пуст\w*|ничего|空)"
-    r"|(?:empty|nothing|nada|nichts|rien|ничего)\W+(?:\w+ ){0,3}?lspci\b",
-    re.IGNORECASE,
-)
-_PROMPT = re.compile(r"(?:\([\w.-]{1,40}\) ?)?[\[\w~][^\s$#]{0,60}(?: [^\s$#]{1,60})?[$#] |[$#] ")
 _INSTANCE_WORDS = ("large", "metal", "gpu-", "standard", "_v", "instance", "vm", "aws", "ec2")
-# the line of a system's "About" page, or of neofetch
-_OTHER_GRAPHICS = re.compile(r"^\s*(?:Graphics|GPU):? +(?:Mesa +)?(?:Intel|AMD|ATI)\b.{0,60}", re.IGNORECASE)
 # the graphics of a machine whose owner never speaks of NVIDIA
 _ONLY_GRAPHICS = re.compile(
     r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc|graphics)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD "
@@ -146,10 +112,8 @@ _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNO
 def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
     """The NVIDIA cards that lspci lists or that a device id tells, else those that somebody names."""
     listed = text.system.cards
-    if not listed and (line := _empty_lspci(text)):
-        return Known((), f"line {line}: lspci shows none of NVIDIA's")
     if not listed:
-        stated = (by_number(text.lines, matrix) if matrix is not None else None) or _stated_cards(text)
+        stated = _stated_cards(text)
         if matrix is None or stated != NOT_IN_TEXT:
             return stated
         described = _instance_cards(text, matrix)
@@ -161,16 +125,6 @@ def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
     )
     fact = Known(found, f"line {listed[0].line}: lspci")
     return named(fact, matrix) if matrix is not None else fact
-
-
-def _empty_lspci(text: ParsedText) -> int | None:
-    """The line of an ``lspci | grep -i nvidia`` that found nothing: somebody says so, or a prompt follows at once."""
-    if said := text.find(_EMPTY):
-        return said[1]
-    for place, line in enumerate(text.lines[:-1]):
-        if _LSPCI.search(line.text) and _PROMPT.match(text.lines[place + 1].text):
-            return line.number
-    return None
 
 
 def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
@@ -186,9 +140,7 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
         return Known(found, stated_at(cards[0]), "stated")
     if named and not text.find(_SOME_NVIDIA):
         return Known((), stated_at(named[0]), "stated")
-    shown = text.find(_OTHER_GRAPHICS) if not text.find(_NVIDIA_CARD) else None
-    if not shown and not text.find(_NVIDIA_CARD) and not text.find(_NVIDIA_WORD):
-        shown = text.find(_ONLY_GRAPHICS)
+    shown = None if text.find(_NVIDIA_CARD) or text.find(_NVIDIA_WORD) else text.find(_ONLY_GRAPHICS)
     return Known((), f"line {shown[1]}: {shown[0][0].strip()[:60]}") if shown else NOT_IN_TEXT
 
 
@@ -218,7 +170,6 @@ def _instance_cards(text: ParsedText, matrix: Matrix) -> Fact[tuple[PciGpu, ...]
 
 # ------------------------------------------------------------------------------------------ driver
 
-_APART = re.compile(r"\bindex\b")
 _LISTED = re.compile(
     r"\s*(?:GPU (?P<index>\d{1,2}): (?P<name>[^()]{1,80}?)|(?P<mig>MIG) \S{1,20} +Device +\d+:) "
     r"\(UUID: (?P<uuid>[\w/-]{1,80})\)"
@@ -283,7 +234,6 @@ _SMI_FAILS = re.compile(
     r"|\[|^\s*[$#>(]",
     re.IGNORECASE,
 )
-_NO_HEADER = re.compile(r"--query-gpu[= ](?P<columns>[\w.,]{2,400})(?=.*noheader)")
 _OF_SMI = ("smi-no-driver", "smi-not-found", "smi-no-devices", "smi-no-libcuda", "nvml-mismatch")
 _OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
 
@@ -334,8 +284,6 @@ def gpus(text: ParsedText) -> Fact[Any]:
     """The GPUs of nvidia-smi's table, else those of TensorFlow's log; what is merely stated is no GPU seen."""
     if text.smi.gpus:
         return Known(text.smi.gpus, text.smi_at)
-    if queried := _queried_gpus(text):
-        return queried
     if listed := tuple(_listed_gpus(text)):
         return Known(listed, "nvidia-smi -L")
     logged = tensorflow_outputs.gpu_facts(text.tensorflow)
@@ -352,28 +300,6 @@ def _compiled_for(text: ParsedText) -> Fact[Any]:
             capability = Known(f"{digits[1]}.{digits[2]}", line_of(message), "inferred")
             return Known((Gpu(index=0, compute_capability=capability),), line_of(message), "inferred")
     return NOT_IN_TEXT
-
-
-def _queried_gpus(text: ParsedText) -> Fact[Any] | None:
-    """The table of ``nvidia-smi --query-gpu``: its columns in a header or in the command, and rows of as many cells."""
-    for place, line in enumerate(text.lines):
-        asked = _NO_HEADER.search(line.text)
-        header = asked["columns"] if asked else line.text
-        commas = header.count(",")
-        if not asked and (not commas or not nvidia_smi.is_header(header)):
-            continue
-        rows = itertools.takewhile(partial(_has_commas, commas), text.lines[place + 1 :])
-        found = nvidia_smi.parse_csv("\n".join([header, *(row.text for row in rows)]))
-        # -l repeats its rows; without a column that tells GPUs apart there may be a single one
-        known = {gpu.index: gpu for gpu in reversed(found)} if _APART.search(line.text) else dict(enumerate(found[:1]))
-        if known:
-            gpus = tuple(known[index] for index in sorted(known))
-            return Known(gpus, f"line {line.number}: {nvidia_smi.CSV_SOURCE}")
-    return None
-
-
-def _has_commas(number: int, row: Line) -> bool:
-    return row.text.count(",") == number
 
 
 def _listed_gpus(text: ParsedText) -> Iterator[Gpu]:

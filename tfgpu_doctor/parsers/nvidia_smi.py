@@ -295,13 +295,6 @@ _ALIASES = {
 QUERY = ("--query-gpu=" + ",".join(["index", *COLUMNS]), "--format=csv")
 
 
-def is_header(line: str) -> bool:
-    """Whether a line names columns, most of which are known; a single known word may stand in any list."""
-    cells = [cell.split(" [")[0].strip() for cell in line[:2000].split(",")]
-    known = [cell for cell in cells if _ALIASES.get(cell, cell) in COLUMNS or cell == "index"]
-    return len(known) >= 2 and len(known) * 2 > len(cells)
-
-
 def parse_csv(text: str) -> tuple[Gpu, ...]:
     """Read the GPUs; a value that the driver refuses, or that is not of its column's form, is unknown.
 

@@ -1,6 +1,6 @@
-r"""One package in one line, in the forms that pip, conda, uv and poetry print. What needs no context is decided here.
+r"""What pip, conda and uv print: lists of packages, messages while they install, and the commands that people type.
 
-Installed packages, as pip, conda, uv and poetry list them and as people paste parts of the lists.
+Installed packages, as people paste lists of them or parts of lists.
 
 >>> text = '''# packages in environment at D:\\Tools\\Miniconda3\\envs\\gpu27:
 ... #
@@ -11,11 +11,11 @@ Installed packages, as pip, conda, uv and poetry list them and as people paste p
 ... $ pip freeze | grep tensor
 ... tensorflow-gpu==1.8.0'''
 >>> for one in parse_lists([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
-...     print(one.line, one.manager, one.name, one.version, one.build, one.channel, one.listing)
-4 pip astor 0.7.1 None None conda list
-5 conda certifi 2018.4.16 py36_0 None conda list
-6 conda cudatoolkit 9.0 1 anaconda conda list
-8 pip tensorflow-gpu 1.8.0 None None freeze
+...     print(one.line, one.manager, one.name, one.version, one.build, one.channel)
+4 pip astor 0.7.1 None None
+5 conda certifi 2018.4.16 py36_0 None
+6 conda cudatoolkit 9.0 1 anaconda
+8 pip tensorflow-gpu 1.8.0 None None
 >>> parse_lists([Line(1, "accuracy  0.98"), Line(2, "loss      0.03"), Line(3, "tensorflow 2.13 is what I want")])
 ()
 
@@ -56,11 +56,11 @@ Install commands that a text shows: what somebody asked pip, conda, apt and othe
 ... (tf) user@host:~$ CONDA_OVERRIDE_CUDA="11.2" mamba install -y tensorflow=2.11.0 cudnn -c conda-forge
 ... RUN apt-get install -yqq libsm6 nvidia-driver-535 && pip install keras'''
 >>> for one in parse_commands([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
-...     print(one.line, one.tool, one.packages, one.options)
-1 pip ('tensorflow[and-cuda]==2.15.1', 'numpy') ('--upgrade', '-i https://mirror.example/simple')
-2 mamba ('tensorflow=2.11.0', 'cudnn') ('-y', '-c conda-forge')
-3 apt ('libsm6', 'nvidia-driver-535') ('-yqq',)
-3 pip ('keras',) ()
+...     print(one.line, one.verb, one.packages)
+1 install ('tensorflow[and-cuda]==2.15.1', 'numpy')
+2 install ('tensorflow=2.11.0', 'cudnn')
+3 install ('libsm6', 'nvidia-driver-535')
+3 install ('keras',)
 
 A command shows what was asked for, not what came of it.
 """
@@ -78,7 +78,6 @@ from tfgpu_doctor.parsers.lines import Line
 NAME = r"[A-Za-z_][A-Za-z0-9._-]{0,80}"
 VERSION = r"v?\d[A-Za-z0-9._+!]{0,60}(?:-\d{1,3}\b)?"
 ROW = re.compile(rf"\s*(?P<name>{NAME})(?P<gap>\s+)(?P<version>{VERSION})(?P<rest>(?:\s+\S+){{0,3}})\s*")
-POETRY_ROW = re.compile(rf"\s*(?P<name>{NAME})(?P<gap>\s+)(?:\(!\)\s+)?(?P<version>{VERSION})(?P<rest>\s.*)")
 OLD_ROW = re.compile(rf"\s*(?P<name>{NAME}) \((?P<version>{VERSION})(?:, \S{{1,200}})?\)\s*")
 CONDA_ROW = re.compile(
     rf"\s*(?P<name>{NAME})\s+(?P<version>{VERSION})\s+(?P<build><pip>|[\w.*+-]{{1,60}})(?:\s+\[[\w ,]{{1,40}}\])?"
@@ -93,26 +92,9 @@ FREEZE = re.compile(
     rf"[\s\"'`*+~-]*(?P<name>{NAME})(?:\[[\w, .-]{{0,80}}\])?(?P<gap>\s?)==\s?(?P<version>{VERSION})(?P<wild>\.\*)?"
     r"[\"'`,]*\s*(?:\\|[;#].*|--hash.*)?\s*"
 )
-_IN_A_LINE = re.compile(rf"\s*(?P<name>{NAME}) (?P<version>{VERSION})\s*")  # "…==2.6.0, keras 2.11.0"
-_AT_FILE = re.compile(
-    rf"[\s\"'`*-]*(?P<name>{NAME})(?:\[[\w,-]{{0,60}}\])? @ (?P<url>(?:file|https?|git\+\w+):\S+)(?:\s*;.*)?\s*"
-)
-_FILE_VERSION = re.compile(r"/[\w.]+-(\d[\w.+!%]*?)(?:-(?:cp|py|pp)\d|\.tar\.gz|\.zip)")
 _EXPORT = re.compile(
     rf"[\s\"'`-]*(?:(?P<channel>[\w.-]{{1,40}})::)?(?P<name>{NAME})={{1,2}}(?P<version>{VERSION})(?P<wild>\.?\*)?"
     r"(?:=(?P<build>[\w.*]{1,60}))?[\"'`]*\s*(?:#.*)?\s*"
-)
-_DISTRIBUTION = re.compile(
-    rf"(?P<channel>[\w.-]{{1,40}})(?:/(?:linux-\w+|win-\w+|osx-\w+|noarch))?::(?P<name>{NAME}?)-(?P<version>\d[\w.!+]{{0,40}})"
-    r"-(?P<build>[\w.]{1,60})"
-)
-_EXPLICIT = re.compile(
-    rf"https?://\S{{1,200}}?/(?P<channel>[\w.-]{{1,40}})/(?:linux-\w+|win-\w+|osx-\w+|noarch)/(?P<name>{NAME}?)"
-    r"-(?P<version>\d[\w.!+]{0,40})-(?P<build>[\w.]{1,60}?)\.(?:conda|tar\.bz2)"
-)
-_PLAN = re.compile(
-    rf"\s+(?P<name>{NAME}): +(?P<version>\d[\w.!+]{{0,40}})-(?P<build>[\w.]{{1,60}})"
-    r"(?:\s+(?P<channel>[\w.-]{1,40}))?\s*"
 )
 
 # of these nearly every environment has one, so a run of rows with one of them is a list of packages
@@ -137,10 +119,6 @@ class ListedPackage:
     manager: str  # "pip" or "conda": who installed it
     build: str | None = None  # conda's: "cuda112py310he87a039_0"
     channel: str | None = None  # conda's: "conda-forge"
-    # which list: "pip list", "freeze" (or a requirements file), "pip show", "conda list", "environment" (a file, or
-    # `conda env export`), "plan" (what conda or uv says that it installs), "poetry show"
-    listing: str = "pip list"
-    location: str | None = None
 
 
 def normalised(name: str) -> str:
@@ -152,60 +130,13 @@ def normalised(name: str) -> str:
     return name.lower() if name.startswith("_") else re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pinned_in_one_line(text: str, number: int) -> list[ListedPackage]:
-    """ "tensorflow==2.6.0, keras==2.6.0"; of the later ones a space may do."""
-    if "==" not in text or "," not in text:
-        return []
-    parts = re.split(r"[,;] ?", text)
-    first = FREEZE.fullmatch(parts[0])
-    if first is None or first["gap"]:
-        return []
-    rows = (FREEZE.fullmatch(part) or _IN_A_LINE.fullmatch(part) for part in parts)
-    return [listed(row, number, "pip", "freeze") for row in rows if row and KNOWN.match(row["name"])]
-
-
-def direct_reference(text: str, number: int) -> list[ListedPackage]:
-    """ "numpy @ file:///wheels/numpy-1.26.4-cp311-cp311-linux_x86_64.whl"."""
-    match = _AT_FILE.fullmatch(text)
-    if match is None:
-        return []
-    version = _FILE_VERSION.search(match["url"])
-    return [ListedPackage(normalised(match["name"]), version[1] if version else "", number, "pip", listing="freeze")]
-
-
-def exported(text: str, number: int, *, inside: bool) -> list[ListedPackage]:
-    """A line of an environment file; outside of one its build string must tell."""
-    match = _EXPORT.fullmatch(text)
-    if match and (inside or (match["build"] and STRONG_BUILD.fullmatch(match["build"]))):
-        return [listed(match, number, "conda", "environment")]
-    return []
-
-
-def planned(text: str, number: int) -> list[ListedPackage]:
-    """What conda or mamba says that it installs."""
-    if match := _MAMBA_ROW.fullmatch(text):
-        return [listed(match, number, "conda", "plan")]
-    if match := _PLAN.fullmatch(text):
-        return [listed(match, number, "conda", "plan")] if STRONG_BUILD.fullmatch(match["build"]) else []
-    if "::" in text or "://" in text:
-        named = [*_DISTRIBUTION.finditer(text), *_EXPLICIT.finditer(text)]
-        return [listed(match, number, "conda", "plan") for match in named[-1:]]
-    return []
-
-
-def listed(match: re.Match[str], number: int, manager: str, listing: str) -> ListedPackage:
+def _listed(match: re.Match[str], number: int, manager: str) -> ListedPackage:
     values = match.groupdict()
-    build = values.get("build") if manager == "conda" else None
-    channel = values.get("channel") if manager == "conda" else None
-    return ListedPackage(
-        normalised(match["name"]),
-        f"{match['version']}.*" if values.get("wild") else match["version"],
-        number,
-        manager,
-        build,
-        channel.split("/")[-1] if channel else None,
-        listing,
-    )
+    version = f"{match['version']}.*" if values.get("wild") else match["version"]
+    if manager != "conda":
+        return ListedPackage(normalised(match["name"]), version, number, manager)
+    channel = (values.get("channel") or "").split("/")[-1] or None
+    return ListedPackage(normalised(match["name"]), version, number, manager, values.get("build"), channel)
 
 
 # ------------------------------------------------------------------------------------------ pip list
@@ -219,10 +150,10 @@ _ROW_BEGINS = re.compile(
     r"\s*(?:[-+*•~>`'\"]\s*){0,3}[A-Za-z_][\w.-]{0,80}(?:\[[\w, .-]{0,80}\])?"
     r"(?:\s+\(?!?\)?\s*v?\d|\s?==?\s?\d|\s@ |:\s|:$)"
 )
-_WORDS = ("pip", "conda", "mamba", "poetry", "::", ".tar.bz2", "Package", "Name", "----", "────")
+_WORDS = ("pip", "conda", "mamba", "Package", "Name", "----", "────")
 
 _LIST_COMMAND = re.compile(
-    r"(?:^|[\s$>#%!(;&|`\"'/\\])(?P<tool>uv pip|pip3?(?:\.\d+)?|pip\.exe|conda|mamba|micromamba|poetry) "
+    r"(?:^|[\s$>#%!(;&|`\"'/\\])(?P<tool>uv pip|pip3?(?:\.\d+)?|pip\.exe|conda|mamba|micromamba) "
     r"(?P<what>list|freeze|show|env export)\b"
 )
 _PIP_HEADER = re.compile(r"\s*Package\s+Version(?:\s+(?:Latest|Type|Editable project location|Location|Installer))*\s*")
@@ -232,7 +163,7 @@ _PROMPT = re.compile(
     r"\s*(?:>>>|In ?\[\d{0,4}\]|\(?[\w.@~:/\\ -]{0,60}\)?\s?[$#%]\s|[A-Z]:\\[^>]{0,80}>|\d{4}-\d\d-\d\d )"
 )
 
-_FIELD = re.compile(r"[\s>*`-]*(?P<key>Name|Version|Location): (?P<value>\S.{0,300}?)\s*")
+_FIELD = re.compile(r"[\s>*`-]*(?P<key>Name|Version): (?P<value>\S.{0,300}?)\s*")
 _SECTION = re.compile(r"\s*-?\s*(?P<key>dependencies|pip|channels|prefix|name|variables):.*")
 
 
@@ -246,7 +177,7 @@ class _Reader:
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self._lines = lines
-        self._list = ""  # "pip list", "conda list", "poetry show", "environment"; empty outside of any
+        self._list = ""  # "pip list", "conda list", "environment"; empty outside of any
         self._others = 0  # lines since the last row
         self._in_pip = False  # the nested list of an environment file
         self._run: list[ListedPackage] = []  # rows that wait for a known package
@@ -273,7 +204,7 @@ class _Reader:
                     yield row
                 else:
                     self._run.append(row)
-                    self._trusted = self._trusted or row.listing == "conda list" or bool(KNOWN.match(row.name))
+                    self._trusted = self._trusted or row.build is not None or bool(KNOWN.match(row.name))
             else:
                 yield from self._no_row(text)
         yield from self._flush()
@@ -294,13 +225,8 @@ class _Reader:
     def _opens(self, text: str) -> bool:
         """Whether the line begins a list; a prompt with another command ends one."""
         if command := _LIST_COMMAND.search(text):
-            self._list = {
-                "conda": "conda list",
-                "mamba": "conda list",
-                "micromamba": "conda list",
-                "poetry": "poetry show",
-            }.get(command["tool"], "pip list")
-            if command["what"] in ("show", "env export") and command["tool"] != "poetry":
+            self._list = "pip list" if "pip" in command["tool"] else "conda list"
+            if command["what"] in ("show", "env export"):
                 self._list = "environment" if command["what"] == "env export" else ""
         elif _PIP_HEADER.fullmatch(text):
             self._list = "pip list"
@@ -319,74 +245,55 @@ class _Reader:
 
     def _sure(self, text: str, number: int, place: int) -> list[ListedPackage]:
         """Rows that are packages wherever they stand."""
-        return (
-            self._pinned(text, number, place)
-            or direct_reference(text, number)
-            or exported(text, number, inside=self._list == "environment")
-            or planned(text, number)
-            or self._shown(text, number, place)
-        )
+        if pinned := FREEZE.fullmatch(text):
+            return self._pinned(pinned, number, place)
+        match = _EXPORT.fullmatch(text)
+        if match and (self._list == "environment" or (match["build"] and STRONG_BUILD.fullmatch(match["build"]))):
+            return [_listed(match, number, "conda")]
+        if match := _MAMBA_ROW.fullmatch(text):
+            return [_listed(match, number, "conda")]
+        return self._shown(text, number, place)
 
-    def _pinned(self, text: str, number: int, place: int) -> list[ListedPackage]:
-        """A row of `pip freeze`, alone or among others in one line."""
-        match = FREEZE.fullmatch(text)
-        if match is None:
-            return pinned_in_one_line(text, number)
+    def _pinned(self, match: re.Match[str], number: int, place: int) -> list[ListedPackage]:
+        """A row of `pip freeze`."""
         if match["gap"] and not KNOWN.match(match["name"]):
             return []
-        begin = text.lstrip()[:2]
         if self._list == "environment":
-            return [listed(match, number, "pip" if self._in_pip else "conda", "environment")]
-        if begin == "- " and self._beside_plus(place):
-            return []  # uv's "- keras==2.14.0" beside "+ keras==2.15.0" is gone
-        return [listed(match, number, "pip", "plan" if begin in ("+ ", "~ ") else "freeze")]
-
-    def _beside_plus(self, place: int) -> bool:
+            return [_listed(match, number, "pip" if self._in_pip else "conda")]
         around = self._lines[max(0, place - 2) : place + 3]
-        return any(line.text[:_LONGEST_ROW].lstrip().startswith("+ ") for line in around)
+        if match[0].lstrip().startswith("- ") and any(line.text.lstrip().startswith("+ ") for line in around):
+            return []  # uv's "- keras==2.14.0" beside "+ keras==2.15.0" is gone
+        return [_listed(match, number, "pip")]
 
     def _shown(self, text: str, number: int, place: int) -> list[ListedPackage]:
-        """`pip show`: a name, a version in the next lines, a location."""
+        """`pip show`: a name, and a version in the next lines."""
         field = _FIELD.fullmatch(text)
         if field is None or field["key"] != "Name" or not re.fullmatch(NAME, field["value"]):
             return []
-        values: dict[str, str] = {}
         for line in self._lines[place + 1 : place + 1 + _SHOW]:
-            if more := _FIELD.fullmatch(line.text[:_LONGEST_ROW]):
-                if more["key"] == "Name":
-                    break
-                values.setdefault(more["key"], more["value"])
-        version = values.get("Version", "")
-        if not re.fullmatch(VERSION, version):
-            return []
-        location = values.get("Location")
-        return [
-            ListedPackage(normalised(field["value"]), version, number, "pip", listing="pip show", location=location)
-        ]
+            more = _FIELD.fullmatch(line.text[:_LONGEST_ROW])
+            if more and more["key"] == "Version" and re.fullmatch(VERSION, more["value"]):
+                return [ListedPackage(normalised(field["value"]), more["value"], number, "pip")]
+            if more:
+                break
+        return []
 
     def _row(self, text: str, number: int) -> ListedPackage | None:
         """A row whose columns are apart by spaces; None when it may be anything."""
         if conda := self._conda_row(text):
             pip = conda["build"] == "<pip>" or conda["build"].startswith("pypi_") or conda["channel"] == "pypi"
-            return listed(conda, number, "pip" if pip else "conda", "conda list")
-        if old := OLD_ROW.fullmatch(text):
-            return listed(old, number, "pip", "pip list")
-        row = ROW.fullmatch(text) or (POETRY_ROW.match(text) if self._list == "poetry show" else None)
-        if row is None or not self._is_plausible(row):
+            return _listed(conda, number, "pip" if pip else "conda")
+        row = OLD_ROW.fullmatch(text) or ROW.fullmatch(text)
+        if row is None or not (row.re is OLD_ROW or self._is_plausible(row)):
             return None
-        manager = "conda" if self._list == "conda list" else "pip"
-        listing = self._list if self._list in ("conda list", "poetry show") else "pip list"
-        location = _location(row["rest"]) if self._list == "pip list" else None
-        return ListedPackage(
-            normalised(row["name"]), row["version"], number, manager, listing=listing, location=location
-        )
+        return _listed(row, number, "conda" if self._list == "conda list" and row.re is ROW else "pip")
 
     def _conda_row(self, text: str) -> re.Match[str] | None:
         """A row of `conda list`: by its place, its build string, or a known package in wide columns."""
         row = CONDA_ROW.fullmatch(text) if self._list in ("", "conda list") else None
         if row is None:
             return None
-        among = self._list == "conda list" or (self._run and self._run[-1].listing == "conda list")
+        among = self._list == "conda list" or (self._run and self._run[-1].build is not None)
         wide = row["build"].isdigit() and KNOWN.match(row["name"]) and re.search(r"\s{2}\S+\s{2}", text)
         return row if among or wide or STRONG_BUILD.fullmatch(row["build"]) else None
 
@@ -397,12 +304,6 @@ class _Reader:
         if NEVER_PIP.match(row["name"]):
             return False
         return bool(self._list) or (len(row["gap"]) >= 2 and not row["rest"] and "." in row["version"])
-
-
-def _location(rest: str) -> str | None:
-    """The folder of an editable install, in the column behind the version."""
-    first = next(iter(rest.split()), "")
-    return first if "/" in first or "\\" in first else None
 
 
 # ------------------------------------------------------------------------------------------ pip install
@@ -632,8 +533,8 @@ _LONGEST_COMMAND = 1000
 _MOST = 60  # words of one command
 
 _COMMAND = re.compile(
-    r"(?:^|[\s$#>%!(;&|`\"'/\\.])(?:(?P<pip>uv pip|pip3?(?:\.\d{1,2})?(?:\.exe)?|python[\d.]{0,5}(?:\.exe)? -m pip)"
-    r"|(?P<conda>conda|mamba|micromamba)|(?P<apt>apt-get|apt|aptitude|dnf|yum|zypper)|(?P<other>uv|poetry|pipenv|pdm|pixi))"
+    r"(?:^|[\s$#>%!(;&|`\"'/\\.])(?:uv pip|pip3?(?:\.\d{1,2})?(?:\.exe)?|python[\d.]{0,5}(?:\.exe)? -m pip"
+    r"|conda|mamba|micromamba|apt-get|apt|aptitude|dnf|yum|zypper|uv|poetry)"
     r"(?: +-{1,2}[\w-]{1,30})* +(?P<verb>install|create|uninstall|remove|add|download)\b(?P<rest>[^\n]*)"
 )
 _MARKERS = (" install", " create", " add ", " uninstall", " remove", " download")
@@ -668,10 +569,8 @@ _PLAIN_WORD = re.compile(r"[A-Za-z]+[.,:)]*|\(.*")
 class InstallCommand:
     """One command, as it was typed."""
 
-    tool: str  # "pip", "uv pip", "conda", "mamba", "apt", "dnf", "uv", "poetry" ...
     verb: str  # "install", "uninstall", "create", "remove", "add", "download"
     packages: tuple[str, ...]  # requirements as typed, wheels and folders, too
-    options: tuple[str, ...]  # with their values: "-c conda-forge"
     line: int
 
 
@@ -690,25 +589,15 @@ def _of_text(text: str, number: int) -> Iterator[InstallCommand]:
         match = _COMMAND.search(text)
         if match is None:
             return
-        packages, options, left = _words(match["rest"])
-        if packages or options:
-            yield InstallCommand(_tool(match), match["verb"], packages, options, number)
-        text = left
+        packages, text = _words(match["rest"])
+        if packages:
+            yield InstallCommand(match["verb"], packages, number)
 
 
-def _tool(match: re.Match[str]) -> str:
-    if match["pip"]:
-        return "uv pip" if match["pip"].startswith("uv") else "pip"
-    if match["apt"]:
-        return match["apt"].removesuffix("-get")
-    return str(match["conda"] or match["other"])
-
-
-def _words(rest: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Packages, options and what follows the command on its line; no packages out of a sentence."""
+def _words(rest: str) -> tuple[tuple[str, ...], str]:
+    """Return the packages and what follows the command on its line; no packages out of a sentence."""
     packages: list[str] = []
-    options: list[str] = []
-    waiting = False
+    has_options = waiting = False
     end = 0
     for place, word in enumerate(_WORD.finditer(rest)):
         if word["end"] or place >= _MOST:
@@ -716,14 +605,12 @@ def _words(rest: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
         end = word.end()
         text = word["double"] or word["single"] or word["plain"] or ""
         if waiting:
-            options[-1] += f" {text}"
             waiting = False
         elif text.startswith("-"):
-            options.append(text)
-            waiting = text in _TAKES_A_WORD
+            has_options, waiting = True, text in _TAKES_A_WORD
         elif text:
             if not _PACKAGE.fullmatch(text):
                 break
             packages.append(text.rstrip(".,:)") or text)
-    prose = not options and len(packages) > 3 and all(map(_PLAIN_WORD.fullmatch, packages))
-    return (() if prose else tuple(packages)), tuple(options), rest[end:]
+    prose = not has_options and len(packages) > 3 and all(map(_PLAIN_WORD.fullmatch, packages))
+    return (() if prose else tuple(packages)), rest[end:]

@@ -45,7 +45,6 @@ class ParsedText:
         self.commands = package_lists.parse_commands(self.lines)
         self.system = system_outputs.parse(self.lines)
         self.versions = system_outputs.parse_versions(self.lines)
-        self.installed_driver = system_outputs.parse_dkms(self.lines)
         self.libraries = system_outputs.parse_libraries(self.lines)
         self.hints = platform_hints.read(self.lines, self._system_name())
         self.prose = prose.parse(self.lines)

@@ -102,7 +102,6 @@ def name(text: str) -> OsName:
 
 _RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)\b|\bnvidia-docker2? run\b")
 _COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:|^\s*services: *$")
-_ENTERS = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? exec\b")
 _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
 _FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")
 _BUILT = re.compile(r"^\s*RUN +.*\b(?:python3?|nvidia-smi|pytest)\b(?! -m pip)(?!\S{0,80}-)")
@@ -130,9 +129,6 @@ _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman an
     r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
     r"|the )?(?:k8s|kubernetes|gke|eks)\b|\bon (?:k8s|kubernetes|gke|eks)\b|\bTFJobs?\b"
 )
-# Docker's prefix of a service's lines, and where the NVIDIA runtime mounts the driver
-_SERVICE = re.compile(r"^[\w.-]{1,60}[-_]\d{1,3} +\| |LD_LIBRARY_PATH: */usr/local/nvidia/lib(?:64)?(?::|\s*$)")
-_HUB_POD = re.compile(r"(?:diagnostic information for host|hostname): *jupyter-[\w-]+\s*$")  # JupyterHub on Kubernetes
 _APPTAINER = re.compile(
     r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
     r"|inside) (?:an? )?(?:Singularity|Apptainer)\b|Singularity>|Apptainer>|/\.singularity\.d/"
@@ -152,12 +148,6 @@ _WSL = re.compile(
     r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |-Microsoft\b|/usr/lib/wsl\b"
     r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
     re.IGNORECASE,
-)
-_R = re.compile(r"\btf\$|\bRStudio\b|\bkeras3?::|\blibrary\(keras")
-_IN_WSL = re.compile(r"\b(?:in|inside|on|under|within|from) (?:the |my )?WSL", re.IGNORECASE)
-_WINDOWS_BANNER = re.compile(r"Microsoft Windows \[Version")
-_UBUNTU_APP = re.compile(
-    r"\bUbuntu\b.{0,20}(?:app|terminal|distro|window|bash)|^\s*\$ (?:ls|cat|sudo|nvidia-smi|python3?|pip3?)\b"
 )
 _SYSTEMS = (
     (
@@ -201,8 +191,6 @@ _SETTING = re.compile(
     r"(?:^|[\s;&(`-]|export |set |-e |--env[= ]|Environment=|\$env:|%env )\"?"
     rf"(?P<name>{_NAMES}) ?(?:=|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
 )
-# cmd's own command keeps the quotes around a value as part of it
-_SET_OF_CMD = re.compile(r"^\s*(?:(?:\([\w.-]+\) ?)?[A-Z]:\\[^>]*>)?\s*@?set $", re.IGNORECASE)
 _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
 # a launch configuration, a kernel's, a dict of Python
 _IN_JSON = re.compile(rf"[\"'](?P<name>{_NAMES})[\"'] ?: ?(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}}]+)")
@@ -214,12 +202,6 @@ _ADVICE = re.compile(
     rf"|environment variable `?[A-Z_]{1, 60}=.{0, 300}(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)
-_PRINTED = re.compile(
-    r"\b(?:echo \"?\$\{?|printenv )(?P<name>LD_LIBRARY_PATH|PYTHONPATH|LD_PRELOAD|CUDA_HOME|CUDA_PATH)\}?\"?\s*$"
-)
-_ECHOED = re.compile(r"\becho .{0,80}\$\{?LD_LIBRARY_PATH")  # among others
-_PATH_LIST = re.compile(r"[\s\"“]*(?P<value>/[^\s:]+(?::/?[^\s:\"”;]*)+)[;\"”\s]*")
-_PATHS = re.compile(r":?/[^\s:]*(?::[^\s:]*)*")
 _IN_PYTHON = re.compile(
     r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
 )
@@ -237,8 +219,8 @@ class Surroundings:
     container_line: int | None = None
     image: str | None = None
     image_line: int | None = None
-    # what starts it, commands and manifests: line, and whether they ask for GPUs; None: enters a container
-    starts: tuple[tuple[int, bool | None], ...] = ()
+    # what starts it, commands and manifests: line, and whether they ask for GPUs
+    starts: tuple[tuple[int, bool], ...] = ()
     building: int | None = None  # the line that shows that this happens while an image is built
     variables: dict[str, tuple[str, int]] = field(default_factory=dict)  # the last value of each, and its line
     hides_all: int | None = None  # the program hides every GPU itself
@@ -261,7 +243,7 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
         image_line=image_line,
         starts=tuple(_starts(lines)),
         building=_building(lines),
-        variables=_variables(lines, windows=os == "windows"),
+        variables=_variables(lines),
         hides_all=_first(_HIDES_ALL, lines),
     )
 
@@ -272,7 +254,7 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
     named = _named_system(stated.lower()) if stated else None
-    if (wsl := _in_wsl(lines, named)) is not None:
+    if (wsl := _first(_WSL, lines)) is not None:
         return "wsl2", wsl
     if named:
         return named, None
@@ -288,27 +270,18 @@ def _named_system(stated: str) -> str:
     return "macos" if any(word in stated for word in ("mac", "os x", "osx", "darwin")) else "linux"
 
 
-def _in_wsl(lines: Sequence[Line], named: str | None) -> int | None:
-    wsl = _first(_WSL, lines)
-    if wsl is None:
-        windows = _first(_WINDOWS_BANNER, lines)
-        return windows if windows and _first(_UBUNTU_APP, lines) else None
-    # RStudio runs on Windows, whatever else is set up there
-    return None if named == "windows" and _first(_R, lines) and not _first(_IN_WSL, lines) else wsl
-
-
 def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
-    for kind, pattern in (("kubernetes", _KUBERNETES), ("kubernetes", _HUB_POD), ("apptainer", _APPTAINER)):
+    for kind, pattern in (("kubernetes", _KUBERNETES), ("apptainer", _APPTAINER)):
         if (line := _first(pattern, lines)) is not None:
             return kind, line
-    for pattern in (_RUN, _BUILD, _COMPOSE, _FROM, _PROMPT, _IMAGE, _DOCKER_WORD, _SERVICE):
+    for pattern in (_RUN, _BUILD, _COMPOSE, _FROM, _PROMPT, _IMAGE, _DOCKER_WORD):
         if (line := _first(pattern, lines)) is not None:
             podman = "podman" in next(one.text for one in lines if one.number == line)
             return "podman" if podman else "docker", line
     return None, None
 
 
-def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool | None]]:
+def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
     """Each command that starts a container, with its continuation lines; a manifest counts as a whole."""
     for place, line in enumerate(lines):
         apptainer = _APPTAINER_RUN.search(line.text)
@@ -316,8 +289,7 @@ def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool | None]]:
             whole = [line.text]
             while whole[-1].rstrip().endswith("\\") and len(whole) < _CONTINUED and place + len(whole) < len(lines):
                 whole.append(lines[place + len(whole)].text)
-            asked = any((_NV if apptainer else _ASKED).search(text) for text in whole)
-            yield line.number, None if _ENTERS.search(line.text) else asked
+            yield line.number, any((_NV if apptainer else _ASKED).search(text) for text in whole)
     if (line_number := _first(_COMPOSE, lines) or _first(_KUBERNETES, lines)) is not None:
         rows = [line for line in lines if not _RUN.search(line.text)]
         yield line_number, _first(_ASKED, rows) is not None
@@ -328,30 +300,18 @@ def _building(lines: Sequence[Line]) -> int | None:
     return _first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None
 
 
-def _variables(lines: Sequence[Line], *, windows: bool) -> dict[str, tuple[str, int]]:
+def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for place, line in enumerate(lines):
         if not _NAMED.search(line.text) or _ADVICE.search(line.text):
             continue
-        following = lines[place + 1] if place + 1 < len(lines) else line
-        if _ECHOED.search(line.text):
-            for printed in lines[place + 1 : place + 5]:
-                if path := _PATH_LIST.fullmatch(printed.text):
-                    found["LD_LIBRARY_PATH"] = (path["value"], printed.number)
-        if (asked := _PRINTED.search(line.text)) and (value := _PATHS.fullmatch(following.text.strip())):
-            found[asked["name"]] = (value[0], following.number)
-        if (pod := _OF_POD.search(line.text)) and (value := _VALUE_OF_POD.fullmatch(following.text)):
-            found[pod["name"]] = (value["value"].strip("\"'"), following.number)
+        following = lines[place + 1].text if place + 1 < len(lines) else ""
+        if (pod := _OF_POD.search(line.text)) and (value := _VALUE_OF_POD.fullmatch(following)):
+            found[pod["name"]] = (value["value"].strip("\"'"), line.number + 1)
         for pattern in (_SETTING, _SETTING_BY_WORD, _IN_PYTHON, _IN_JSON):
             for match in pattern.finditer(line.text):
-                found[match["name"]] = (_value(match, windows=windows), line.number)
+                found[match["name"]] = (match["value"].strip("\"'"), line.number)
     return found
-
-
-def _value(match: re.Match[str], *, windows: bool) -> str:
-    """What is set: without the quotes, unless cmd keeps them."""
-    kept = windows and _SET_OF_CMD.match(match.string[: match.start("name")])
-    return match["value"] if kept else match["value"].strip("\"'")
 
 
 def holds_tensorflow(image: str) -> bool:

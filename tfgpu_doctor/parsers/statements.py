@@ -84,9 +84,7 @@ _CUDNN_OLD = re.compile(r"cudnn-(\d{1,2}\.\d)-[a-z]+\d*-[a-z0-9]+-v(\d[\d.]*\d|\
 _CUDNN_NEW = re.compile(
     r"cudnn-(?:windows|linux)-[a-z0-9_]+?-(\d{1,2}(?:\.\d+){2,3})(?:_cuda(\d{1,2}(?:\.\d+)?))?", re.IGNORECASE
 )
-_CUDA_INSTALLER = re.compile(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:(\d{3}\.\d+(?:\.\d+)?)|[a-z])", re.IGNORECASE)
-_PIP_CUDA = re.compile(r"nvidia-cuda-(?:runtime|nvcc)-cu\d+==(\d[\d.]*\d)", re.IGNORECASE)
-_PIP_CUDNN = re.compile(r"nvidia-cudnn-cu\d+==(\d[\d.]*\d)", re.IGNORECASE)
+_CUDA_INSTALLER = re.compile(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:\d{3}\.\d+(?:\.\d+)?|[a-z])", re.IGNORECASE)
 _NVCC = re.compile(r"release (\d{1,2}\.\d),? *V\d{1,2}\.\d\.\d{1,3}", re.IGNORECASE)
 # "10.2.89-5" is the fifth package of CUDA 10.2.89 in a distribution
 _PACKAGE_OF = re.compile(r"(\d+\.\d+\.\d+)-\d(?![.\d])")
@@ -185,9 +183,7 @@ def _named_files(text: str) -> tuple[str | None, str | None, str]:
         return None, None, ""  # "12.2 (nvidia-smi)" is what the driver supports
     for pattern, places in (
         (_CUDA_INSTALLER, (1, None)),
-        (_PIP_CUDA, (1, None)),
         (_NVCC, (1, None)),
-        (_PIP_CUDNN, (None, 1)),
         (_CUDNN_OLD, (1, 2)),
         (_CUDNN_NEW, (2, 1)),
     ):
@@ -200,12 +196,6 @@ def _named_files(text: str) -> tuple[str | None, str | None, str]:
 
 def _plausible(version: str | None, low: int, high: int) -> str | None:
     return version if version and low <= int(major(version)) <= high else None
-
-
-def driver_of_installer(text: str) -> str | None:
-    """The driver that a CUDA installer's name carries: "cuda_10.0.130_410.48_linux"."""
-    match = _CUDA_INSTALLER.search(text[:LONGEST])
-    return match[2] if match else None
 
 
 def tensorflow(text: str) -> str | None:
@@ -272,7 +262,7 @@ def _one(key: str, read: Callable[[str], str | None]) -> Reader:
 
 def _cuda_cudnn(text: str) -> list[Pair]:
     found = zip(("cuda", "cudnn"), cuda_and_cudnn(text), strict=True)
-    return [(key, value) for key, value in found if value] + _one("driver", driver_of_installer)(text)
+    return [(key, value) for key, value in found if value]
 
 
 def _cudnn(text: str) -> list[Pair]:
@@ -373,9 +363,6 @@ _NAMES = (
         re.compile(rf"(?:nvidia |gpu |graphics? |windows )?drivers?{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE),
     ),
 )
-_BOTH = re.compile(r"cuda(?: ?/ ?cudnn)?\s*v?[\d.]{1,12}\s*/\s*(?:cu ?dnn\s*)?v?[\d.]{1,12}", re.IGNORECASE)
-_PY = re.compile(r"py(?:thon)?(?P<major>[23])(?P<minor>\d{1,2})", re.IGNORECASE)
-_DESCRIBED = re.compile(r"v\d\.\d{1,2}\.\d{1,2}-[\w.-]{1,40} \d\.\d{1,2}\.\d{1,2}\S{0,10}")
 _SYSTEM = re.compile(
     r"(?:linux |gnu/linux |wsl ?2? )?(?:[klx]?ubuntu(?: mate)?|debian(?: gnu/linux)?|centos|fedora|rhel"
     r"|red hat[a-z ]{0,30}|linux mint|mint|arch linux|arch|manjaro|opensuse[a-z ]{0,20}|rocky(?: linux)?|almalinux"
@@ -392,7 +379,6 @@ _CARD = re.compile(
     r"(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
     re.IGNORECASE,
 )
-_RADEON = re.compile(r"(?:amd )?radeon [\w ]{1,20}", re.IGNORECASE)
 _SMALL = {"cuda": (2, 19), "cudnn": (1, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (180, 999)}
 
 
@@ -422,13 +408,6 @@ def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
     for key, pattern in _NAMES:
         if match := pattern.fullmatch(plain):
             return _version(key, match["number"])
-    if _BOTH.fullmatch(plain):
-        both = zip(("cuda", "cudnn"), cuda_and_cudnn(plain), strict=True)
-        return [(key, version) for key, version in both if version]
-    if digits := _PY.fullmatch(plain):
-        return [("python", f"{digits['major']}.{digits['minor']}")]
-    if _DESCRIBED.fullmatch(plain) and (version := tensorflow(plain)):
-        return [("tensorflow", version)]
     if _SYSTEM.fullmatch(plain) and any(letter.isdigit() for letter in plain):
         return [("os", " ".join(plain.lower().split()))]
     if not alone and _PLAIN_SYSTEM.fullmatch(plain):
@@ -445,8 +424,6 @@ def _version(key: str, number: str) -> list[tuple[str, str]]:
 
 
 def _card(part: str) -> list[tuple[str, str]]:
-    if _RADEON.fullmatch(part):
-        return [("gpu", part)]
     card = _CARD.fullmatch(part)
     if card is None or not any(letter.isdigit() for letter in part):
         return []
@@ -491,14 +468,9 @@ _FIELD_OF_FORM = re.compile(
     re.IGNORECASE,
 )
 _WIDE_COLON = re.compile(r"\S {2,}:\s")  # as nvidia-smi writes
-_RULE = re.compile(r"[\s|:+=-]+")
 _ASKS = re.compile(r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)")
 _ANSWER = re.compile(
     r"[\s(]*(?:Out\[\d{1,4}\]: )?(?:b?['\"]?(?:v\d[\w.-]*|unknown)['\"]?,?\s+)?"
-    r"b?['\"]?(?P<version>[012]\.\d{1,2}\.\d{1,2}[\w.-]{0,16})['\"]?[\s)]*"
-)
-_FIELD_DESCRIBED = re.compile(
-    r"[\s(]*b?['\"]?v[012]\.\d{1,2}\.\d{1,2}[\w.-]*['\"]?,?\s+"
     r"b?['\"]?(?P<version>[012]\.\d{1,2}\.\d{1,2}[\w.-]{0,16})['\"]?[\s)]*"
 )
 
@@ -537,7 +509,7 @@ def _walk(lines: Sequence[Line]) -> Iterator[Statement]:
         text = line.text
         if line.number <= read or len(text) > LONGEST or _LOGGED.match(text):
             continue
-        answer = _ANSWER.fullmatch(text) if place - asked <= _ANSWER_WITHIN else _FIELD_DESCRIBED.fullmatch(text)
+        answer = _ANSWER.fullmatch(text) if place - asked <= _ANSWER_WITHIN else None
         if answer and (version := tensorflow(answer["version"])):
             yield Statement("tensorflow", version, text.strip(), line.number)
             asked = _NEVER
@@ -613,7 +585,7 @@ def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: boo
     seen = 0
     for line in lines[place + 1 : place + 1 + 2 * _VALUE_WITHIN]:
         text = line.text[:LONGEST].strip()
-        if not text or text.startswith("```") or _HTML.fullmatch(text):
+        if not text or text.startswith("```"):
             if seen:
                 return
             continue
@@ -622,9 +594,6 @@ def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: boo
             return
         seen += 1
         yield from _read_field(reader, BULLET.sub("", text), line.number)
-
-
-_HTML = re.compile(r"</?\w+[^<>]*>")
 
 
 def _is_of_nvidia_smi(lines: Sequence[Line], place: int) -> bool:
@@ -642,23 +611,8 @@ def _is_of_nvidia_smi(lines: Sequence[Line], place: int) -> bool:
 
 
 def _row(lines: Sequence[Line], place: int) -> Iterator[Statement]:
-    """A row of a table: label and value, or a row of labels over one of values."""
-    cells = _cells(lines[place].text)
-    readers = [reader_of(cell) for cell in cells]
-    if len(cells) == 2 and readers[0] and not readers[1]:
-        yield from _read_field(readers[0], cells[1], lines[place].number)
-    elif len(list(filter(None, readers))) >= 2 and (row := _row_below(lines, place, len(cells))) is not None:
-        for reader, value in zip(readers, _cells(row.text), strict=True):
-            yield from _read_field(reader, value, row.number) if reader else ()
-
-
-def _row_below(lines: Sequence[Line], place: int, width: int) -> Line | None:
-    """The only row of values below a row of labels."""
-    below = [line for line in lines[place + 1 : place + 4] if not _RULE.fullmatch(line.text[:LONGEST])]
-    if not below or len(_cells(below[0].text)) != width:
-        return None
-    return below[0] if len(below) < 2 or len(_cells(below[1].text)) < 2 else None
-
-
-def _cells(text: str) -> list[str]:
-    return [cell.strip() for cell in text[:LONGEST].strip().strip("|").split("|")] if "|" in text else []
+    """A row of a table: label and value."""
+    cells = [cell.strip() for cell in lines[place].text[:LONGEST].strip().strip("|").split("|")]
+    reader = reader_of(cells[0])
+    if len(cells) == 2 and reader and not reader_of(cells[1]):
+        yield from _read_field(reader, cells[1], lines[place].number)

@@ -38,34 +38,23 @@ CUDA's and the driver's library files in listings: ``ls``, ``find``, ``locate``,
 ... lrwxrwxrwx 1 root root        21 Feb  3  2019 /usr/local/cuda/lib64/libcudart.so.10.0 -> libcudart.so.10.0.130
 ... $ ldd libtide_ops.so
 ...         libcudart.so.10.1 => not found
-...         libcuda.so.1 => /usr/lib/x86_64-linux-gnu/libcuda.so.1 (0x00007fc23063c000)
-... ls: cannot access '/usr/lib/libcudnn.so.8': No such file or directory'''
+...         libcuda.so.1 => /usr/lib/x86_64-linux-gnu/libcuda.so.1 (0x00007fc23063c000)'''
 >>> for one in parse_libraries([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
 ...     print(one.line, one.via, one.component, one.soname, one.path, one.version, one.found)
 2 ls cudart libcudart.so.10.0 /usr/local/cuda/lib64/libcudart.so.10.0 10.0.130 True
 4 ldd cudart libcudart.so.10.1 None 10.1 False
 5 ldd cuda libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1 None True
-6 ls cudnn libcudnn.so.8 /usr/lib/libcudnn.so.8 8 False
 
 The lines of TensorFlow's own log are none of these: a library named there is wanted, not there.
 
 The output of ``ldconfig -p``: the dynamic loader's cache.
-
-The kernels for which DKMS built the driver's module, and the one that runs.
-
->>> text = '''nvidia, 470.82.00, 5.4.0-89-generic, x86_64: installed
-... $ uname -r
-... 5.4.0-90-generic'''
->>> seen = parse_dkms([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
->>> seen.built, seen.running
-({'5.4.0-89-generic': 1}, '5.4.0-90-generic')
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tfgpu_doctor.parsers import platform_hints
@@ -79,7 +68,7 @@ LONGEST = 4000
 _WORTH_A_LOOK = re.compile(
     r"Linux |Darwin |Microsoft Windows|NAME=|ID=|VERSION|Distributor|Description:|Release:|Python "
     r"|on (?:linux|win32|darwin)|controller"
-    r"|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|are we in docker|OS Name|Processor|CPU:? +(?:Intel|AMD)",
+    r"|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|OS Name|Processor|CPU:? +(?:Intel|AMD)",
 )
 _UNAME = re.compile(
     r"(?:^|[\s`])Linux (?P<host>\S{1,80}) (?P<kernel>\d\S{1,80}) #.{0,200}?\b"
@@ -106,7 +95,6 @@ _MODEL = re.compile(
     r"(?P<value>\S.{0,120}?)\s*$"
 )
 _FLAGS = re.compile(r"^\s*[Ff]lags\s*:\s+(?P<value>\S.*)$")
-_MORE_FLAGS = re.compile(r"\s*[a-z][a-z0-9_]*(?:\s+[a-z][a-z0-9_]*)*\s*")
 _CARD = re.compile(
     r"(?:^|\s|`)(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) "
     r"\"?(?P<kind>VGA compatible controller|3D controller|Display controller)"
@@ -114,7 +102,6 @@ _CARD = re.compile(
 )
 _DEVICE_ID = re.compile(r"\[(?P<id>[0-9a-f]{4}:[0-9a-f]{4})\]")
 _IN_USE = re.compile(r"^\s*Kernel driver in use: (?P<driver>[\w-]{1,30})")
-_DOCKER = re.compile(r"==+ ?are we in docker ?=+")
 _VENDORS = (
     ("nvidia", "nvidia"),
     ("advanced micro devices", "amd"),
@@ -159,7 +146,6 @@ class SystemSeen:
     python_bits: Seen[int] | None = None
     cpu_model: Seen[str] | None = None
     cpu_flags: Seen[tuple[str, ...]] | None = None  # sorted
-    in_docker: Seen[bool] | None = None
     cards: tuple[Card, ...] = ()
 
 
@@ -167,11 +153,11 @@ def parse(lines: Sequence[Line]) -> SystemSeen:
     """The first of each value; a later line that contradicts it is ignored."""
     values: dict[str, Seen[Any]] = {}
     cards: list[Card] = []
-    for place, line in enumerate(lines):
+    for line in lines:
         if not _WORTH_A_LOOK.search(line.text, 0, LONGEST):
             continue
         text = line.text[:LONGEST]
-        for key, value in (*_system(text), *_python(text), *_processor(lines, place), *_container(lines, place)):
+        for key, value in (*_system(text), *_python(text), *_processor(text)):
             values.setdefault(key, Seen(value, line.number))
         if card := _CARD.search(text):
             cards.append(_card(card, line.number))
@@ -226,27 +212,14 @@ def _python(text: str) -> _Values:
     return found
 
 
-def _processor(lines: Sequence[Line], place: int) -> _Values:
-    text = lines[place].text[:LONGEST]
+def _processor(text: str) -> _Values:
     if model := _MODEL.match(text):
         return [("cpu_model", " ".join(model["value"].split()))]
     flags = _FLAGS.match(text)
-    if flags is None or not {"fpu", "sse2", "fp", "asimd", "sse"} & set(flags["value"].lower().split()):
+    words = set(flags["value"].lower().split()) if flags else set()
+    if not {"fpu", "sse2", "fp", "asimd", "sse"} & words:
         return []
-    words = flags["value"].split()
-    for line in lines[place + 1 : place + 12]:  # lscpu's long line, wrapped
-        if not line.text.strip() or not _MORE_FLAGS.fullmatch(line.text[:LONGEST]):
-            break
-        words += line.text[:LONGEST].split()
-    return [("cpu_flags", tuple(sorted({word for word in words if re.fullmatch(r"[a-z0-9_]{1,30}", word)})))]
-
-
-def _container(lines: Sequence[Line], place: int) -> _Values:
-    """The section of tf_env_collect.sh."""
-    if not _DOCKER.search(lines[place].text[:LONGEST]):
-        return []
-    answer = next((line.text.strip() for line in lines[place + 1 : place + 4] if line.text.strip()), "")
-    return [("in_docker", answer == "Yes")] if answer in ("Yes", "No") else []
+    return [("cpu_flags", tuple(sorted(word for word in words if re.fullmatch(r"[a-z0-9_]{1,30}", word))))]
 
 
 def _card(match: re.Match[str], number: int) -> Card:
@@ -273,12 +246,6 @@ _KERNEL_MODULE = re.compile(
     r"NVRM version:(?: NVIDIA UNIX .{0,60}?Kernel Module(?: for \S{1,20})?)?\s{1,6}(?P<version>\d{3}\.[\d.]{0,10}\d)"
 )
 _DEB = re.compile(r"\s*[ihr][ci]\s+(?P<name>[a-z0-9][\w.+-]{1,60})(?::\w{1,10})?\s+(?P<version>\d[\w.+~:-]{0,60})\s")
-_APT = re.compile(
-    r"\s*(?P<name>[a-z0-9][\w.+-]{1,60})/\S{1,60} (?P<version>\d[\w.+~:-]{0,60}) \w{1,10}(?: \[installed.*)?\s*"
-)
-_RPM = re.compile(
-    r"\s*(?P<name>(?:libcudnn\d|cuda(?:-toolkit)?-\d{1,2}-\d|nvidia-driver)\S{0,30}?)-(?P<version>\d[\w.]{0,40})-\S{1,60}\.(?:x86_64|aarch64)\s*"
-)
 _PACKAGES = (
     ("cudnn", re.compile(r"libcudnn\d{1,2}(?:-dev|-cuda-\d{1,2})?|cudnn\d?")),
     ("cuda", re.compile(r"cuda(?:-toolkit)?-(?P<major>\d{1,2})-(?P<minor>\d)|nvidia-cuda-toolkit|cuda|cuda-toolkit")),
@@ -293,7 +260,6 @@ _UPSTREAM = re.compile(r"(?:\d+:)?(?P<version>\d[\d.]*)")
 _FOLDER = re.compile(r"(?:-> |^\s*|\s)(?:/usr/local/)?cuda-(?P<version>\d{1,2}\.\d{1,2})/?(?:\s|$)")
 _LONG_LISTING = re.compile(r"\s*[dl][rwxst-]{9}")
 _LISTED_NAME = re.compile(r"(?:/usr/local/)?[\w.+-]{1,40}/?")
-_WHICH = re.compile(r"\s*/usr/local/cuda-(?P<version>\d{1,2}\.\d{1,2})/bin/nvcc\s*")
 
 
 @dataclass(frozen=True)
@@ -303,7 +269,7 @@ class VersionSeen:
     component: str  # "cuda" (a toolkit), "cudnn", "driver"
     version: str
     line: int
-    via: str  # "nvcc", "version.txt", "version.json", "cudnn.h", "deb", "rpm", "/proc/driver/nvidia/version", "folder"
+    via: str  # "nvcc", "version.txt", "version.json", "cudnn.h", "deb", "/proc/driver/nvidia/version", "folder"
 
 
 def parse_versions(lines: Sequence[Line]) -> tuple[VersionSeen, ...]:
@@ -328,12 +294,8 @@ def _versions_of(text: str, lines: Sequence[Line], place: int) -> Iterator[Versi
         yield from _defines(lines, place)
     elif match := _KERNEL_MODULE.search(text):
         yield VersionSeen("driver", match["version"], number, "/proc/driver/nvidia/version")
-    elif match := _DEB.match(text) or _APT.fullmatch(text):
-        yield from _package(match, number, "deb")
-    elif match := _RPM.fullmatch(text):
-        yield from _package(match, number, "rpm")
-    elif match := _WHICH.fullmatch(text):
-        yield VersionSeen("cuda", match["version"], number, "folder")
+    elif match := _DEB.match(text):
+        yield from _package(match, number)
     elif "cuda-" in text and _is_listing(text[:200]):
         for match in _FOLDER.finditer(text[:200]):
             yield VersionSeen("cuda", match["version"], number, "folder")
@@ -363,7 +325,7 @@ def _defines(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
     yield VersionSeen("cudnn", ".".join(parts), lines[place].number, "cudnn.h")
 
 
-def _package(match: re.Match[str], number: int, via: str) -> Iterator[VersionSeen]:
+def _package(match: re.Match[str], number: int) -> Iterator[VersionSeen]:
     upstream = _UPSTREAM.match(match["version"])
     for component, pattern in _PACKAGES:
         named = pattern.fullmatch(match["name"])
@@ -372,7 +334,7 @@ def _package(match: re.Match[str], number: int, via: str) -> Iterator[VersionSee
         version = upstream["version"].strip(".")
         if component == "driver" and not re.match(r"\d{3}\.", version):
             continue
-        yield VersionSeen(component, version, number, via)
+        yield VersionSeen(component, version, number, "deb")
 
 
 # ------------------------------------------------------------------------------------------ library listings
@@ -393,25 +355,14 @@ _NAME = re.compile(_FILE)
 _LIBRARY_WORDS = re.compile(r"lib(?:cu|nv|nccl)|\.dll", re.IGNORECASE)
 _LDD = re.compile(rf"\s*(?P<soname>{_FILE}) => (?P<path>not found|\S{{1,300}})(?: \(0x[0-9a-f]+\))?\s*")
 _LDCONFIG = re.compile(rf"\s*(?P<soname>{_FILE}) \((?P<flags>[^()]{{1,80}})\) => (?P<path>\S{{1,300}})\s*")
-_LDCONFIG_V = re.compile(rf"\s+(?P<soname>{_FILE}) -> (?P<target>\S{{1,200}})(?: \(changed\))?\s*")
-_NO_LINK = re.compile(
-    rf"ldconfig\S{{0,8}}: (?P<folder>/(?:[^\s/]{{1,100}}/){{0,20}})(?P<soname>{_FILE}) is not a symbolic link"
-)
 _LS_LONG = re.compile(
     rf"\s*[-lrwxsdT.+@]{{10,12}}\s+\d+\s+\S+\s+\S+\s+[\d.,]+[KMG]?\s+.{{5,40}}?\s(?P<folder>/?(?:[^\s/]{{1,100}}/){{0,20}})(?P<soname>{_FILE})"
     r"(?: -> (?P<target>\S{1,300}))?\s*[│|]?\s*"
-)
-_MISSING = re.compile(
-    rf"(?:ls|find|stat|cat|file): .{{0,40}}?['‘\"]?(?P<folder>/?(?:[^\s/'‘\"]{{1,100}}/){{0,20}})(?P<soname>{_FILE})"
-    r"['’\"]?: No such file or directory"
 )
 _TOKEN = re.compile(rf"(?P<folder>~?/?(?:[^\s/:]{{1,100}}/){{0,20}})(?P<soname>{_FILE})[@*]?")
 _OTHER_FILE = re.compile(r"[\w./+-]{0,200}\.(?:a|so|dylib|h)[\d.]{0,20}")
 _WINDOWS_LIBRARY = re.compile(
     rf"\s*(?P<folder>[A-Za-z]:\\(?:[^\\/:*?\"<>|]{{1,100}}\\){{0,20}})(?P<soname>{_FILE})\s*", re.IGNORECASE
-)
-_DIR = re.compile(
-    rf"\s*\d{{2,4}}[-/.]\d\d[-/.]\d{{2,4}} .{{4,30}}?[\d,.]{{3,16}} (?P<soname>{_FILE})\s*", re.IGNORECASE
 )
 
 
@@ -444,15 +395,9 @@ def _libraries_of(text: str, number: int) -> Iterator[LibrarySeen]:
         yield _seen(match, number, "ldd", match["path"] if found else None, match["path"], found=found)
     elif match := _LDCONFIG.fullmatch(text):
         yield _seen(match, number, "ldconfig", match["path"], match["path"])
-    elif match := _LDCONFIG_V.fullmatch(text):
-        yield _seen(match, number, "ldconfig", None, match["target"])
-    elif match := _NO_LINK.search(text):  # ldconfig complains of a copy in place of a link, and reads it
-        yield _seen(match, number, "ldconfig", _in_folder(match))
     elif match := _LS_LONG.fullmatch(text):
         yield _seen(match, number, "ls", _in_folder(match), match["target"])
-    elif match := _MISSING.search(text):
-        yield _seen(match, number, "ls", _in_folder(match), found=False)
-    elif match := _WINDOWS_LIBRARY.fullmatch(text) or _DIR.fullmatch(text):
+    elif match := _WINDOWS_LIBRARY.fullmatch(text):
         yield _seen(match, number, "dir", _in_folder(match))
     else:
         yield from _of_names(text.split(), number)
@@ -537,39 +482,3 @@ def parse_cache(text: str) -> tuple[CacheEntry, ...]:
         for match in map(_LINE.match, text.splitlines())
         if match
     )
-
-
-# ------------------------------------------------------------------------------------------ driver installation
-
-_LONGEST_DKMS = 400
-_DKMS = re.compile(
-    r"^\s*nvidia(?:-\w+)?[/,] ?[\d.]+(?:, (?P<kernel>[\w.+-]+), \w+)?: ?(?P<state>installed|built|added)\b"
-)
-_ASKS_KERNEL = re.compile(r"(?:^|[$#>] ?)uname -r\s*$")
-_KERNEL = re.compile(r"\d\.\d{1,3}[\w.+~-]{1,60}")
-
-
-@dataclass(frozen=True)
-class DriverInstallation:
-    """What is shown; a number is that of the line."""
-
-    built: dict[str, int] = field(default_factory=dict)  # kernels for which DKMS has a module; "" where it built none
-    running: str | None = None  # the kernel, by uname -r
-
-    @property
-    def is_for_another_kernel(self) -> bool:
-        """True if DKMS has modules, and none for the kernel that runs."""
-        return bool(self.built and self.running) and self.running not in self.built
-
-
-def parse_dkms(lines: Sequence[Line]) -> DriverInstallation:
-    """Read every line that one of these tools may have printed."""
-    built: dict[str, int] = {}
-    running: str | None = None
-    for line, following in zip(lines, [*lines[1:], Line(0, "")], strict=False):
-        if "nvidia" in line.text and (found := _DKMS.match(line.text[:_LONGEST_DKMS])):
-            built[found["kernel"] or ""] = line.number
-        elif "uname -r" in line.text[:_LONGEST_DKMS] and _ASKS_KERNEL.search(line.text[:_LONGEST_DKMS].rstrip()):
-            answer = _KERNEL.fullmatch(following.text.strip())
-            running = answer[0] if answer else running
-    return DriverInstallation(built, running)

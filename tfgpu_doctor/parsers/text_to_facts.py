@@ -1,9 +1,6 @@
-"""The command that tells what a pasted text leaves open.
+"""Pasted text → the facts that probes would find, each with its line; and the command that tells what is left open.
 
-ParsedText text → the same facts that the probes find, each with the line that tells it.
-
-What somebody writes about a machine ("CUDA 12.4") and what a program prints about it become facts of the same
-fields;
+What somebody writes about a machine ("CUDA 12.4") and what a program prints about it become facts of the same fields;
 the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.Message`. Nothing is judged here.
 """
 
@@ -233,8 +230,6 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
     system = text.system
     container = Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT
-    if isinstance(container, Unknown) and system.in_docker and system.in_docker.value:
-        container = Known("docker", f"line {system.in_docker.line}")
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         kernel=_of(system.kernel),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ from tfgpu_doctor.manifests.editing import Refused, apply
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan.answers import Answers, settled
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.planned import PlannedEnvironment, compared, planned
 from tfgpu_doctor.plan.target import Target, to_facts
@@ -31,7 +30,6 @@ from tfgpu_doctor.records.report import (
     Finding,
     Fix,
     Report,
-    Resolved,
     Severity,
     Tool,
     Undetermined,
@@ -204,23 +202,18 @@ def _sentence(edit: Edit) -> str:
 # Manifests → a report: the environments that they describe, judged by the same findings. Pure.
 
 
-NONE = Answers()
 _EXTRAS = re.compile(r'\[[\w,-]+\]|\{ version = ("[^"]*"), extras = \[[^]]*\] \}')
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
 
-def judge(
-    environments: Iterable[Environment], target: Target, matrix: Matrix, created: str, answers: Answers = NONE
-) -> Report:
+def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, created: str) -> Report:
     """Judge every environment.
 
     Args:
         environments: as :func:`manifests.reading.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
-        answers: of a real resolver, where it was asked.
     """
-    named = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
-    views = [settled(one, answers.found.get(one.environment)) for one in named]
+    views = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
     by_view = [tuple(_agreeing(one, target, matrix)) for one in views]
     found = {(one.id, one.title, one.evidence): one for several in by_view for one in several}
     findings = sorted(found.values(), key=_rank)
@@ -230,19 +223,13 @@ def judge(
         matrix=matrix.info,
         created=created,
         source="text",
-        verdict=_verdict(findings, any(one.judged for one in views) and not answers.open),
+        verdict=_verdict(findings, any(one.judged for one in views)),
         facts=Facts(),
         timings={},
         findings=tuple(findings),
         undetermined=(
-            *(Undetermined(id="tf.package-conflict", reason=reason) for reason in answers.open),
             *_unread(views),
             *_open(one for one, found in zip(views, by_view, strict=True) if not found),
-        ),
-        resolved=tuple(
-            Resolved(label=one.label, program=answer.program, python=answer.python, versions=dict(answer.versions))
-            for one, answer in answers.found.items()
-            if answer.refusal is None
         ),
     )
 
@@ -341,17 +328,13 @@ def _open(views: Iterable[PlannedEnvironment]) -> Iterator[Undetermined]:
 # Makes the edits that findings advise in manifests, until no finding has one that can be made. Pure.
 
 
-_MOST_ROUNDS = 50  # times that fixes are tried
-_MOST_READ = 5_000_000  # characters that are read again; every file is read after each fix
-
-
 class Repair(NamedTuple):
     """What was changed, and what could not be."""
 
     texts: dict[str, str]  # by path, those of changed files
     refused: tuple[Refused, ...]
     report: Report  # of the files as they are then
-    is_complete: bool  # no fix is left that was not tried
+    is_complete: bool  # no fix is left that is an edit
 
 
 def repair(
@@ -360,7 +343,7 @@ def repair(
     judge: Callable[[Mapping[str, str]], Report],
     shells: Container[str],
 ) -> Repair:
-    """Make the first fix of each problem, together where that can be, as long as one was not tried yet.
+    """Make the first fix of each problem, all at once: they go together.
 
     Args:
         report: of the files as they are.
@@ -368,65 +351,37 @@ def repair(
         judge: the report with other texts in place of some files. Raises ManifestError: one of them is no manifest.
         shells: paths of files whose lines are commands.
     """
-    texts: dict[str, str] = {}
-    refused: list[Refused] = []
-    tried: set[tuple[Edit, ...]] = set()
-    rounds = read = 0
-    while (fixes := [*_open_fixes(report, tried)]) and rounds < _MOST_ROUNDS and read < _MOST_READ:
-        for several in (fixes, fixes[:1]):  # all at once, else the first alone, whose reason is then known
-            edits = tuple(dict.fromkeys(edit for fix in several for edit in fix.edits))
-            made, reasons = _made(edits, texts, text, shells)
-            rounds, read = rounds + 1, read + sum(map(len, made.values()))
-            if not reasons:
-                try:
-                    after = judge(made)
-                    if not (reasons := [*_useless(several, report, after)]):
-                        report, texts = after, made
-                        break
-                except ManifestError as error:
-                    reasons = [Refused(edits[0], f"with this change the file cannot be read: {error}")]
-        else:
-            refused += reasons
-        tried.update(fix.edits for fix in several)
-    return Repair(texts, tuple(refused), report, not fixes)
-
-
-def _open_fixes(report: Report, tried: Container[tuple[Edit, ...]]) -> Iterator[Fix]:
-    """The fixes that the reader would take first, where they are edits of files."""
-    for finding in report.findings:
-        if finding.root_cause and finding.severity is not Severity.NOTE and finding.fixes:
-            first = finding.fixes[0]
-            if first.edits and first.edits not in tried:
-                yield first
-
-
-def _useless(fixes: Collection[Fix], before: Report, after: Report) -> Iterator[Refused]:
-    """The edits of fixes after which their finding is the same as before."""
-    left = {(one.id, one.title, one.evidence) for one in after.findings}
-    for one in before.findings:
-        if one.fixes and one.fixes[0] in fixes and (one.id, one.title, one.evidence) in left:
-            yield Refused(one.fixes[0].edits[0], f"{one.id} would remain")
+    first = [one for one in report.findings if one.root_cause and _first(one)]
+    texts, refused = _made(first, text, shells)
+    try:
+        after = judge(texts)
+        left = {(one.id, one.title, one.evidence) for one in after.findings}
+        told = {one.edit for one in refused}
+        useless = [one for one in first if (one.id, one.title, one.evidence) in left and told.isdisjoint(_first(one))]
+        if useless:
+            texts, refused = _made([one for one in first if one not in useless], text, shells)
+            refused += [Refused(_first(one)[0], f"{one.id} would remain") for one in useless]
+            after = judge(texts)
+    except ManifestError as error:
+        reason = f"with this change the file cannot be read: {error}"
+        return Repair({}, (*refused, *(Refused(_first(one)[0], reason) for one in first)), report, True)
+    again = {edit for one in after.findings if one.root_cause for edit in _first(one)}
+    return Repair(texts, tuple(refused), after, not again - {one.edit for one in refused})
 
 
 def _made(
-    wanted: tuple[Edit, ...],
-    texts: Mapping[str, str],
-    text: Callable[[str], str | None],
-    shells: Container[str],
+    findings: Iterable[Finding], text: Callable[[str], str | None], shells: Container[str]
 ) -> tuple[dict[str, str], list[Refused]]:
-    """The texts after some edits, and those that cannot be made."""
-    made, refused = dict(texts), list[Refused]()
-    by_path: dict[str, list[Edit]] = {}
-    for edit in wanted:
-        by_path.setdefault(edit.path, []).append(edit)
-    for path, edits in by_path.items():
-        now = made.get(path) or text(path)
+    """The texts after the first fixes of findings, by path, and the edits that cannot be made."""
+    texts: dict[str, str] = {}
+    refused: list[Refused] = []
+    edits = dict.fromkeys(edit for one in findings for edit in _first(one))
+    for path in dict.fromkeys(edit.path for edit in edits):
+        own, now = [edit for edit in edits if edit.path == path], text(path)
         if now is None:
-            refused += [
-                Refused(edit, "this file is not changed: it is not a regular file, or a link to another folder")
-                for edit in edits
-            ]
-            continue
-        made[path], reasons = apply(path, now, edits, in_shell=path in shells)
-        refused += reasons
-    return made, refused
+            reason = "this file is not changed: it is not a regular file, or a link to another folder"
+            refused += [Refused(edit, reason) for edit in own]
+        else:
+            texts[path], reasons = apply(path, now, own, in_shell=path in shells)
+            refused += reasons
+    return texts, refused

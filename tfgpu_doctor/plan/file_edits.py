@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from msgspec import structs
@@ -68,8 +67,6 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
 
 def write(one: Requirement, better: str, note: str = "") -> Fix:
     """Replace a requirement by another one, given as pip has it."""
-    if one.brought_by:
-        return write_beside(replace(one, text=one.brought_by), better)
     new = _as_written(one, better)
     text = f"In {one.place}, write {new!r} instead of {one.text!r}{note}"
     return Fix(text, edits=(Edit(one.place.path, one.place.line, one.text, new),))

@@ -18,8 +18,7 @@ from tfgpu_doctor.plan.install_commands import Installation, lasting, link_comma
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.fact import ONE_OF
-from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, Python, value_or
+from tfgpu_doctor.records.facts import NOT_IN_TEXT, ONE_OF, Facts, Known, Python, value_or
 from tfgpu_doctor.records.report import Fix
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"

@@ -1,41 +1,30 @@
-"""What a GPU needs and runs: its answer, the newest working release, and why a release is none. Pure."""
+"""What the matrix knows of a GPU: its drivers, CUDA and cuDNN, and the releases that run on it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import (
     arm_only,
-    cudnn_floor,
     driver_bound,
     driver_branches,
-    driver_reaches,
-    drives,
-    kernels_for,
-    why_driver,
 )
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.queries import (
     Filters,
     QueryError,
-    broken_on,
-    cards,
     known_broken,
     known_package,
-    min_driver,
-    newest_first,
     only_with,
     releases,
-    same_as_far_as_given,
 )
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Architecture, Peak
 from tfgpu_doctor.matrix.tables import last_cudnn, read_version
-from tfgpu_doctor.plan.alternatives import alternatives
-from tfgpu_doctor.plan.constraints import PlanRequest, span, violations
+from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
 from tfgpu_doctor.plan.target import (
     Target,
     TargetError,
@@ -48,19 +37,7 @@ from tfgpu_doctor.plan.target import (
     several,
 )
 from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.versions import capability, minor, numbers
-
-
-def newest_working(request: PlanRequest, rows: Iterable[Release]) -> tuple[str | None, dict[str, str]]:
-    """The first of these releases, newest first, that no known bug keeps from the GPU; newer ones with their bug."""
-    passed_over: dict[str, str] = {}
-    for row in rows:
-        bug = next((one for one in violations(request, row) if one.constraint == "known-issue"), None)
-        if bug:
-            passed_over[row.version] = bug.saw
-        elif not row.yanked and row.version not in passed_over:
-            return row.version, passed_over
-    return None, passed_over
+from tfgpu_doctor.records.versions import numbers
 
 
 def read_filters(
@@ -108,101 +85,6 @@ def read_filters(
     )
 
 
-def why_not(matrix: Matrix, row: Release, filters: Filters) -> tuple[str, ...]:
-    """Every constraint of a release that the filters do not meet, in a clause; empty: it is one of the answers."""
-    return tuple(_clauses(matrix, row, filters))
-
-
-def _clauses(matrix: Matrix, row: Release, filters: Filters) -> Iterator[str]:
-    if filters.needs_gpu and not row.gpu:
-        yield f"the {row.platform} wheel of {row.package} has no CUDA support"
-        return
-    yield from _not_built_for(row, filters)
-    if filters.python is not None and filters.python not in row.python:
-        yield f"no wheel for Python {filters.python}: {span(row.python)}"
-    yield from _driver(matrix, row, filters)
-    for card in cards(matrix, filters):
-        yield from _card(matrix, row, card, filters)
-
-
-def _not_built_for(row: Release, filters: Filters) -> Iterator[str]:
-    for name, built, wanted in (("CUDA", row.cuda, filters.cuda), ("cuDNN", row.cudnn, filters.cudnn)):
-        asked = minor(wanted) if wanted and name == "cuDNN" else wanted
-        if asked and (built is None or not same_as_far_as_given(built, asked)):
-            yield f"built for {name} {built or 'that is unknown'}, not {wanted}"
-
-
-def _driver(matrix: Matrix, row: Release, filters: Filters) -> Iterator[str]:
-    needed = min_driver(matrix, row, filters)
-    if filters.driver is not None and (needed is None or not driver_reaches(filters.driver, needed)):
-        why = why_driver(row, cards(matrix, filters))
-        yield f"{why} needs driver {needed or 'that is unknown'} or newer, not {filters.driver}"
-
-
-def _card(matrix: Matrix, row: Release, card: str, filters: Filters) -> Iterator[str]:
-    first, last = driver_branches(matrix, card, filters.gpu)
-    needed, name = min_driver(matrix, row, filters), filters.gpu or card
-    floor, how = cudnn_floor(matrix, row), kernels_for(matrix, row, card)
-    if filters.driver is None and needed is not None and not drives(needed, None, last):
-        yield f"{why_driver(row, [card])} needs driver {needed} or newer, and {last} is the last branch for {name}"
-    elif filters.driver is not None and not drives(filters.driver, first, last):
-        yield f"driver {filters.driver} does not support {name}: {branches(first, last)} do"
-    if floor and capability(card) < capability(floor):
-        yield f"its cuDNN {row.cudnn} needs compute capability {floor} or later, not {card}"
-    elif how == "no":
-        yield f"no kernels for {card}: SASS {' '.join(row.sass) or 'none'}, PTX {' '.join(row.ptx) or 'none'}"
-    elif how == "ptx" and not filters.ptx:
-        yield f"no machine code (SASS) for {card}, only PTX; --ptx lists it"
-    elif bug := broken_on(matrix, row, card, filters.python):
-        yield f"known not to work on {card}: {bug.title} ({bug.id})"
-
-
-def branches(first: str | None, last: str | None) -> str:
-    """The driver branches from the first to the last, in words."""
-    if first and last:
-        return f"{first} to {last}"
-    return f"{first} and newer" if first else f"up to {last}" if last else "unknown branches"
-
-
-def elsewhere(matrix: Matrix, filters: Filters) -> tuple[str, ...]:
-    """The images and builds of conda-forge that run on the card, in place of wheels."""
-    machine = "aarch64" if (filters.platform or "").endswith("aarch64") else "x86_64"
-    gpus = tuple(TargetGpu(filters.gpu, card) for card in cards(matrix, filters))
-    if not gpus or not (filters.platform or "linux").startswith("linux"):
-        return ()
-    target = Target(gpus=gpus, driver=filters.driver, os="wsl2" if filters.wsl2 else "linux", machine=machine)
-    return tuple(option.title for option in alternatives(PlanRequest(matrix, target)))
-
-
-def left_out(matrix: Matrix, filters: Filters) -> dict[str, tuple[str, ...]]:
-    """The first constraint that keeps stable releases, newer than the newest answer, from being one → their versions.
-
-    Not those that are listed elsewhere (known bugs of the card, PTX only), nor those for another CUDA or cuDNN, nor CPU
-    builds; nothing where the driver is not for the card at all.
-    """
-    edges = [driver_branches(matrix, card, filters.gpu) for card in cards(matrix, filters)]
-    if filters.driver is not None and not all(drives(filters.driver, first, last) for first, last in edges):
-        return {}
-    found: dict[str, list[str]] = {}
-    for row in _newer(matrix, filters):
-        if not any(_not_built_for(row, filters)) and (reasons := why_not(matrix, row, filters)):
-            found.setdefault(reasons[0], []).append(row.version)
-    return {reason: tuple(versions) for reason, versions in found.items()}
-
-
-def _newer(matrix: Matrix, filters: Filters) -> Iterator[Release]:
-    """Stable releases that are newer than the newest answer, and of which no other note tells."""
-    rows = releases(matrix, filters)
-    told = {row.version for row, _ in known_broken(matrix, filters)}
-    told |= {row.version for row in only_with(matrix, filters, ptx=True)}
-    for row in newest_first(matrix.releases(filters.platform, filters.package or "tensorflow")):
-        version = Version(row.version)
-        if rows and version <= Version(rows[0].version):
-            return
-        if not version.is_prerelease and row.version not in told and (row.gpu or not filters.needs_gpu):
-            yield row
-
-
 class GpuRow(Record, frozen=True, kw_only=True):
     """A GPU in the list of all."""
 
@@ -227,7 +109,6 @@ class GpuAnswer(Record, frozen=True, kw_only=True):
 
     name: str | None  # None: asked for by compute capability
     same_compute_capability: tuple[str, ...]  # names of all GPUs that have it
-    names: tuple[str, ...]  # the same, as it was called before
     compute_capability: str
     architecture: str | None
     first_driver_branch: str | None  # None: unknown
@@ -237,11 +118,9 @@ class GpuAnswer(Record, frozen=True, kw_only=True):
     last_cudnn: dict[str, str]  # CUDA major version → last cuDNN line that supports it
     platform: str  # of the releases below
     newest_tensorflow: str | None  # without a known bug that keeps it from the GPU: what `tfgpu plan` takes
-    passed_over: dict[str, str]  # newer release → its bug
     tensorflow: tuple[str, ...]  # stable releases whose SASS runs on it, newest first
     tensorflow_ptx: tuple[str, ...]  # that would have to be compiled from PTX at first use
     broken: tuple[Broken, ...]
-    elsewhere: tuple[str, ...]  # where no wheel runs on it: "TensorFlow 2.19.1 from conda-forge"
     peak: dict[str, float] | None  # dense FLOP per clock cycle and multiprocessor, by type; None: unknown
     sources: dict[str, str]  # field → where it was read
     driver_at_least: str | None = None  # a lower bound where the first branch is unknown, its architecture's
@@ -284,12 +163,12 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     fits = releases(matrix, asked)
     first, last = driver_branches(matrix, capability, name)
     peak = matrix.peak(capability, name)
-    newest, bugs = newest_working(PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),))), fits)
+    request = PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),)))
+    working = (row.version for row in fits if not (row.yanked or CONSTRAINTS["known-issue"](request, row)))
     alike = tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names)
     return GpuAnswer(
         name=name,
         same_compute_capability=alike,
-        names=alike,
         compute_capability=capability,
         architecture=architecture.name,
         first_driver_branch=first,
@@ -299,22 +178,13 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         last_cuda=architecture.max_cuda,
         last_cudnn=_last_cudnn(matrix, architecture),
         platform=platform,
-        newest_tensorflow=newest,
-        passed_over=bugs,
+        newest_tensorflow=next(working, None),
         tensorflow=_versions(row.version for row in fits),
         tensorflow_ptx=_versions(row.version for row in only_with(matrix, asked, ptx=True)),
         broken=_broken(matrix, asked),
-        elsewhere=tuple(_elsewhere(matrix, capability, name, platform)) if not fits else (),
         peak=_rates(peak) if peak else None,
         sources=_sources(matrix, architecture.source, peak, name),
     )
-
-
-def _elsewhere(matrix: Matrix, capability: str, name: str | None, platform: str) -> Iterable[str]:
-    """conda-forge's builds and containers that hold kernels for it."""
-    machine = "aarch64" if platform.endswith("aarch64") else "x86_64"
-    target = Target(gpus=(TargetGpu(name, capability),), machine=machine)
-    return (option.title for option in alternatives(PlanRequest(matrix, target)))
 
 
 def default_platform(name: str | None, capability: str) -> str:

@@ -22,7 +22,7 @@ from tfgpu_doctor.matrix.compatibility import (
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.plan.records import locked
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.machine import Setting
+from tfgpu_doctor.records.facts import Setting
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import at_least, capability, major, minor
 

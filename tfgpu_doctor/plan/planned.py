@@ -19,7 +19,6 @@ from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.plan.resolving import TooHard, Universe, Unsolvable, Wanted, holds, solve, universe_of
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.distributions import CONDA_BASE, TENSORFLOW
-from tfgpu_doctor.records.resolution import Answer
 from tfgpu_doctor.records.versions import major, numbers
 
 # https://github.com/NVIDIA/nvidia-docker: nvidia/cuda:12.3.2-cudnn9-runtime-ubuntu22.04, 12.6.3-cudnn-devel-ubi9
@@ -221,7 +220,6 @@ class PlannedEnvironment:
     tensorflow: Requirement | None  # the requirement that brings it; None: the image, or nothing
     others: tuple[Requirement, ...]  # further ones
     differences: tuple[Difference, ...] = ()  # from other files of the project
-    answer: Answer | None = None  # of a real resolver, that was asked
 
     # ------------------------------------------------------------------------------------------- TensorFlow
 
@@ -286,8 +284,8 @@ class PlannedEnvironment:
 
     @property
     def refused(self) -> bool:
-        """Whether no installer can meet all requirements, with any possible Python; one that did has the last word."""
-        return self._resolution[2] and (self.answer is None or self.answer.refusal is not None)
+        """Whether no installer can meet all requirements, with any possible Python."""
+        return self._resolution[2]
 
     @cached_property
     def _resolution(self) -> tuple[Universe, dict[str, str], bool]:

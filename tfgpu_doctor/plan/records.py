@@ -12,8 +12,7 @@ from packaging.specifiers import SpecifierSet
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.constraints import Violation
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
 from tfgpu_doctor.records.versions import minor
 

@@ -17,7 +17,6 @@ from tfgpu_doctor.parsers.machine_facts import named
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, shadowed_modules, startup_files
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.transcript import tensorflow_distribution
-from tfgpu_doctor.records.fact import compact
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -34,6 +33,7 @@ from tfgpu_doctor.records.facts import (
     ShadowedModule,
     TensorFlow,
     Unknown,
+    compact,
     map_fact,
     value_or,
 )

@@ -19,7 +19,7 @@ from typing import TypeVar
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, read_text, text_fact, whole, why
 from tfgpu_doctor.probes.systems import here
-from tfgpu_doctor.records.environment_variables import reason
+from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
 
 OSRELEASE = "/proc/sys/kernel/osrelease"
@@ -457,5 +457,5 @@ LONGEST = 4096  # characters kept of a value
 def variables(environ: Mapping[str, str] | None = None) -> Fact[dict[str, str]]:
     """The variables that matter and are set (an empty value is one too), by name."""
     environ = os.environ if environ is None else environ
-    found = {name: environ[name][:LONGEST] for name in sorted(environ) if reason(name) is not None}
+    found = {name: environ[name][:LONGEST] for name in sorted(environ) if matters(name)}
     return Known(found, "environment")

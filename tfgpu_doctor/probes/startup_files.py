@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tfgpu_doctor.probes.files import below, names_in, read_text
-from tfgpu_doctor.records.environment_variables import reason
+from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import Fact, Known, Setting
 
 _OF_USER = (
@@ -71,7 +71,7 @@ def _settings(path: str, root: str) -> Iterator[Setting]:
         return
     for number, line in enumerate(text.splitlines(), 1):
         found = next((match for form in _LINES if (match := form.match(line))), None)
-        if found and reason(found["name"]):
+        if found and matters(found["name"]):
             yield Setting(found["name"], _unquoted(found["value"]), path, number)
 
 
@@ -82,7 +82,7 @@ def _unquoted(value: str) -> str:
 def _of_conda(path: str, text: str) -> Iterator[Setting]:
     variables = _object(text).get("env_vars")
     for name, value in variables.items() if isinstance(variables, dict) else ():
-        if reason(name):
+        if matters(name):
             yield Setting(name, str(value), path, _line_of(text, name))
 
 

@@ -1,15 +1,16 @@
-"""Findings, the report that carries them, its verdict and its exit code."""
+"""Findings, the report that carries them, what its verdict means, its exit code; what `tfgpu check` adds to it."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Facts, Record
+from tfgpu_doctor.records.facts import Document, Facts, Known, Record, lists_gpu, value_or
+from tfgpu_doctor.records.units import count
 
 SCHEMA = "tfgpu.report/1"
 
@@ -95,15 +96,6 @@ class Undetermined(Record, frozen=True):
     reason: str
 
 
-class Resolved(Record, frozen=True):
-    """The versions that a resolver chose for one environment (`tfgpu check --resolve`)."""
-
-    label: str  # "requirements.txt"
-    program: Annotated[str, public("resolver")]  # "uv"
-    python: Annotated[str, public("python")]  # "3.12", that it was asked for
-    versions: Annotated[dict[str, str], public("versions")]  # by the name of the package
-
-
 class Tool(Record, frozen=True):
     """The program that wrote the report."""
 
@@ -131,12 +123,56 @@ class Report(Document, frozen=True):
     timings: dict[str, float]  # seconds
     findings: tuple[Finding, ...]
     undetermined: tuple[Undetermined, ...] = ()
-    resolved: tuple[Resolved, ...] = ()
+    resolved: tuple[()] = ()  # of earlier versions, whose reports have it
 
     def in_brief(self) -> str:
         """The verdict and the causes."""
         causes = [finding.id for finding in self.findings if finding.root_cause]
         return f"{self.verdict}; {', '.join(causes)}" if causes else self.verdict
+
+
+class ReadFile(Record, frozen=True):
+    """One environment: its file and what it names."""
+
+    label: str  # "requirements.txt", "compose.yaml, service trainer"
+    path: str
+    content: str  # "tensorflow==2.15.1; Python 3.11"
+
+
+class Change(Record, frozen=True):
+    """A file, and what it would be with the advice of the report."""
+
+    path: str
+    before: str
+    after: str
+
+
+class Checked(Document, frozen=True):
+    """A check; its JSON is that of the report."""
+
+    report: Report
+    target: str  # "RTX 4090 (compute capability 8.9), driver 570.86.10"
+    files: tuple[ReadFile, ...]
+    changes: tuple[Change, ...] = ()
+    not_changed: tuple[str, ...] = ()  # edits that --fix does not make, each with its place and the reason
+    fixed: bool = False  # the files are changed already
+
+    def to_json(self) -> bytes:
+        """The report as JSON."""
+        return self.report.to_json()
+
+    def in_brief(self) -> str:
+        """The verdict and the causes."""
+        return self.report.in_brief()
+
+    @property
+    def difference(self) -> Iterator[str]:
+        """The changes as the lines of a patch, without their line endings."""
+        from difflib import unified_diff
+
+        for one in self.changes:
+            before, after = (text.removesuffix("\n").split("\n") for text in (one.before, one.after))
+            yield from unified_diff(before, after, one.path, one.path, n=1, lineterm="")
 
 
 def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:
@@ -261,3 +297,72 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
     if any(fails(finding, fail_on) for finding in report.findings):
         return EXIT_PROBLEM
     return EXIT_UNKNOWN if report.verdict == "unknown" else EXIT_OK
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the verdict means, in one sentence: for every renderer, and for what judges reports (smoke).
+
+
+_MEANING = {
+    "ok": "TensorFlow can use the GPU",
+    "degraded": "TensorFlow uses the GPU, but with problems",
+    "broken": "TensorFlow cannot use the GPU",
+    "unknown": "could not determine whether TensorFlow can use the GPU",
+}
+_ON_CPU = {  # reports that are no worse, because no GPU was required
+    "ok": "TensorFlow runs on the CPU; no GPU is required",
+    "degraded": "TensorFlow runs on the CPU, but with problems; no GPU is required",
+}
+_MEANING_OF_TEXT = {
+    "ok": "according to this text TensorFlow uses the GPU",
+    "degraded": "according to this text TensorFlow works, but with problems",
+    "broken": "this text shows a problem",
+    "unknown": "this text shows nothing that explains a failure",
+}
+_NOT_SHOWN = "the text does not show whether TensorFlow uses a GPU"
+
+
+def verdict_sentence(report: Report) -> str:
+    """What the verdict means."""
+    if report.source == "text":
+        return f"{_meaning_of_text(report)}{_left_out(report)}"
+    started = isinstance(report.facts.tensorflow.devices, Known)
+    if report.verdict == "ok" and not started:
+        return "everything that TensorFlow needs is in place (it was not started)"
+    if report.verdict in ("ok", "degraded") and not lists_gpu(value_or(report.facts.tensorflow.devices, None)):
+        return _ON_CPU[report.verdict]
+    return _MEANING[report.verdict]
+
+
+def _meaning_of_text(report: Report) -> str:
+    if report.verdict != "unknown" or not report.findings:
+        return _MEANING_OF_TEXT[report.verdict]
+    grave = [finding for finding in report.findings if finding.severity is not Severity.NOTE]
+    if is_answered(report):
+        return "this text shows no failure; its question is answered"
+    if not grave:
+        return f"only harmless lines; {_NOT_SHOWN}"
+    if all(finding.possible for finding in grave):
+        return f"this text leaves {count(len(grave), 'possible cause')} open"
+    return _NOT_SHOWN
+
+
+def is_answered(report: Report) -> bool:
+    """Whether a text only asks, and there is an answer."""
+    found = report.findings
+    return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
+
+
+def _left_out(report: Report) -> str:
+    """What of a text was not examined; empty where everything was."""
+    cut = next((message for message in value_or(report.facts.messages, ()) if message.kind == "text-cut"), None)
+    return f"; {cut.values.get('lines', 'some')} lines were too long to be examined as a whole" if cut else ""
+
+
+def problem_counts(report: Report) -> str:
+    """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
+    causes = [finding for finding in report.findings if finding.root_cause and not finding.possible]
+    errors = sum(finding.severity is Severity.ERROR for finding in causes)
+    warnings = sum(finding.severity is Severity.WARNING for finding in causes)
+    counts = [count(number, word) for number, word in ((errors, "problem"), (warnings, "warning")) if number]
+    return f" ({', '.join(counts)})" if counts else ""

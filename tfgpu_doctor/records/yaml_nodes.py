@@ -1,4 +1,4 @@
-"""YAML as nodes that know their line: read from libyaml's events, so that nothing recurses and nothing is executed.
+"""YAML as PyYAML's nodes, which know their line; nothing is executed, and what is too deep or too large is refused.
 
 Scalars are typed by YAML 1.2's core schema: "no" and 2026-11-21 are text, and 2.10 is a number. This module imports
 PyYAML and nothing of the package, since the wheel's matrix is made with it (scripts/build_matrix.py).
@@ -7,17 +7,19 @@ PyYAML and nothing of the package, since the wheel's matrix is made with it (scr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from functools import cache
+from typing import Any, TypeAlias
 
 from tfgpu_doctor.records.printable import utf8
+
+Node: TypeAlias = Any  # yaml.Node: `id` ("scalar", "sequence", "mapping"), `tag`, `value`, `start_mark`
 
 DEEPEST = 100  # levels, aliases followed; the files that are read have about ten
 MOST_NODES = 500_000  # of a file, aliases followed: a few of them can make a small file endless
 LONGEST_QUOTE = 80
 _TOO_DEEP = f"nested more than {DEEPEST} levels deep"
 
+_PLAIN = "plain"  # our tag of a scalar that has neither quotes nor a tag
 _STRING = "tag:yaml.org,2002:str"
 _NULL = "tag:yaml.org,2002:null"
 _NULLS = ("", "~", "null", "Null", "NULL")
@@ -40,65 +42,31 @@ class YamlError(ValueError):
         self.reason = reason
 
 
-@dataclass(eq=False, slots=True)
-class Scalar:
-    """A text, number, truth value or null."""
+@cache
+def _loader() -> Any:
+    import yaml
 
-    value: str
-    line: int
-    plain: bool  # written without quotes, and not as a block
-    tag: str | None
-    height: ClassVar[int] = 0
-    size: ClassVar[int] = 1
+    class Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+        """PyYAML's, which tells plain scalars from quoted ones by their tag."""
 
-    @property
-    def is_merge(self) -> bool:
-        """Whether, as a key, it means that the keys of another mapping belong to this one."""
-        return self.plain and self.value == "<<"
-
-    @property
-    def is_null(self) -> bool:
-        """Whether it stands for "nothing"."""
-        return self.tag == _NULL or (self.plain and self.tag is None and self.value in _NULLS)
-
-
-@dataclass(eq=False, slots=True)
-class Sequence:
-    """A list."""
-
-    line: int
-    items: list[Node] = field(default_factory=list)
-    height: int = 1  # levels below it, itself included
-    size: int = 1  # nodes below it, itself included
-
-
-@dataclass(eq=False, slots=True)
-class Mapping:
-    """Keys and values, in order; a key that is a scalar stands once, save the merge key."""
-
-    line: int
-    items: list[Node] = field(default_factory=list)  # key, value, key, value ...
-    height: int = 1
-    size: int = 1
-
-    def pairs(self) -> Iterator[tuple[Node, Node]]:
-        """Its keys with their values."""
-        return zip(self.items[::2], self.items[1::2], strict=True)
-
-
-Node: TypeAlias = "Scalar | Sequence | Mapping"
+    Loader.add_implicit_resolver(_PLAIN, re.compile(""), None)
+    return Loader
 
 
 def documents(text: str) -> list[Node]:
-    """The documents of a YAML text.
+    """Return the documents of a YAML text.
 
     Raises YamlError: not YAML, a key stands twice, nested too deep, too large, or an alias to a node that holds it.
     """
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _Composer().compose(yaml.parse(text, Loader=loader))
+        depth = 0
+        for event in yaml.parse(text, Loader=_loader()):  # first, since composing recurses
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise YamlError(event.start_mark.line + 1 if event.start_mark else 1, _TOO_DEEP)
+        found = list(yaml.compose_all(text, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = error.problem or str(error)
@@ -110,117 +78,82 @@ def documents(text: str) -> list[Node]:
         raise YamlError(line, f"invalid YAML: {shortened(error.reason)}") from error
     except UnicodeError as error:  # half a surrogate pair
         raise YamlError(1, "not valid Unicode") from error
+    _check(found)
+    return found
+
+
+def line_of(node: Node) -> int:
+    """Return the line at which a node begins, from 1."""
+    return int(node.start_mark.line) + 1
+
+
+def is_merge(node: Node) -> bool:
+    """True if a key means that the keys of another mapping belong to this one."""
+    return bool(node.tag == _PLAIN and node.value == "<<")
+
+
+def is_null(node: Node) -> bool:
+    """True if a scalar stands for "nothing"."""
+    return node.tag == _NULL or (node.tag == _PLAIN and node.value in _NULLS)
 
 
 def shortened(text: str, longest: int = LONGEST_QUOTE) -> str:
-    """At most so many characters of a text, in one line."""
+    """Return at most so many characters of a text, in one line."""
     line = " ".join(text[: 2 * longest].split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-class _Composer:
-    """Puts events together. What is open is a list of its own, so that deep nesting costs no stack."""
-
-    def __init__(self) -> None:
-        self.done: list[Node] = []
-        self.open: list[tuple[Sequence | Mapping, str | None]] = []  # with their anchors
-        self.anchors: dict[str, Node | None] = {}  # None: not yet complete
-        self.nodes = 0
-
-    def compose(self, events: Any) -> list[Node]:
-        from yaml import events as kinds
-
-        for event in events:
-            kind = type(event)
-            if kind is kinds.ScalarEvent:
-                scalar = Scalar(event.value, event.start_mark.line + 1, not event.style, event.tag)
-                self._add(scalar, event.anchor)
-            elif kind is kinds.MappingStartEvent or kind is kinds.SequenceStartEvent:
-                line = event.start_mark.line + 1
-                self._open(Mapping(line) if kind is kinds.MappingStartEvent else Sequence(line), event.anchor)
-            elif kind is kinds.MappingEndEvent or kind is kinds.SequenceEndEvent:
-                self._close()
-            elif kind is kinds.AliasEvent:
-                self._alias(event.anchor, event.start_mark.line + 1)
-            elif kind is kinds.DocumentStartEvent:
-                self.anchors.clear()
-        return self.done
-
-    def _open(self, node: Sequence | Mapping, anchor: str | None) -> None:
-        self.open.append((node, anchor))
-        if anchor:
-            self.anchors[anchor] = None
-        self._not_too_deep(0, node.line)
-
-    def _close(self) -> None:
-        node, anchor = self.open.pop()
-        if node.items:
-            node.height = 1 + max([one.height for one in node.items])
-            node.size = 1 + sum([one.size for one in node.items])
-        if type(node) is Mapping:
-            keys = [key.value for key in node.items[::2] if type(key) is Scalar and not key.is_merge]
-            if len(set(keys)) < len(keys):
-                _refuse_the_second(node)
-        self._add(node, anchor)
-
-    def _alias(self, name: str, line: int) -> None:
-        if name not in self.anchors:
-            raise YamlError(line, f"no anchor &{shortened(name)} before this alias")
-        node = self.anchors[name]
-        if node is None:
-            raise YamlError(line, f"the alias *{shortened(name)} stands inside the node that it repeats")
-        self._not_too_deep(node.height, line)
-        self.nodes += node.size - 1
-        self._add(node, None)
-
-    def _add(self, node: Node, anchor: str | None) -> None:
-        """Put a complete node into the one that is open."""
-        if anchor:
-            self.anchors[anchor] = node
-        self.nodes += 1
-        if self.nodes > MOST_NODES:
-            raise YamlError(node.line, f"more than {MOST_NODES} values, counting what aliases repeat")
-        (self.open[-1][0].items if self.open else self.done).append(node)
-
-    def _not_too_deep(self, below: int, line: int) -> None:
-        if len(self.open) + below > DEEPEST:
-            raise YamlError(line, _TOO_DEEP)
+def _check(documents: list[Node]) -> None:
+    """Refuse too many nodes and too many levels, aliases followed, and keys that stand twice."""
+    count, todo = 0, [(node, 1) for node in documents]
+    while todo:
+        node, depth = todo.pop()
+        count += 1
+        if count > MOST_NODES:
+            raise YamlError(line_of(node), f"more than {MOST_NODES} values, counting what aliases repeat")
+        if node.id == "scalar":
+            continue
+        if depth > DEEPEST:
+            raise YamlError(line_of(node), _TOO_DEEP)
+        children = node.value
+        if node.id == "mapping":
+            _refuse_the_second([key for key, _ in children])
+            children = [one for pair in children for one in pair]
+        todo += [(one, depth + 1) for one in children]
 
 
-def _refuse_the_second(mapping: Mapping) -> None:
+def _refuse_the_second(keys: list[Node]) -> None:
     seen: set[str] = set()
-    for key in mapping.items[::2]:
-        if type(key) is Scalar and not key.is_merge:
-            if key.value in seen:
-                raise YamlError(key.line, f"duplicate key {shortened(key.value)}")
-            seen.add(key.value)
+    for key in keys:
+        if key.id != "scalar" or is_merge(key):
+            continue
+        if key.value in seen:
+            raise YamlError(line_of(key), f"duplicate key {shortened(key.value)}")
+        seen.add(key.value)
 
 
 def plain(node: Node) -> Any:
-    """The lists, dictionaries, texts, numbers, truth values and None that a node stands for.
+    """Return the lists, dictionaries, texts, numbers, truth values and None that a node stands for.
 
     Raises YamlError: a key that is no single value, or a tag other than !!str.
     """
-    if type(node) is Scalar:
+    if node.id == "scalar":
         return _value(node)
-    if type(node) is Sequence:
-        return [plain(one) for one in node.items]
-    assert type(node) is Mapping
+    if node.id == "sequence":
+        return [plain(one) for one in node.value]
     found = {}
-    for key, value in node.pairs():
-        if type(key) is not Scalar:
-            raise YamlError(key.line, "a list or mapping cannot be a key")
+    for key, value in node.value:
+        if key.id != "scalar":
+            raise YamlError(line_of(key), "a list or mapping cannot be a key")
         found[_value(key)] = plain(value)
     return found
 
 
-def _value(scalar: Scalar) -> Any:
+def _value(scalar: Node) -> Any:
     text = scalar.value
-    if scalar.tag is not None:
-        if scalar.tag in ("!", _STRING):
-            return text
-        raise YamlError(scalar.line, f"the tag {shortened(scalar.tag)} is not known here")
-    if not scalar.plain or text[:1] not in _FIRST_OF_OTHERS:
+    if scalar.tag not in (_PLAIN, _STRING):
+        raise YamlError(line_of(scalar), f"the tag {shortened(scalar.tag)} is not known here")
+    if scalar.tag == _STRING or text[:1] not in _FIRST_OF_OTHERS:
         return text
     if text in _CONSTANTS:
         return _CONSTANTS[text]

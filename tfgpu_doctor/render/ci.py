@@ -23,10 +23,9 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.records.checked import Checked
-from tfgpu_doctor.records.fact import encode
+from tfgpu_doctor.records.facts import encode
 from tfgpu_doctor.records.printable import clean, escape_xml, utf8
-from tfgpu_doctor.records.report import Finding
+from tfgpu_doctor.records.report import Checked, Finding
 from tfgpu_doctor.render.outline import LABEL_WIDTH, block
 from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Level, Outcome, Suite
 

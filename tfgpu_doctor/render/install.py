@@ -9,13 +9,13 @@ from pathlib import Path
 from rich.console import Console
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.install.folder import SPEEDS, Sizes, python_of
+from tfgpu_doctor.install.folder import SPEEDS, Package, Sizes, python_of
 from tfgpu_doctor.install.making import Resolution
-from tfgpu_doctor.install.records import LOCK, MANIFEST, Added, Manifest, Package, StepState
+from tfgpu_doctor.install.tools import LOCK, MANIFEST, Added, Manifest, StepState
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.records.units import count, memory_size
-from tfgpu_doctor.render.outline import Block, Line, block
-from tfgpu_doctor.render.shapes import Items, Page, Part, Table
+from tfgpu_doctor.render.outline import block
+from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Part, Table
 from tfgpu_doctor.render.text import render
 
 _COMMAND = "tfgpu install"

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render.console import MARKS
-from tfgpu_doctor.render.outline import Block, Detail, Line
-from tfgpu_doctor.render.shapes import Code, Items, Page, Part, Table, has_content
+from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
 
 LONGEST = 60_000  # characters; GitHub takes 65 536
 _LONGEST_TEXT = 600  # characters of one text

@@ -1,4 +1,4 @@
-"""What a report shows, before any markup: blocks of labelled lines, which every renderer prints in its own way. Pure.
+"""What a report shows, before any markup: blocks of labelled lines. Pure.
 
 Text from outside (titles, evidence, commands) is returned as it is; who prints it cleans or escapes it.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from msgspec import structs
 
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
 from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.records.report import Finding, Fix, Report, Severity
-from tfgpu_doctor.records.wording import is_answered
+from tfgpu_doctor.records.report import Finding, Fix, Report, Severity, is_answered
+from tfgpu_doctor.render.shapes import Block, Detail, Line
 
 LABEL_WIDTH = 9  # characters of the longest label
 _MOST_NAMED = 4  # harmless lines
@@ -33,41 +32,6 @@ _TO_PASTE = (
     "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'), "
     'tf.sysconfig.get_build_info())"',
 )
-
-
-class Line(NamedTuple):
-    """One line of a block: `source` is where the text was read, `id` the finding that it names."""
-
-    label: str
-    text: str
-    source: str = ""
-    id: str = ""
-    commands: tuple[str, ...] = ()
-
-    @property
-    def is_step(self) -> bool:
-        """Whether it says what to do: it has commands to copy, or may have."""
-        return self.label == "fix" or bool(self.commands)
-
-
-class Block(NamedTuple):
-    """A heading and its lines; `docs` is a link, or nothing."""
-
-    mark: str
-    title: str
-    lines: tuple[Line, ...]
-    ids: tuple[str, ...] = ()
-    docs: str = ""
-    answers: bool = False  # what the text asks, so that a first screen has all of it
-
-
-class Detail(NamedTuple):
-    """What whoever helps asks for next: either a table, or lines as they are."""
-
-    title: str
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    lines: tuple[str, ...] = ()
 
 
 _MORE = Block(

@@ -10,13 +10,46 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from tfgpu_doctor.render.outline import Block, Detail
-
 Outcome = Literal["passed", "failure", "error", "skipped"]
 Level = Literal["error", "warning", "notice"]
 
 
 # ------------------------------------------------------------------------------------------------------- for people
+
+
+class Line(NamedTuple):
+    """One line of a block: `source` is where the text was read, `id` the finding that it names."""
+
+    label: str
+    text: str
+    source: str = ""
+    id: str = ""
+    commands: tuple[str, ...] = ()
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it says what to do: it has commands to copy, or may have."""
+        return self.label == "fix" or bool(self.commands)
+
+
+class Block(NamedTuple):
+    """A heading and its lines; `docs` is a link, or nothing."""
+
+    mark: str
+    title: str
+    lines: tuple[Line, ...]
+    ids: tuple[str, ...] = ()
+    docs: str = ""
+    answers: bool = False  # what the text asks, so that a first screen has all of it
+
+
+class Detail(NamedTuple):
+    """What whoever helps asks for next: either a table, or lines as they are."""
+
+    title: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):

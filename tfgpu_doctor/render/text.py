@@ -14,8 +14,8 @@ from rich.text import Text
 
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.render.console import STYLES, cleaned, console_for, marks
-from tfgpu_doctor.render.outline import LABEL_WIDTH, Block, Detail, Line
-from tfgpu_doctor.render.shapes import Code, Items, Page, Part, Table, has_content
+from tfgpu_doctor.render.outline import LABEL_WIDTH
+from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
 
 _ROWS = 23  # of a terminal, and one for the prompt
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping

@@ -12,10 +12,9 @@ from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.bench.speeds import slowdowns
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.records.facts import Known, Phase, value_or
-from tfgpu_doctor.records.report import Finding, Report, Severity
+from tfgpu_doctor.records.report import Finding, Report, Severity, verdict_sentence
 from tfgpu_doctor.records.units import count, quantity
 from tfgpu_doctor.records.units import seconds as duration
-from tfgpu_doctor.records.wording import verdict_sentence
 from tfgpu_doctor.smoke import plan
 from tfgpu_doctor.smoke.baseline import Baseline
 from tfgpu_doctor.smoke.plan import SmokeOptions, Step

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.fact import Document
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
 
 SCHEMA: Literal["tfgpu.smoke/1"] = "tfgpu.smoke/1"

@@ -15,9 +15,8 @@ import msgspec
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.comparison import RunChange
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner.process import Worker, WorkerError
+from tfgpu_doctor.bench.runner.process import Clock, Limit, OneProcess, Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import measure, to_run
-from tfgpu_doctor.bench.runner.workers import Clock, Limit, OneProcess
 from tfgpu_doctor.bench.speeds import revised, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix

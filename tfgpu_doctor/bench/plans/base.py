@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Ask, Case, Job, Scalar, Selection
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
-from tfgpu_doctor.bench.runner.workers import Key
+from tfgpu_doctor.bench.runner.process import Key
 from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.records.units import approximate

@@ -14,8 +14,7 @@ from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Job, Scalar
 from tfgpu_doctor.bench.plans.base import Group, PlanBase
 from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.bench.runner.workers import hello, prepare
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
 from tfgpu_doctor.bench.session import CannotRunError, Session, TooSlowError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop

@@ -13,8 +13,7 @@ from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import Group, PlanBase, keys, saturation
 from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.results import Figure, Run
-from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.runner.workers import hello
+from tfgpu_doctor.bench.runner.process import WorkerError, hello
 from tfgpu_doctor.bench.session import CannotRunError, Session
 from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference

@@ -11,7 +11,7 @@ from tfgpu_doctor.bench.devices import SPREADS, Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans import workload_size
 from tfgpu_doctor.bench.plans.base import Group, PlanBase, Reference, keys, overtaking, saturation
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.runner.workers import PATIENCE, prepare
+from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Session, TooSlowError
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.bench.workloads import matpow

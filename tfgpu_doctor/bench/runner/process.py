@@ -1,26 +1,32 @@
-"""One worker process, asked over its pipes, with a deadline for every answer."""
+"""The worker processes of a benchmark: asked over their pipes, with a deadline and a check for every answer."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
 
+from tfgpu_doctor.bench.devices import Case, GpuFound, Job
 from tfgpu_doctor.bench.results import Amount, Count, Figure, Pause, Time
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import FLOOD, Child, FloodError, signal_name, temporary_folder
 
 SCRIPT = Path(__file__).parents[1] / "worker.py"
 NOISE = 8_000_000  # bytes that may come before the end of an answer
+START = 300.0  # seconds for import, device initialisation and inputs; a first CUDA start may compile PTX for long
+PATIENCE = 60.0  # seconds that a sample may always take
+
+Clock = Callable[[], float]
+Key = tuple[str, str]  # label and type: what one process is for
 
 
 class WorkerError(Exception):
@@ -35,7 +41,7 @@ class Worker(Protocol):
         ...
 
     def log(self) -> str:
-        """What the process wrote to its standard error."""
+        """Return what the process wrote to its standard error."""
         ...
 
     def close(self) -> None:
@@ -63,7 +69,6 @@ class WorkerProcess:
 
         Raises WorkerError: no answer in time, no process any more, an answer that is none, or an error in it.
         """
-        started = time.monotonic()
         try:
             self._child.send(json.dumps(request) + "\n")
             answer = self._answer(timeout)
@@ -71,29 +76,29 @@ class WorkerProcess:
             answer = None
         except TimeoutError as error:
             self.close()
-            raise WorkerError(f"no answer to {request['do']!r} {error}") from None
+            raise WorkerError(f"no answer to {request['do']!r} {error}{self._wrote()}") from None
         if answer is None:
             raise WorkerError(self._how_it_ended())
         if "error" in answer:
             raise WorkerError(str(answer["error"]))
-        if why := problem(request, answer) or clock_problem(answer, time.monotonic() - started):
+        if why := problem(request, answer):
             self.close()
             raise WorkerError(f"the answer to {request['do']!r} cannot be used: {why}")
         return answer
 
     def _answer(self, timeout: float) -> dict[str, Any] | None:
-        """The next line that is an answer, or None at the end of the output; what a wrapper script prints is not.
+        """Return the next line that is an answer, and not a wrapper script's; None at the end of the output.
 
         Raises TimeoutError: there is none in time, or too much of other text; the message says so.
         """
         deadline, before = time.monotonic() + timeout, self._child.stdout.size
         while time.monotonic() <= deadline:
             if self._child.stdout.size - before > NOISE:
-                raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output{self._wrote()}")
+                raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output")
             try:
                 line = self._child.read_line_or_end(deadline)
             except FloodError:
-                raise TimeoutError(f"in {FLOOD / 1e6:.0f} MB of output{self._wrote()}") from None
+                raise TimeoutError(f"in {FLOOD / 1e6:.0f} MB of output") from None
             except TimeoutError:
                 break
             if line is None:
@@ -105,24 +110,22 @@ class WorkerProcess:
             if isinstance(answer, dict):
                 return answer
             self._noise = self._noise or line[:80]
-        raise TimeoutError(f"within {timeout:.0f} s{self._wrote()}")
+        raise TimeoutError(f"within {timeout:.0f} s")
 
     def _wrote(self) -> str:
         return f"; it wrote {self._noise!r}" if self._noise else ""
 
     def _how_it_ended(self) -> str:
         code = self._child.wait(5.0)
-        name = signal_name(code)
-        if name:
+        if name := signal_name(code):
             how = f"was killed by {name}"
         else:
             how = "closed its output" if code is None else f"ended with exit code {code}"
-        how += self._wrote()
         last = self._child.stderr.text().strip().splitlines()[-1:]
-        return ": ".join([f"the worker {how}", *last])
+        return ": ".join([f"the worker {how}{self._wrote()}", *last])
 
     def log(self) -> str:
-        """What the process wrote to its standard error until now."""
+        """Return what the process wrote to its standard error until now."""
         return self._child.stderr.text()
 
     def close(self) -> None:
@@ -132,41 +135,37 @@ class WorkerProcess:
     def __enter__(self) -> WorkerProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class Asked:
+    """A worker whose requests go through a function, which gets the worker, the timeout and the request."""
+
+    def __init__(self, worker: Worker, ask: Callable[..., dict[str, Any]]) -> None:
+        """Put `ask` before the worker."""
+        self.ask = partial(ask, worker)
+        self.log, self.close = worker.log, worker.close
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What a worker may answer. An answer is checked once, where it comes in, so that nobody behind that has to doubt it.
-#
 # What `verify` answers is between a workload and its judge.
-
-
-Capability = Annotated[str, Meta(pattern=r"^\d+\.\d+$")]
 
 
 class Gpu(Struct):
     """A GPU that TensorFlow lists."""
 
     name: str
-    compute_capability: Capability | None
+    compute_capability: Annotated[str, Meta(pattern=r"^\d+\.\d+$")] | None
 
 
-class Hello(Struct):
-    """Versions, and what TensorFlow lists."""
+class Spec(Struct):
+    """An input or an output of a SavedModel."""
 
-    tensorflow: str
-    numpy: str
-    python: str
-    gpus: list[Gpu]
-
-
-class Prepared(Struct):
-    """How long each part of the start took."""
-
-    cold: dict[str, Pause]
+    name: str
+    shape: list[Count | None] | None
+    dtype: str
 
 
 class Sampled(Struct):
@@ -179,7 +178,6 @@ class Sampled(Struct):
     rechecked: list[dict[str, Any]]
     waited: Amount | None = None
     busy: Amount = 0.0
-    took: Amount | None = None  # seconds from the request to the answer, by the worker's clock
 
     def __post_init__(self) -> None:
         """Every sample has its load."""
@@ -187,90 +185,179 @@ class Sampled(Struct):
             raise ValueError(f"{len(self.samples)} samples, and the load of {len(self.loads)}")
 
 
-class Figures(Struct):
-    """Figures beside the samples."""
-
-    figures: list[Figure]
-    remarks: list[str] = []
-    peak: Count | None = None
-
-
-class Profiled(Struct):
-    """The files of a trace."""
-
-    files: list[str]
-
-
-class Followed(Struct):
-    """What a follower has done."""
-
-    done: str
-
-
-class Spec(Struct):
-    """An input or an output of a SavedModel."""
-
-    name: str
-    shape: list[Count | None] | None
-    dtype: str
-
-
-class Described(Struct):
-    """A signature of a SavedModel."""
-
-    name: str
-    names: list[str]
-    inputs: list[Spec]
-    outputs: list[Spec]
-
-
-class Unusable(Struct):
-    """Why there is no such signature."""
-
-    unusable: str
-
-
-class Slurm(Struct):
-    """Who takes part, by Slurm."""
-
-    cluster: dict[str, list[str]]
-    index: Count
-
-
-_ANSWERS: dict[str, type[Struct]] = {
-    "hello": Hello,
-    "prepare": Prepared,
+_FIGURES: list[Any] = [("figures", list[Figure]), ("remarks", list[str], []), ("peak", Count | None, None)]
+_ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
+    "hello": msgspec.defstruct("Hello", [*((n, str) for n in ("tensorflow", "numpy", "python")), ("gpus", list[Gpu])]),
+    "prepare": msgspec.defstruct("Prepared", [("cold", dict[str, Pause])]),
     "sample": Sampled,
-    "figures": Figures,
-    "profile": Profiled,
-    "follow": Followed,
+    "figures": msgspec.defstruct("Figures", _FIGURES),
+    "follow": msgspec.defstruct("Followed", [("done", str)]),
+    "describe": msgspec.defstruct(
+        "Described", [("name", str), ("names", list[str]), ("inputs", list[Spec]), ("outputs", list[Spec])]
+    ),
+    "unusable": msgspec.defstruct("Unusable", [("unusable", str)]),  # in place of `describe`: no such signature
+    "slurm": msgspec.defstruct("Slurm", [("cluster", dict[str, list[str]]), ("index", Count)]),
 }
-_TASKS: dict[str, type[Struct]] = {"describe": Described, "slurm": Slurm}  # of `reference`
-
-
-# a time of the worker that is no time
-_NO_TIME = re.compile(r"^Expected `float` [<>]=? .* at `\$\.(?:cold|samples|loads|waited|busy|took)\b")
-NO_TIMES = "so that its times mean nothing"  # how the failure of a run ends that says nothing of TensorFlow
-_CLOCK = f"its clock stood still, went back or jumped, {NO_TIMES}"
-_SLACK = 2.0  # seconds in which a busy machine may deliver an answer
 
 
 def problem(request: Mapping[str, Any], answer: dict[str, Any]) -> str | None:
-    """What is wrong with an answer; None for one that can be used."""
-    kind = _TASKS.get(request["task"]) if "task" in request else _ANSWERS.get(request["do"])
-    if kind is Described and "unusable" in answer:
-        kind = Unusable
+    """Return what is wrong with an answer; None for one that can be used."""
+    kind = request.get("task", request["do"])
+    kind = "unusable" if kind == "describe" and "unusable" in answer else kind
     try:
-        if kind is not None:
-            msgspec.convert(answer, kind)
+        if kind in _ANSWERS:
+            msgspec.convert(answer, _ANSWERS[kind])
     except msgspec.ValidationError as error:
-        return _CLOCK if _NO_TIME.search(str(error)) else str(error)
+        return str(error)
     return None
 
 
-def clock_problem(answer: Mapping[str, Any], elapsed: float) -> str | None:
-    """What our own clock, by which the answer took `elapsed` seconds, says against that of the worker."""
-    took = answer.get("took")
-    if took is None or (elapsed <= 2 * took + _SLACK and took <= 2 * elapsed + _SLACK):
-        return None
-    return f"its clock counted {took:.3g} s where {elapsed:.3g} s passed, {NO_TIMES}"
+# ---------------------------------------------------------------------------------------------------------------------
+# The processes that are alive, and what each is asked before it measures.
+
+
+def hello(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
+    """Import TensorFlow in a worker; return its versions, and the GPUs it lists.
+
+    Raises WorkerError: TensorFlow cannot be imported there.
+    """
+    answer = worker.ask(START, do="hello")
+    software = {name: str(answer[name]) for name in ("tensorflow", "numpy", "python")}
+    return software, tuple(GpuFound(gpu["name"], gpu["compute_capability"]) for gpu in answer["gpus"])
+
+
+def prepare(worker: Worker, case: Case, job: Job) -> dict[str, Any]:
+    """Let a worker put its inputs on the devices of a case."""
+    return worker.ask(
+        START,
+        do="prepare",
+        workload=job.workload,
+        parameters=job.parameters,
+        dtype=job.dtype_on(case),
+        devices=list(case.devices),
+        gpus=list(case.gpus),
+        spread=case.spread,
+        virtual=case.virtual,
+        virtual_memory_mib=job.virtual_memory_mib,
+    )
+
+
+class Workers:
+    """The processes that are alive, one for each case and type; a case that is measured at several sizes keeps its own.
+
+    Use as a context manager: leaving the block ends them all.
+    """
+
+    def __init__(self, start: Callable[[], Worker]) -> None:
+        """None is started yet."""
+        self._start = start
+        self._alive: dict[Key, Worker] = {}
+        self._spare: list[Worker] = []  # started and greeted, not used for any case yet
+        self.found: tuple[GpuFound, ...] = ()  # the GPUs that the newest process lists
+
+    def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
+        """Start one; return it with its versions and the GPUs that it lists.
+
+        Raises WorkerError: TensorFlow cannot be imported there.
+        """
+        worker, software = self._greeted()
+        self._spare.append(worker)
+        return worker, software, self.found
+
+    def take(self, key: Key) -> Worker:
+        """Return the process of a case, started where there is none. Raises WorkerError: it does not start."""
+        if key not in self._alive:
+            self._alive[key] = self._spare.pop() if self._spare else self._greeted()[0]
+        return self._alive[key]
+
+    def _greeted(self) -> tuple[Worker, dict[str, str]]:
+        worker = self._start()
+        try:
+            software, self.found = hello(worker)
+        except BaseException:  # also Ctrl-C: the process would outlive the benchmark
+            worker.close()
+            raise
+        return worker, software
+
+    def drop(self, key: Key) -> None:
+        """End the process of a case, and free the memory of its devices."""
+        if worker := self._alive.pop(key, None):
+            worker.close()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in (*self._spare, *self._alive.values()):
+            worker.close()
+        self._spare.clear()
+        self._alive.clear()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Measuring within a deadline that all requests share: one process for many cases, no answer waited for beyond it.
+
+
+_ONE: Key = ("", "")
+_DOING = {
+    "hello": "while starting TensorFlow",
+    "prepare": "while setting up the devices",
+    "sample": "while computing",
+    "verify": "while verifying the result",
+    "reference": "while computing the reference result",
+}
+
+
+class Limit:
+    """Until when answers are waited for, and whether one did not come in time."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        """No limit yet."""
+        self._clock = clock
+        self._started, self._end = 0.0, math.inf
+        self.ran_out = False
+
+    def set(self, seconds: float) -> None:
+        """From now on, wait until so many seconds have passed."""
+        self._started = self._clock()
+        self._end = self._started + max(seconds, 0.0)
+        self.ran_out = False
+
+    def ask(self, worker: Worker, timeout: float, **request: Any) -> dict[str, Any]:
+        """Hand a request on, with no more time than is left.
+
+        Raises WorkerError: as the worker does; the limit has run out where that is why.
+        """
+        left = max(self._end - self._clock(), 0.0)
+        try:
+            return worker.ask(min(timeout, left), **request)
+        except WorkerError:
+            if left >= timeout or self._clock() < self._end:
+                raise
+            self.ran_out = True
+            doing = _DOING.get(request["do"], request["do"])
+            raise WorkerError(f"no answer within {self._end - self._started:.0f} s, {doing}") from None
+
+
+class OneProcess(Workers):
+    """Whatever the case, the same process, as long as it lives: importing TensorFlow once is what a budget allows.
+
+    All its cases must ask for the same GPUs to be visible; the first one sets that.
+    """
+
+    def __init__(self, start: Callable[[], Worker], limit: Limit) -> None:
+        """None is started yet."""
+        super().__init__(lambda: Asked(start(), limit.ask))
+
+    @property
+    def alive(self) -> bool:
+        """True if there is a process that need not be started."""
+        return _ONE in self._alive
+
+    def take(self, _key: Key = _ONE) -> Worker:
+        """Return the process, started where there is none. Raises WorkerError: it does not start."""
+        return super().take(_ONE)
+
+    def drop(self, _key: Key = _ONE) -> None:
+        """End the process."""
+        super().drop(_ONE)

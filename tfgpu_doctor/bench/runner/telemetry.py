@@ -24,6 +24,7 @@ HARMLESS = frozenset({"gpu_idle", "applications_clocks_setting", "display_clock_
 # "Created device /job:localhost/replica:0/task:0/device:GPU:0 with 13775 MB memory:  -> device: 0, name: Tesla T4,
 # pci bus id: 0000:00:04.0, compute capability: 7.5" (tensorflow/core/common_runtime/gpu/gpu_device.cc)
 _CREATED = re.compile(r"Created (?:TensorFlow )?device \(?\S*/device:(GPU:\d+) .*pci bus id: ([0-9A-Fa-f:.]+)")
+_FIGURES = ("utilization", "power_w", "sm_clock_mhz", "temperature_c")
 
 
 def bus_ids(log: str) -> dict[str, str]:
@@ -41,7 +42,8 @@ class Telemetry:
     def __init__(self, devices: Mapping[str, str]) -> None:
         """Start the thread that asks; logical devices of one GPU are watched once."""
         self._devices = {bus_id: device for device, bus_id in reversed(tuple(devices.items()))}
-        self._readings: dict[str, list[dict[str, Any]]] = {bus_id: [] for bus_id in self._devices}
+        self._readings: dict[str, list[Reading]] = {bus_id: [] for bus_id in self._devices}
+        self._reasons: dict[str, set[str]] = {bus_id: set() for bus_id in self._devices}
         self._names: dict[str, str] = {}
         self._block: set[str] = set()  # throttle reasons since the last start
         self._began: float | None = None
@@ -80,51 +82,38 @@ class Telemetry:
             return  # no NVML: the figures stay None
         while self._on.wait() and not self._end.is_set():
             for bus_id, handle in handles.items():
-                reading = {"t": time.monotonic() - (self._began or 0.0), **_read(pynvml, handle)}
+                reading, reasons = _read(pynvml, handle, time.monotonic() - (self._began or 0.0))
                 if self._on.is_set():  # the block may have ended while NVML answered
                     self._readings[bus_id].append(reading)
-                    self._block |= reading["throttled"]
+                    self._reasons[bus_id] |= reasons
+                    self._block |= reasons
             self._end.wait(PERIOD)
         pynvml.nvmlShutdown()
 
     def summary(self) -> tuple[GpuTelemetry, ...]:
-        """One record for each GPU, in TensorFlow's order."""
-        return tuple(self._summarise(bus_id) for bus_id in sorted(self._devices, key=lambda key: self._devices[key]))
-
-    def _summarise(self, bus_id: str) -> GpuTelemetry:
-        readings = list(self._readings[bus_id])
-
-        def middle(name: str) -> float | None:
-            values = [reading[name] for reading in readings if reading[name] is not None]
-            return median(values) if values else None
-
-        return GpuTelemetry(
-            device=self._devices[bus_id],
-            name=self._names.get(bus_id),
-            pci_bus_id=bus_id,
-            samples=len(readings),
-            utilization=middle("utilization"),
-            power_w=middle("power"),
-            sm_clock_mhz=middle("clock"),
-            temperature_c=middle("temperature"),
-            throttled=tuple(sorted({reason for reading in readings for reason in reading["throttled"]})),
-            readings=tuple(_kept(reading) for reading in readings[:: -(-len(readings) // KEPT) or 1]),
-        )
+        """Return a record of each GPU, in TensorFlow's order."""
+        found = []
+        for bus_id, device in sorted(self._devices.items(), key=lambda pair: pair[1]):
+            readings = list(self._readings[bus_id])
+            values = {name: [one for reading in readings if (one := getattr(reading, name)) is not None]
+                      for name in _FIGURES}  # fmt: skip
+            medians: dict[str, Any] = {name: median(known) for name, known in values.items() if known}
+            found.append(
+                GpuTelemetry(
+                    device=device,
+                    name=self._names.get(bus_id),
+                    pci_bus_id=bus_id,
+                    samples=len(readings),
+                    throttled=tuple(sorted(self._reasons[bus_id])),
+                    readings=tuple(readings[:: -(-len(readings) // KEPT) or 1]),
+                    **medians,
+                )
+            )
+        return tuple(found)
 
 
-def _kept(reading: dict[str, Any]) -> Reading:
-    return Reading(
-        t=round(reading["t"], 3),
-        utilization=reading["utilization"],
-        power_w=reading["power"],
-        sm_clock_mhz=reading["clock"],
-        temperature_c=reading["temperature"],
-        memory_used=reading["memory"],
-    )
-
-
-def _read(nvml: Any, handle: Any) -> dict[str, Any]:
-    """One look at one GPU; None for what it does not tell."""
+def _read(nvml: Any, handle: Any, t: float) -> tuple[Reading, set[str]]:
+    """Look at one GPU: what it tells, with None for the rest, and why it is throttled."""
 
     def ask(call: Callable[[], Any]) -> Any:
         try:
@@ -134,14 +123,15 @@ def _read(nvml: Any, handle: Any) -> dict[str, Any]:
 
     mask = ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) or 0
     power = ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle))  # mW
-    return {
-        "utilization": ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-        "power": None if power is None else power / 1000.0,
-        "clock": ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        "memory": ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used),
-        "temperature": ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-        "throttled": {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS,
-    }
+    reading = Reading(
+        t=round(t, 3),
+        utilization=ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        power_w=None if power is None else power / 1000.0,
+        sm_clock_mhz=ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        memory_used=ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used),
+        temperature_c=ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+    )
+    return reading, {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -149,7 +139,7 @@ def _read(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def load_average() -> float | None:
-    """Threads that ran or waited for a CPU or a disk, over the last minute; None where nobody counts them."""
+    """Return how many threads ran or waited for a CPU or a disk, over the last minute; None where nobody counts."""
     if sys.platform == "win32":
         return None
     try:
@@ -159,26 +149,8 @@ def load_average() -> float | None:
 
 
 def busy_seconds() -> float:
-    """CPU seconds that all programs of the machine have used since it started, waiting for disks left out."""
+    """Return the CPU seconds of all programs since the machine started, waiting for disks left out."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted in user and nice, too
     return float(sum(times) - idle - guests)
-
-
-class OtherPrograms:
-    """Gathers, over many spans, the CPUs that programs beside the worker kept busy."""
-
-    def __init__(self) -> None:
-        """Nothing was seen yet."""
-        self._seconds = 0.0  # of wall time
-        self._busy = 0.0  # CPU seconds of others
-
-    def add(self, wall: float, everybody: float, worker: float) -> None:
-        """One span of `wall` seconds: CPU seconds of the whole machine, and of the worker within it."""
-        self._seconds += wall
-        self._busy += everybody - worker  # may be a tick below zero; the ticks of 10 ms even out over the spans
-
-    def cpus(self) -> float | None:
-        """CPUs that others kept busy on average; None before a second was seen, in which ticks are too coarse."""
-        return max(self._busy / self._seconds, 0.0) if self._seconds >= 1.0 else None

@@ -6,8 +6,7 @@ from typing import Literal
 
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages.records import Page
-from tfgpu_doctor.records.fact import encode
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import Record, encode
 from tfgpu_doctor.records.report import Severity
 
 SCHEMA: Literal["tfgpu.page/1"] = "tfgpu.page/1"

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult
-from tfgpu_doctor.records.fact import compact
+from tfgpu_doctor.records.facts import compact
 from tfgpu_doctor.records.printable import cut, escape_json
 
 LIMITS = {"doctor": 120.0, "smoke": 180.0, "bench": 1800.0}  # seconds that a node has to answer, where none are given

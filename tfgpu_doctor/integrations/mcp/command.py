@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import define_command, matrix_option, option, python_option
-from tfgpu_doctor.integrations.mcp.wire import is_closed
 from tfgpu_doctor.render.streams import say
 
 NEEDS = "mcp>=2"  # what pyproject.toml asks for
@@ -42,14 +42,11 @@ def command(python: str | None, matrix: str | None, redact: bool) -> None:
     _require_sdk()
     executable = None if python is None else commands.find_python(python)
     commands.load_matrix(matrix)  # a wrong one is refused here, not at the first question
-    from tfgpu_doctor.integrations.mcp.server import serve
-    from tfgpu_doctor.integrations.mcp.tools import Settings
+    from tfgpu_doctor.integrations.mcp.server import Tools, serve
 
-    if is_closed():
-        raise click.UsageError("standard input and output connect an assistant with this command, and one is closed")
     if sys.stdin and sys.stdin.isatty():
         say("tfgpu: an assistant is expected on standard input, not a terminal; Ctrl-D ends this")
-    serve(Settings(executable, matrix, redact))
+    serve(partial(Tools, executable, matrix, redact))
 
 
 def _require_sdk() -> None:

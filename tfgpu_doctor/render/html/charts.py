@@ -1,231 +1,144 @@
 """The pictures of a bench result, as SVG that is part of a page: speed, samples, scaling. Pure.
 
-Colours are variables of the page, text is text, and the numbers stand in tables beside the pictures. Matplotlib, since
-users of TensorFlow mostly have it, and a page needs no script: Plotly and Bokeh put 1.4 to 4.9 MB of script into one,
-which a strict Content-Security-Policy forbids. A figure is 360 units wide and its letters are 10 high, so that they are
-still 9 pixels on a phone of 360 pixels.
+Colours are variables of the page, text is text, and the numbers stand in tables beside the pictures. A picture is 360
+units wide and its letters are 10 high, so that they are still 9 pixels on a phone of 360 pixels.
 """
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import cycle
-from typing import Any
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
-from tfgpu_doctor.bench.results import Ratio, Run
+from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.statistics import quantile
 from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.units import scale_of, seconds
-from tfgpu_doctor.render import bench_words as words
-from tfgpu_doctor.render.html.parts import text
+from tfgpu_doctor.render.html.page import text
+from tfgpu_doctor.render.outlines import bench as words
 
-WIDTH = 5.0  # inches of 72 units
-# colours of the page, by the stand-ins that Matplotlib is given
-_NAMES = ("page", "ink", "muted", "grid", "good", "bad", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8")
-COLOUR = {name: f"#0{place:x}0{place:x}0{place:x}" for place, name in enumerate(_NAMES, 1)}
-CYCLE = tuple(COLOUR[f"c{number}"] for number in range(1, 9))
-_STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "tfgpu",
-    "text.parse_math": False,  # a "$" in the name of a GPU is a "$"
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.labelsize": 10,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "axes.facecolor": "none",
-    "axes.edgecolor": COLOUR["muted"],
-    "axes.labelcolor": COLOUR["ink"],
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.unicode_minus": False,
-    "axes.formatter.useoffset": False,
-    "grid.color": COLOUR["grid"],
-    "grid.linewidth": 0.6,
-    "text.color": COLOUR["ink"],
-    "xtick.color": COLOUR["muted"],
-    "ytick.color": COLOUR["muted"],
-    "xtick.labelcolor": COLOUR["ink"],
-    "ytick.labelcolor": COLOUR["ink"],
-}
-_LEFT_OUT = re.compile(
-    r"<metadata>.*?</metadata>|<!--.*?-->|<style type=\"text/css\">.*?</style>|(?<=<g) id=\"[^\"]*\"|\n\s*(?=<)"
-    r"| transform=\"rotate\(-0[^\"]*\"| font-family: [^;\"]*;| ?\n(?=[A-Za-z\"])",
-    re.DOTALL,
-)
-_NUMBERS = re.compile(r" (?:d|x|y|width|height|transform)=\"[^\"]*\"")
-_LONG_NUMBER = re.compile(r"(\.\d\d)\d+")
-_IDS = re.compile(r"(?<= id=\")(?=[^\"]*\")|(?<=url\(#)|(?<=href=\"#)")
-
-ROWS = 12  # runs in one figure; more would not fit a printed page
+ROWS = 12  # runs in one picture; more would not fit a printed page
 LONGEST = 34  # characters of a label
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_DASHES = ("-", "--", ":", "-.")
+_WIDTH, _LEFT, _RIGHT = 360.0, 12.0, 348.0
+_ROW = 34.0  # height
+_COLOURS = tuple(f"c{number}" for number in range(1, 9))
+_DASHES = ("", "6 3", "2 3")
 
 
-@contextmanager
-def drawing(height: float) -> Iterator[Figure]:
-    """A figure of this height in inches, to be drawn and shown within the block; nothing global is changed after it."""
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # not the settings of a matplotlibrc, which may call LaTeX
-        matplotlib.rcParams.update(_STYLE)
-        warnings.simplefilter("ignore", UserWarning)  # letters that its own fonts lack: the browser has others
-        yield Figure(figsize=(WIDTH, height), layout="constrained")
-
-
-def svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an element of a page; `name` tells its parts from other figures', `description` is read out.
-
-    To be called within the block of :func:`drawing`.
-    """
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    drawn = _LEFT_OUT.sub("", stream.getvalue()).replace("xlink:href", "href")
-    drawn = _NUMBERS.sub(lambda match: _LONG_NUMBER.sub(r"\1", match[0]), drawn)
-    drawn = _IDS.sub(f"{name}-", drawn)
-    for colour, stand_in in COLOUR.items():
-        drawn = drawn.replace(stand_in, f"var(--{colour})")
-    box = re.search(r'viewBox="([^"]*)"', drawn)
-    inner = drawn[drawn.index(">", drawn.index("<svg")) + 1 : drawn.rindex("</svg>")]
-    return f'<svg role="img" aria-label="{text(description)}" viewBox="{box[1] if box else ""}">{inner}</svg>'
-
-
-def short(words_: str, longest: int = LONGEST) -> str:
-    """At most so long: what tells runs apart stands at both ends."""
-    shown = clean(words_)
+def short(name: str, longest: int = LONGEST) -> str:
+    """Shorten a name: what tells runs apart stands at both ends."""
+    shown = clean(name)
     tail = longest // 2 - 1
     return shown if len(shown) <= longest else f"{shown[: longest - tail - 1]}…{shown[-tail:]}"
 
 
 def worth_drawing(runs: Sequence[Run], most: int) -> Sequence[Run]:
-    """At most so many of the runs, in their order: those that were throttled or have advice before others."""
+    """Return at most so many of the runs, in their order: those that were throttled or have advice before others."""
     by_need = sorted(range(len(runs)), key=lambda place: (not runs[place].throttled_samples, not runs[place].advice))
     return [runs[place] for place in sorted(by_need[:most])]
 
 
 def chunks(runs: Sequence[Run]) -> Iterator[Sequence[Run]]:
-    """Parts of even length, of at most ROWS runs."""
+    """Yield parts of even length, of at most ROWS runs."""
     parts = -(-len(runs) // ROWS)
     for part in range(parts):
         yield runs[len(runs) * part // parts : len(runs) * (part + 1) // parts]
 
 
-def _styles() -> Iterator[dict[str, Any]]:
-    """Colour, marker and dashes of one line after the other: no two alike in less than 32."""
-    for number in cycle(range(len(CYCLE) * len(_DASHES))):
-        yield {
-            "color": CYCLE[number % len(CYCLE)],
-            "marker": _MARKERS[number % len(_MARKERS)],
-            "linestyle": _DASHES[number // len(CYCLE)],
-            "markersize": 4,
-            "linewidth": 1.4,
-        }
+# ------------------------------------------------------------------------------------------------------- SVG and axes
 
 
-def _label_rows(axes: Axes, titles: Sequence[tuple[str, str]]) -> None:
-    """A row for each run, from the top: its name above it, a value at the right end."""
-    axes.set_ylim(len(titles) - 0.35, -0.75)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
+class Axis:
+    """A scale from values to places in a picture, with its ticks."""
+
+    def __init__(self, low: float, high: float, begin: float, end: float, whole: bool = False) -> None:
+        """Let `low` stand at `begin` and `high` at `end`; `whole`: ticks are whole numbers."""
+        self._low, self._high, self._begin, self._end = low, high if high > low else low + 1, begin, end
+        rough = (self._high - low) / 5
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+        self._step = max(step, 1.0) if whole else step
+
+    def __call__(self, value: float) -> float:
+        """Return the place of a value."""
+        return self._begin + (value - self._low) / (self._high - self._low) * (self._end - self._begin)
+
+    def ticks(self) -> Iterator[tuple[float, str]]:
+        """Yield the place and the number of each tick."""
+        decimals = max(0, -math.floor(math.log10(self._step) + 1e-9))
+        first, last = math.ceil(self._low / self._step - 1e-9), math.floor(self._high / self._step + 1e-9)
+        for number in range(first, last + 1):
+            yield self(number * self._step), f"{number * self._step:.{decimals}f}"
+
+
+def _svg(height: float, pieces: Sequence[str], description: str) -> str:
+    box = f"0 0 {_WIDTH:.0f} {height:.0f}"
+    return f'<svg role="img" aria-label="{text(description)}" viewBox="{box}">{"".join(pieces)}</svg>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, dash: str = "") -> str:
+    style = f"stroke: var(--{colour}); stroke-width: {width:g}" + (f"; stroke-dasharray: {dash}" if dash else "")
+    return f'<line x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}" style="{style}"/>'
+
+
+def _label(x: float, y: float, words_: str, anchor: str = "start", colour: str = "ink") -> str:
+    style = f"fill: var(--{colour}); font-size: 10px; text-anchor: {anchor}"
+    return f'<text x="{x:.2f}" y="{y:.2f}" style="{style}">{text(words_)}</text>'
+
+
+def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
+    size = f'width="{max(width, 0):.2f}" height="{height:.2f}"'
+    return f'<rect x="{x:.2f}" y="{y:.2f}" {size} style="fill: var(--{colour})"/>'
+
+
+def _mark(x: float, y: float, kind: str) -> str:
+    """Draw a sample: a dot, a cross where a GPU was throttled, a triangle at the edge for what lies outside."""
+    if kind == "dot":
+        return f'<circle cx="{x:.2f}" cy="{y:.2f}" r="1.7" style="fill: var(--c1)"/>'
+    shape = {"cross": "m-2-2l4 4m0-4l-4 4", "left": "l4-2v4z", "right": "l-4-2v4z"}[kind]
+    return f'<path d="M{x:.2f} {y:.2f}{shape}" style="fill: var(--bad); stroke: var(--bad)"/>'
+
+
+def _rows(titles: Sequence[tuple[str, str]], axis: Axis, unit: str, row: float) -> tuple[float, list[str]]:
+    """Draw a row for each run, its name above it and a value at the right end, over the ticks of an axis."""
+    end = row * len(titles) + 4
+    pieces = []
+    for x, number in axis.ticks():
+        pieces += [_line(x, 4, x, end, "grid"), _label(x, end + 12, number, "middle")]
+    pieces.append(_label((_LEFT + _RIGHT) / 2, end + 26, unit, "middle"))
     for place, (left, right) in enumerate(titles):
-        for x, words_, side in ((0.0, left, "left"), (1.0, right, "right")):
-            axes.text(x, place - 0.32, words_, transform=axes.get_yaxis_transform(), ha=side, va="bottom", fontsize=9.5)
+        y = place * row + 14
+        pieces += [_label(_LEFT, y, left), _label(_RIGHT, y, right, "end")]
+    return end + 32, pieces
 
 
-def _described(titles: Sequence[tuple[str, str]]) -> str:
-    """The rows in words, for who cannot see the picture."""
+# ------------------------------------------------------------------------------------------------------- the pictures
+
+
+def speed(runs: Sequence[Run], everything: Sequence[Run]) -> str:
+    """Draw bars of throughput with their intervals; one unit for all."""
+    measured = [run.throughput for run in everything if run.throughput and not run.virtual]
+    factor, unit = scale_of(max(speed.value for speed in measured), measured[0].unit)
+    axis = Axis(0, max(speed.ci95[1] for speed in measured) / factor, _LEFT, _RIGHT)
+    name_of = words.namer(everything)
+    titles = [(short(name_of(run)), short(words.throughput(run), 22)) for run in runs]
+    height, pieces = _rows(titles, axis, unit, _ROW)
+    for place, run in enumerate(runs):
+        if not run.throughput or run.virtual:
+            continue
+        y, (low, high) = place * _ROW + 18, run.throughput.ci95
+        colour = "c1" if run.devices[0].startswith("/GPU") else "c2"
+        pieces.append(_rectangle(_LEFT, y, axis(run.throughput.value / factor) - _LEFT, 14, colour))
+        pieces.append(_line(axis(low / factor), y + 7, axis(high / factor), y + 7, "ink", 1.6))
+    return _svg(height, pieces, f"Speed of {len(runs)} runs in {unit}: {_in_words(titles)}")
+
+
+def _in_words(titles: Sequence[tuple[str, str]]) -> str:
+    """Describe the rows for who cannot see the picture."""
     return "; ".join(f"{left} {right}" for left, right in titles)
 
 
-# ---------------------------------------------------------------------------------------------------------------- speed
-
-
-def speed(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
-    """Bars of throughput with their intervals; one unit for all."""
-    measured = [run.throughput for run in everything if run.throughput and not run.virtual]
-    best = max(speed.value for speed in measured)
-    factor, unit = scale_of(best, measured[0].unit)
-    with drawing(0.55 + 0.42 * len(runs)) as figure:
-        axes = figure.subplots()
-        for place, run in enumerate(runs):
-            if run.throughput and not run.virtual:
-                value, (low, high) = run.throughput.value / factor, run.throughput.ci95
-                axes.barh(place, value, height=0.42, color=CYCLE[0] if run.devices[0].startswith("/GPU") else CYCLE[1])
-                axes.plot([low / factor, high / factor], [place, place], color=COLOUR["ink"], linewidth=1.6)
-        name_of = words.namer(everything)
-        titles = [(short(name_of(run)), short(words.throughput(run), 22)) for run in runs]
-        _label_rows(axes, titles)
-        axes.set_xlim(0, 1.02 * max(speed.ci95[1] for speed in measured) / factor)
-        axes.set_xlabel(unit)
-        axes.grid(visible=False, axis="y")
-        return svg(figure, name, f"Speed of {len(runs)} runs in {unit}: {_described(titles)}")
-
-
-def scaling(runs: Sequence[Run], name: str) -> str:
-    """Speed-up over one GPU and efficiency against the number of GPUs, beside the ideal; nothing for a single GPU."""
-    several = [run for run in runs if run.efficiency and run.speedup_vs_1gpu]
-    if not several:
-        return ""
-    lines = _scaling_lines(several)
-    most = max(len(run.devices) for run in several)
-    with drawing(3.6 + 0.2 * -(-len(lines) // 2)) as figure:
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-        upper.plot([1, most], [1, most], color=COLOUR["muted"], linestyle=(0, (4, 3)), linewidth=1, label="ideal")
-        lower.axhline(100, color=COLOUR["muted"], linestyle=(0, (4, 3)), linewidth=1)
-        for (title, found), style in zip(lines.items(), _styles(), strict=False):
-            counts = [len(run.devices) for run in found]
-            _line(upper, counts, [run.speedup_vs_1gpu for run in found], 1.0, {**style, "label": short(title)})
-            _line(lower, counts, [run.efficiency for run in found], 100.0, style)
-        upper.set_ylabel("speed-up")
-        lower.set_ylabel("efficiency, %")
-        lower.set_xlabel("GPUs")
-        upper.set_ylim(bottom=0)
-        lower.set_ylim(0, max(112.0, *(108 * run.efficiency.high for run in several if run.efficiency)))
-        lower.xaxis.set_major_locator(MaxNLocator(integer=True))
-        figure.legend(loc="outside lower center", ncols=2)
-        values = "; ".join(f"{run.label} {words.ratio(ratio)}" for run in several if (ratio := run.speedup_vs_1gpu))
-        return svg(figure, name, f"Speed-up over one GPU against the number of GPUs: {values}")
-
-
-def _scaling_lines(several: Sequence[Run]) -> dict[str, list[Run]]:
-    """The runs of each line: of one way to spread the work, one type, one point."""
-    lines: dict[str, list[Run]] = {}
-    for run in several:
-        spread = run.label.partition(", ")[2]
-        parts = (spread, run.scaling and f"{run.scaling} scaling", run.dtype, words.point(run))
-        lines.setdefault(", ".join(part for part in parts if part), []).append(run)
-    return lines
-
-
-def _line(axes: Axes, counts: list[int], ratios: Sequence[Ratio | None], whole: float, style: dict[str, Any]) -> None:
-    """One line from (1 GPU, `whole`) on, with the interval of each quotient."""
-    known = [ratio for ratio in ratios if ratio]
-    axes.plot([1, *counts], [whole, *(whole * ratio.value for ratio in known)], **style)
-    low, high = [whole * ratio.low for ratio in known], [whole * ratio.high for ratio in known]
-    axes.vlines(counts, low, high, color=style["color"])
-
-
-# -------------------------------------------------------------------------------------------------------------- samples
-
-
 def window(runs: Sequence[Run]) -> tuple[float, float]:
-    """Which part of the samples' spread is drawn, in per cent of the median; what lies outside is drawn at the edge.
+    """Return which part of the samples' spread is drawn, in per cent of the median.
 
     As far as the samples go, but no farther than three interquartile ranges beyond the quartiles (Tukey's far fences)
     of the run that is widest.
@@ -241,63 +154,71 @@ def window(runs: Sequence[Run]) -> tuple[float, float]:
     return min(lows) - margin, max(highs) + margin
 
 
-def samples(runs: Sequence[Run], everything: Sequence[Run], name: str) -> str:
-    """Every sample in per cent of its run's median, the first at the top of the run's row and the last at its bottom.
+def samples(runs: Sequence[Run], everything: Sequence[Run]) -> str:
+    """Draw every sample in per cent of its run's median, the first at the top of the run's row.
 
-    Samples that fall on one spot are drawn once. Those of blocks in which a GPU was slowed down are crosses, those
-    outside of the window triangles at its edge; the line is the median, the band its interval.
+    The line is the median, the band its interval, a dotted line a new process.
     """
     low, high = window(runs)
-    with drawing(0.6 + (0.62 if len(runs) > 2 else 1.4) * len(runs)) as figure:
-        axes = figure.subplots()
-        for place, run in enumerate(runs):
-            assert run.median_s and run.ci95_s
-            first, last = (100 * edge / run.median_s for edge in run.ci95_s)
-            axes.fill_betweenx([place - 0.28, place + 0.28], first, last, color=COLOUR["grid"], linewidth=0)
-            axes.vlines(100, place - 0.28, place + 0.28, color=COLOUR["ink"], linewidth=1.2)
-            _borders(axes, run, place)
-            _dots(axes, run, place, low, high)
-        axes.set_xlim(low, high)
-        name_of = words.namer(everything)
-        titles = [
-            (short(name_of(run)), short(f"{seconds((run.median_s or 0.0) / run.steps)} per {run.step_name}", 26))
-            for run in runs
-        ]
-        _label_rows(axes, titles)
-        axes.set_xlabel("% of the run's median")
-        axes.grid(visible=False, axis="y")
-        return svg(figure, name, f"All samples around their medians: {_described(titles)}")
+    row = 46.0 if len(runs) > 2 else 90.0
+    axis, name_of = Axis(low, high, _LEFT, _RIGHT), words.namer(everything)
+    times = [f"{seconds((run.median_s or 0.0) / run.steps)} per {run.step_name}" for run in runs]
+    titles = [(short(name_of(run)), short(time, 26)) for run, time in zip(runs, times, strict=True)]
+    height, pieces = _rows(titles, axis, "% of the run's median", row)
+    for place, run in enumerate(runs):
+        assert run.median_s and run.ci95_s
+        top, bottom = place * row + 18, (place + 1) * row - 2
+        first, last = (min(max(100 * edge / run.median_s, low), high) for edge in run.ci95_s)
+        pieces.append(_rectangle(axis(first), top, axis(last) - axis(first), bottom - top, "grid"))
+        pieces.append(_line(axis(100), top, axis(100), bottom, "ink", 1.2))
+        down = Axis(0, max(len(run.samples_s) - 1, 1), top + 2, bottom - 2)
+        for number in range(1, len(run.processes)):
+            y = down(sum(run.processes[:number]) - 0.5)
+            pieces.append(_line(_LEFT, y, _RIGHT, y, "muted", 0.5, "1 2"))
+        pieces += [_mark(*spot) for spot in sorted(_spots(run, axis, down, (low, high)))]
+    return _svg(height, pieces, f"All samples around their medians: {_in_words(titles)}")
 
 
-def _borders(axes: Axes, run: Run, place: int) -> None:
-    """A line where one process ended and the next began."""
-    before = 0
-    for count in run.processes[:-1]:
-        before += count
-        y = place - 0.24 + 0.48 * (before - 0.5) / max(len(run.samples_s) - 1, 1)
-        axes.axhline(y, color=COLOUR["muted"], linewidth=0.5, linestyle=(0, (2, 3)))
-
-
-def _dots(axes: Axes, run: Run, place: int, low: float, high: float) -> None:
-    """The samples of one run in its row."""
-    throttled, last = set(run.throttled_samples), max(len(run.samples_s) - 1, 1)
-    spots: dict[str, set[tuple[float, float]]] = {"o": set(), "x": set(), "<": set(), ">": set()}
+def _spots(run: Run, axis: Axis, down: Axis, edges: tuple[float, float]) -> set[tuple[float, float, str]]:
+    """Return where the samples of a run stand, to half a unit: what falls on one spot is drawn once."""
+    low, high = edges
+    throttled, spots = set(run.throttled_samples), set[tuple[float, float, str]]()
     for number, sample in enumerate(run.samples_s):
         x = 100 * sample / (run.median_s or 1.0)
-        kind = "<" if x < low else ">" if x > high else "x" if number in throttled else "o"
-        x = min(max(x, low), high)
-        # half a unit of the picture in each direction: what is nearer cannot be told apart
-        spots[kind].add((round((x - low) / (high - low) * 680) / 680, round(number / last * 40) / 40))
-    for kind, found in spots.items():
-        if found:
-            xs, ys = zip(*sorted(found), strict=True)
-            colour = COLOUR["c1"] if kind == "o" else COLOUR["bad"]
-            axes.plot(
-                [low + x * (high - low) for x in xs],
-                [place - 0.24 + 0.48 * y for y in ys],
-                kind,
-                color=colour,
-                markersize=4 if kind != "o" else 3.4 if len(run.samples_s) <= 50 else 2.2,
-                markeredgewidth=1 if kind == "x" else 0,
-                clip_on=False,
-            )
+        kind = "left" if x < low else "right" if x > high else "cross" if number in throttled else "dot"
+        spots.add((round(2 * axis(min(max(x, low), high))) / 2, round(2 * down(number)) / 2, kind))
+    return spots
+
+
+def scaling(runs: Sequence[Run]) -> str:
+    """Draw the speed-up over one GPU against the number of GPUs, beside the ideal; nothing for a single GPU."""
+    several = [run for run in runs if run.efficiency and run.speedup_vs_1gpu]
+    if not several:
+        return ""
+    lines: dict[str, list[Run]] = {}  # of one way to spread the work, one type, one point
+    for run in several:
+        spread = run.label.partition(", ")[2]
+        parts = (spread, run.scaling and f"{run.scaling} scaling", run.dtype, words.point(run))
+        lines.setdefault(", ".join(part for part in parts if part), []).append(run)
+    most = max(len(run.devices) for run in several)
+    highest = max(most, *(run.speedup_vs_1gpu.high for run in several if run.speedup_vs_1gpu))
+    across, up = Axis(1, most, _LEFT + 26, _RIGHT - 8, whole=True), Axis(0, highest, 204, 10)
+    pieces = [_label(_LEFT + 26, 8, "speed-up"), _label((_LEFT + _RIGHT) / 2, 232, "GPUs", "middle")]
+    for x, number in across.ticks():
+        pieces += [_line(x, 10, x, 204, "grid"), _label(x, 217, number, "middle")]
+    for y, number in up.ticks():
+        pieces += [_line(_LEFT + 26, y, _RIGHT - 8, y, "grid"), _label(_LEFT + 22, y + 3, number, "end")]
+    pieces.append(_line(across(1), up(1), across(most), up(most), "muted", 1, "4 3"))
+    for place, (title, found) in enumerate(lines.items()):
+        colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
+        x, y, below = across(1), up(1), 248 + 14 * place
+        for run in found:
+            if ratio := run.speedup_vs_1gpu:
+                before, x, y = (x, y), across(len(run.devices)), up(ratio.value)
+                pieces.append(_line(*before, x, y, colour, 1.4, dash))
+                pieces.append(_line(x, up(ratio.low), x, up(ratio.high), colour, 2.5))
+        pieces += [_line(_LEFT, below - 3, _LEFT + 22, below - 3, colour, 1.4, dash)]
+        pieces.append(_label(_LEFT + 26, below, short(title, 56)))
+    values = "; ".join(f"{run.label} {words.ratio(ratio)}" for run in several if (ratio := run.speedup_vs_1gpu))
+    height = 248 + 14 * len(lines)
+    return _svg(height, pieces, f"Speed-up over one GPU against the number of GPUs: {values}")

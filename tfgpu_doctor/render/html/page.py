@@ -1,69 +1,208 @@
 """A page as HTML that needs nothing else: of its own, or as a part of a page that others make. Pure.
 
+A page loads nothing: no script, no font, no picture from elsewhere; its policy (Content-Security-Policy) says so, too.
+Light and dark follow the reader's system; print is always light. Charts take their colours from the same variables.
+
 A fragment is for the output of a cell in a notebook. Plain elements, which read well without the style that comes with
 them: a notebook that is not trusted shows neither style nor script, and a frame would show nothing at all there. The
 style reaches only what stands in the fragment, and is stronger than that of the page (an id in `:is()` counts, although
-no element has it). Dark where the page says that it is dark; else light on a background of its own, whatever the page
-is like. What is narrow is the output, not the screen.
+no element has it). Dark where the page says that it is dark; else light on a background of its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from html import escape
+from itertools import zip_longest
 
+from tfgpu_doctor.records.printable import clean, escape_xml
 from tfgpu_doctor.render.console import MARKS
-from tfgpu_doctor.render.html.parts import (
-    DARK,
-    LIGHT,
-    PHONE,
-    RULES,
-    command,
-    element,
-    folded,
-    items,
-    link,
-    page,
-    paragraph,
-    section,
-    table,
-    text,
-    variables,
-)
-from tfgpu_doctor.render.outline import Block, Detail, Line
-from tfgpu_doctor.render.shapes import Code, Items, Page, Part, Table, has_content
+from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+# contrast with the page's background at least 4.5:1 for text and 3:1 for lines (WCAG 2.2, 1.4.3 and 1.4.11), which
+# tests/render/test_html.py computes
+_NAMES = ("page", "card", "ink", "muted", "grid", "good", "warn", "bad", "link", *(f"c{n}" for n in range(1, 9)))
+LIGHT = dict(
+    zip(
+        _NAMES,
+        (
+            *("#ffffff", "#f4f6f8", "#1b1f24", "#57606a", "#d0d7de", "#116329", "#7d4e00", "#b3261e", "#0550ae"),
+            *("#0b62a4", "#b84a00", "#1b7837", "#7b3fa0", "#a01c58", "#00757f", "#7a5c00", "#57606a"),
+        ),
+        strict=True,
+    )
+)
+DARK = dict(
+    zip(
+        _NAMES,
+        (
+            *("#0d1117", "#161b22", "#e6edf3", "#9da7b3", "#30363d", "#56d364", "#e3b341", "#ff8078", "#79b8ff"),
+            *("#6cb6ff", "#ff9f5a", "#57d36b", "#d2a8ff", "#ff8ab5", "#4dd0da", "#e3c04b", "#9da7b3"),
+        ),
+        strict=True,
+    )
+)
+RULES = """
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 80rem; padding: 1rem; background: var(--page); color: var(--ink);
+  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif;
+  overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; line-height: 1.25; margin: .25rem 0; }
+h3 { font-size: 1rem; margin: 1rem 0 .25rem; }
+p { margin: .5rem 0; }
+a { color: var(--link); }
+.muted, figcaption, caption, .from { color: var(--muted); font-size: .875rem; }
+.verdict { background: var(--card); border-left: .35rem solid var(--muted); padding: .75rem 1rem; font-size: 1.1rem; }
+.verdict.good, article.good { border-color: var(--good); }
+.verdict.warn, article.warn { border-color: var(--warn); }
+.verdict.bad, article.bad { border-color: var(--bad); }
+.good strong, td.good { color: var(--good); }
+.warn strong, td.warn { color: var(--warn); }
+.bad strong, td.bad { color: var(--bad); }
+.scroll { overflow-x: auto; margin: .5rem 0; }
+.scroll:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+table { border-collapse: collapse; font-size: .9rem; }
+caption { text-align: left; padding: .25rem 0; }
+th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid);
+  overflow-wrap: normal; }
+th { font-weight: 600; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.long { min-width: 10.5rem; }
+figure { margin: .5rem 0; max-width: 34rem; break-inside: avoid; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2rem; }
+figure svg { display: block; width: 100%; height: auto; }
+details { margin: .5rem 0; }
+summary { cursor: pointer; padding: .25rem 0; }
+pre { background: var(--card); padding: .6rem .8rem; overflow-x: auto; font-size: .875rem; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+code { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+ul.plain { padding-left: 1.1rem; margin: .5rem 0; }
+article { border-left: .25rem solid var(--grid); padding-left: .8rem; margin: 1rem 0; break-inside: avoid; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .8rem; margin: .5rem 0; }
+dt { color: var(--muted); }
+dd { margin: 0; min-width: 0; }
+"""
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {value};" for name, value in colours.items())
+
+
+STYLE = (
+    f":root {{ {_variables(LIGHT)} color-scheme: light dark; }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
+    f"{RULES}@media print {{ :root {{ {_variables(LIGHT)} color-scheme: light; }}\n"
+    "body { max-width: none; padding: 0; font-size: 10pt; } .screen { display: none; } tr { break-inside: avoid; }\n"
+    ".scroll, pre { overflow: visible; } h3, caption, summary { break-after: avoid; } }\n"
+)
 CLASS = "tfgpu-result"
 _SCOPE = f":is(#{CLASS}, .{CLASS})"
 # JupyterLab and Notebook 7; Visual Studio Code; Colab; marimo
 _DARK_PAGE = ':is([data-jp-theme-light="false"], .vscode-dark, html[theme="dark"], html.dark)'
-_COMMENT = re.compile(r"/\*[^*]*\*/")
-_NOT_HERE = ("html", "nav", "h1", "h2", "figure", ".charts", ".beside")  # of whole pages, and of charts
+_NOT_HERE = ("h1", "figure", ".charts")  # of whole pages, and of charts
 _OWN = """
 body { max-width: 80rem; margin: .25rem 0; padding: .75rem 1rem; border: 1px solid var(--grid); border-radius: .25rem;
-  font-size: max(.875em, 13px); text-align: left; container-type: inline-size; }
+  font-size: max(.875em, 13px); text-align: left; }
 table { table-layout: auto; margin: 0; border: 0; }
 tr, tr:nth-child(n), tr:hover, thead { background: none; border: 0; text-align: left; }
 pre, code { color: inherit; border: 0; }
 code { background: none; padding: 0; }
 pre { margin: .25rem 0; }
 """
+_ADDRESS = re.compile(r"https://[^\s<>\"]+")
 
 
-def render(shown: Page) -> str:
-    """A whole page; what is folded at its end stands below the section of what was found."""
+# ------------------------------------------------------------------------------------------------------------- elements
+
+
+def text(value: object) -> str:
+    """Return text from outside, harmless in any place of a page: markup escaped, control characters visible."""
+    return escape_xml(escape(clean(str(value)), quote=True))
+
+
+def element(name: str, *children: str, **attributes: str) -> str:
+    """Return an element; children are HTML already, attributes are escaped here. `class_` loses its line."""
+    pairs = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items() if value
+    )
+    return f"<{name}{pairs}>{''.join(children)}</{name}>"
+
+
+def paragraph(words: str, kind: str = "") -> str:
+    """Return a paragraph of plain text; nothing for no words."""
+    return element("p", text(words), class_=kind) if words else ""
+
+
+def items(words: Iterable[str]) -> str:
+    """Return a list of plain texts; nothing for none."""
+    found = [element("li", text(one)) for one in words]
+    return element("ul", *found, class_="plain") if found else ""
+
+
+def link(address: str) -> str:
+    """Return a link that tells its target nothing about the page."""
+    return element("a", text(address), href=address, rel="noreferrer noopener")
+
+
+def folded(title: str, body: str) -> str:
+    """Return what the reader opens on demand."""
+    return element("details", element("summary", text(title)), body) + "\n"
+
+
+def table(
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Sequence[int] = (),
+    states: Sequence[str] = (),
+) -> str:
+    """Return a table; `numbers` are the columns of numbers, `states` the colours of the second cells."""
+    kinds = ["number" if place in numbers else "" for place in range(len(head))]
+    heads = "".join(element("th", text(cell), scope="col", class_=kinds[place]) for place, cell in enumerate(head))
+    lines = []
+    for row, state in zip_longest(rows, states, fillvalue=""):
+        cells = [element("th", _cell(row[0]), scope="row")]
+        for place, cell in enumerate(row[1:], 1):
+            kind = (kinds[place] or ("long" if len(cell) > 40 else ""), state if place == 1 else "")
+            cells.append(element("td", _cell(cell), class_=" ".join(filter(None, kind))))
+        lines.append(element("tr", *cells))
+    title = element("caption", text(caption)) if caption else ""
+    inner = element("table", title, f"<thead><tr>{heads}</tr></thead>", element("tbody", *lines))
+    name = caption or ", ".join(head)
+    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=name) + "\n"
+
+
+def _cell(value: str) -> str:
+    return link(value) if _ADDRESS.fullmatch(value) else text(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------- pages
+
+
+def render(shown: Page, figures: str = "", end: str = "") -> str:
+    """Return a whole page: `figures` (HTML) stand below the verdict, `end` below all parts."""
     title = shown.word if shown.word.startswith(shown.title) else f"{shown.title}: {shown.word}"
     head = element("header", paragraph(shown.origin, "muted"), element("h1", text(title)))
-    return page(title, head + element("main", section("What was found", "found", body(shown))))
+    main = element("main", body(shown, figures), end)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{text(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{head}{main}</body>\n</html>\n"
+    )
 
 
-def body(shown: Page) -> str:
-    """Verdict and parts, as a part of another page."""
+def body(shown: Page, figures: str = "") -> str:
+    """Return verdict and parts, as a part of another page."""
     word = shown.word.removeprefix(shown.title).strip()  # the title stands above it
     words = ": ".join(filter(None, (element("strong", text(word)) if word else "", text(shown.sentence))))
     verdict = element("p", words, class_=f"verdict {MARKS[shown.mark].page}".strip())
-    return "".join((verdict, *map(_part, filter(has_content, shown.parts))))
+    return "".join((verdict, figures, *map(_part, filter(has_content, shown.parts))))
 
 
 def _part(part: Part) -> str:
@@ -71,7 +210,8 @@ def _part(part: Part) -> str:
         case Block():
             return _block(part)
         case Detail():
-            return folded(part.title, _detail(part))
+            shown = table(part.title, part.head, part.rows) if part.rows else _lines(part.lines)
+            return folded(part.title, shown)
         case Table():
             return _table(part)
         case Items():
@@ -83,24 +223,21 @@ def _part(part: Part) -> str:
 
 
 def _table(part: Table) -> str:
-    """A table; the mark of a row is a word in its second column."""
+    """Return a table; the mark of a row is a word in its second column."""
     if not part.marks:
-        return table(part.title, part.head, part.rows)
+        return table(part.title, part.head, part.rows, part.right)
     head = (part.head[0], "State", *part.head[1:])
     rows = [(row[0], MARKS[mark].word, *row[1:]) for row, mark in zip(part.rows, part.marks, strict=True)]
-    return table(part.title, head, rows, states=[MARKS[mark].page for mark in part.marks])
+    numbers = [place + 1 for place in part.right]
+    return table(part.title, head, rows, numbers, states=[MARKS[mark].page for mark in part.marks])
 
 
-def _detail(detail: Detail) -> str:
-    return table(detail.title, detail.head, detail.rows) if detail.rows else _lines(detail.lines)
-
-
-def _lines(lines: tuple[str, ...]) -> str:
+def _lines(lines: Iterable[str]) -> str:
     return element("pre", element("code", "\n".join(map(text, lines))))
 
 
 def _block(block: Block) -> str:
-    """A finding, or what else has a heading and labelled lines."""
+    """Return a finding, or what else has a heading and labelled lines."""
     named = element("span", text(block.ids[0]), class_="muted") if len(block.ids) == 1 else ""
     parts = [element("h3", text(f"{block.title} ") + named)]
     described = [piece for line in block.lines if not line.is_step for piece in _described(line)]
@@ -108,11 +245,10 @@ def _block(block: Block) -> str:
     for line in block.lines:
         if line.is_step:
             label = "" if line.label == "fix" else f"{line.label}: " if line.text else line.label
-            parts += [paragraph(label + line.text), *map(command, line.commands)]
+            parts += [paragraph(label + line.text), *(_lines((command,)) for command in line.commands)]
     if block.docs.startswith("https://"):
         parts.append(element("p", "see ", link(block.docs), class_="muted"))
-    kind = MARKS[block.mark].page
-    return element("article", *parts, **({"class_": kind} if kind else {}))
+    return element("article", *parts, class_=MARKS[block.mark].page)
 
 
 def _described(line: Line) -> Iterator[str]:
@@ -121,42 +257,21 @@ def _described(line: Line) -> Iterator[str]:
     yield element("dd", text(line.text), element("span", text(about), class_="from") if about else "")
 
 
-# ------------------------------------------------------------------------------------------------------------ fragments
-
-
 def fragment(shown: Page) -> str:
-    """What a page shows, as one element with its style."""
+    """Return what a page shows, as one element with its style."""
     style = f"<style>{_style()}</style>"
     return element("div", style, paragraph(shown.origin, "muted"), body(shown), class_=CLASS)
 
 
-def note(sentences: tuple[str, ...]) -> str:
-    """Sentences beside a result."""
-    style = f"<style>{_style()}</style>"
-    return element("div", style, *map(paragraph, sentences), class_=CLASS)
-
-
 @cache
 def _style() -> str:
-    light, dark = variables(LIGHT), variables(DARK)
-    return "\n".join(
-        (
-            f"{_SCOPE} {{ {light} color-scheme: light; }}",
-            f"{_DARK_PAGE} {_SCOPE} {{ {dark} color-scheme: dark; }}",
-            *_scoped(RULES),
-            *_scoped(_OWN),
-            f"@container (max-width: 40em) {{ {' '.join(_scoped(PHONE))} }}",
-            f"@media print {{ {_SCOPE}, {_DARK_PAGE} {_SCOPE} {{ {light} color-scheme: light; }} }}",
-        )
-    )
-
-
-def _scoped(rules: str) -> Iterator[str]:
-    """The rules of a whole page, for the fragment alone; sizes are relative to it, since pages differ in theirs."""
-    for rule in _COMMENT.sub("", rules).split("}"):
+    light, dark = _variables(LIGHT), _variables(DARK)
+    lines = [f"{_SCOPE} {{ {light} color-scheme: light; }}", f"{_DARK_PAGE} {_SCOPE} {{ {dark} color-scheme: dark; }}"]
+    for rule in f"{RULES}{_OWN}".split("}"):
         selectors, _, declarations = rule.partition("{")
-        names = [name.strip() for name in selectors.split(",")]
-        kept = [name for name in names if not name.startswith(_NOT_HERE)]
+        kept = [name.strip() for name in selectors.split(",") if not name.strip().startswith(_NOT_HERE)]
         within = ", ".join(_SCOPE if name == "body" else f"{_SCOPE} {name}" for name in kept)
-        if kept and declarations:
-            yield f"{within} {{ {' '.join(declarations.split())} }}".replace("rem", "em")
+        if kept and declarations:  # sizes are relative to the fragment, since pages differ in theirs
+            lines.append(f"{within} {{ {' '.join(declarations.split())} }}".replace("rem", "em"))
+    lines.append(f"@media print {{ {_SCOPE}, {_DARK_PAGE} {_SCOPE} {{ {light} color-scheme: light; }} }}")
+    return "\n".join(lines)

@@ -1,39 +1,320 @@
-"""What a bench result comes to: a row, a case and a few metrics for each run. Pure."""
+"""What a bench result comes to: its words, with the digits that its samples support; rows, cases and metrics. Pure.
+
+Text from outside (labels, device names, figures' notes) is returned as it is; who prints it cleans or escapes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
+from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.bench.speeds import DOUBTFUL
-from tfgpu_doctor.records.units import digits, scale_of
-from tfgpu_doctor.render import bench_words as words
+from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
+from tfgpu_doctor.records.facts import value_or
+from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.outline import Block, Detail, Line
 from tfgpu_doctor.render.prometheus import created, gauge, info, rate
-from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Items, Metric, Page, Part, Sample, Suite, Table
+from tfgpu_doctor.render.shapes import (
+    Annotation,
+    Block,
+    Case,
+    Checks,
+    Detail,
+    Items,
+    Line,
+    Metric,
+    Page,
+    Part,
+    Sample,
+    Suite,
+    Table,
+)
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
 _LONGEST = 400  # characters of a failure in a list; TensorFlow's messages hold tracebacks
 _BAR = 10  # characters of the longest bar of a sweep
+LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
+UNFINISHED = "Unfinished: the benchmark was interrupted, or was still running. Later runs and samples are missing."
+LEFT_OUT = (
+    f"Samples are left out of a speed where other programs had more than {100 * DISTURBED:g} % of the CPU time that "
+    "the run wanted."
+)
+# parts of the start-up, whose names in results are older than these words
+START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def throughput(run: Run) -> str:
+    """Work per second; virtual devices have none to show."""
+    if run.virtual:
+        return "virtual: no speed"
+    return quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) if run.throughput else "no speed"
+
+
+def of_peak(run: Run) -> str:
+    """ "77 %"; empty where the peak is not known."""
+    return "" if run.percent_of_peak is None else f"{run.percent_of_peak:.0f} %"
+
+
+def ratio(quotient: Ratio, interval: bool = True, factor: float = 1.0) -> str:
+    """A quotient and its interval, with the digits that the interval supports."""
+    value, low, high = (factor * number for number in (quotient.value, quotient.low, quotient.high))
+    shown = [digits(number, low, high) for number in (value, low, high)]
+    return shown[0] if not interval or shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
+
+
+def point(run: Run, alike: Collection[str] = ()) -> str:
+    """The parameters of the run: "size 4096"; without those in `alike`."""
+    shown = ((name, value) for name, value in run.parameters.items() if name not in alike)
+    return ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in shown)
+
+
+def value_of(name: str, value: int | float | str | None) -> str:
+    """A parameter for people; a number of bytes with its prefix."""
+    if name == "bytes" and isinstance(value, int | float):
+        return quantity(value, "B")
+    return "-" if value is None else str(value)
+
+
+def namer(runs: Sequence[Run]) -> Callable[[Run], str]:
+    """What names each of `runs`: its label, with the type and the parameters in which they differ."""
+    types = len({run.dtype for run in runs}) > 1
+    keys = dict.fromkeys(key for run in runs for key in run.parameters)
+    alike = {key for key in keys if len({run.parameters.get(key) for run in runs}) == 1}
+
+    def name(run: Run) -> str:
+        where = point(run, alike) if len(runs) > 1 else ""
+        return ", ".join(filter(None, (run.label, run.dtype if types else "", where)))
+
+    return name
+
+
+def timing(run: Run) -> str:
+    """The median of the samples with its interval, for one unit of work: a step, where a sample queues several."""
+    assert run.median_s is not None and run.ci95_s is not None
+    factor, unit = scale_of(run.median_s / run.steps, "s")
+    low, high = (edge / run.steps / factor for edge in run.ci95_s)
+    value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
+    return f"{value} {unit} per {run.step_name} ({interval_of(run)}: {first} to {last} {unit}), {taken(run)}"
+
+
+def interval_of(run: Run) -> str:
+    """What `ci95_s` is: of too few samples, their range, which is no interval of 95 %."""
+    return "95 %" if len(run.samples_s) - run.left_out >= FEWEST_FOR_INTERVAL else "range"
+
+
+def mark(run: Run) -> str:
+    """The symbol of a run: it failed, its figure is doubtful, or all is well; virtual devices have no figure."""
+    return "error" if run.throughput is None else "warning" if run.doubts else "ok"
+
+
+def taken(run: Run) -> str:
+    """How many samples of how many units of work: "12 samples of 20 steps in 3 processes"."""
+    each = f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else ""
+    where = f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
+    without = f" ({run.left_out} left out)" if run.left_out else ""
+    return f"{len(run.samples_s)} samples{each}{where}{without}"
+
+
+def comparisons(run: Run) -> Iterator[str]:
+    """Speed-up and efficiency."""
+    if run.speedup_vs_cpu:
+        yield f"{ratio(run.speedup_vs_cpu)} times the CPU"
+    if run.speedup_vs_1gpu and len(run.devices) > 1:
+        yield f"{ratio(run.speedup_vs_1gpu)} times one GPU"
+    if run.efficiency:
+        how = f" ({run.scaling} scaling)" if run.scaling else ""
+        yield f"efficiency {ratio(run.efficiency, factor=100)} %{how}"
+
+
+def figures(run: Run) -> list[Figure]:
+    """What was found beside the samples; of virtual devices, nothing that is a speed."""
+    return [one for one in run.figures if not (run.virtual and (one.unit == "s" or one.unit.endswith("/s")))]
+
+
+def figure(item: Figure, named: bool = True) -> str:
+    """A figure beside the samples: "fit 812 (805 to 820) images/s"; its value alone without `named`."""
+    factor, unit = scale_of(item.value, item.unit)
+    shown = quantity(item.value, item.unit, item.ci95)
+    if item.ci95:
+        low, high = (edge / factor for edge in item.ci95)
+        ends = (digits(low, low, high), digits(high, low, high))
+        if ends[0] != ends[1]:
+            shown = f"{digits(item.value / factor, low, high)} ({ends[0]} to {ends[1]}) {unit}".rstrip()
+    return f"{item.name} {shown}" + (f": {item.note}" if item.note else "") if named else shown
+
+
+def proof(run: Run, brief: bool = False) -> str:
+    """What was verified, and where it was computed; empty when nothing was. `brief`: where alone, if it is right."""
+    found = run.verified
+    if found is None:
+        return ""
+    if brief and found.ok:
+        return f"verified, on {', '.join(dict.fromkeys(run.placed_on))}" if run.placed_on else "verified"
+    parts = [": ".join(filter(None, (check.name, check.saw))) for check in found.checks]
+    if found.residual is not None:
+        limit = "" if found.tolerance is None else f" (limit {found.tolerance:.2g})"
+        parts.insert(0, f"relative error {found.residual:.2g}{limit}")
+    if run.placed_on:
+        parts.append(f"on {', '.join(dict.fromkeys(run.placed_on))}")
+    return f"{'verified' if found.ok else 'wrong'}: {'; '.join(parts)}"
+
+
+def start_up(run: Run) -> str:
+    """What a user waits for before the steady state; empty when nothing was timed."""
+    parts = [f"{START_UP.get(part, part)} {seconds(took)}" for part, took in run.cold_start_s.items() if took >= 0.001]
+    parts += [f"first call {seconds(run.warmup_s[0])}"] if run.warmup_s else []
+    return "start-up: " + ", ".join(parts) if parts else ""
+
+
+def gpu_load(run: Run) -> str:
+    """What NVML reported during the run: ranges over all GPUs; empty when it reported nothing."""
+    kinds = (
+        ("utilization", "utilization", "%"),
+        ("SM clock", "sm_clock_mhz", "MHz"),
+        ("power", "power_w", "W"),
+        ("temperature", "temperature_c", "°C"),
+    )
+    parts = []
+    for title, field, unit in kinds:
+        values = [value for gpu in run.gpu if (value := getattr(gpu, field)) is not None]
+        if values:
+            low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+            parts.append(f"{title} {low if low == high else f'{low} to {high}'} {unit}")
+    return f"GPU load: {', '.join((*parts, *run.notes))}" if parts or run.notes else ""
+
+
+def peaks(run: Run) -> str:
+    """Shares of what the device could do, and of what they are; empty when none is known."""
+    parts = []
+    if run.percent_of_peak is not None:
+        parts.append(f"{of_peak(run)} of peak")
+    if run.percent_of_bandwidth is not None and run.percent_of_bandwidth >= LEAST_BANDWIDTH:
+        parts.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
+    return ", ".join(parts)
+
+
+def machine(result: BenchResult) -> str:
+    """Software, CPU and GPUs, in one line."""
+    software, facts = result.software, result.environment
+    parts = [f"TensorFlow {software.get('tensorflow', '?')}", f"Python {software.get('python', '?')}"]
+    parts.append(f"{value_or(facts.host.cpu_model, 'unknown CPU')} ({value_or(facts.host.cpus, '?')} CPUs)")
+    counts: dict[str, int] = {}
+    for gpu in value_or(facts.gpus, ()):
+        title = value_or(gpu.name, "unknown GPU")
+        counts[title] = counts.get(title, 0) + 1
+    parts += [f"{count} × {title}" if count > 1 else title for title, count in counts.items()]
+    return ", ".join(parts)
+
+
+def notes(result: BenchResult) -> tuple[str, ...]:
+    """What qualifies the whole result."""
+    missing = "; ".join(result.not_run)
+    not_run = f"Not run, for lack of time: {missing}. Allow more time: --deadline SECONDS."
+    disturbed = (LEFT_OUT,) if any(run.left_out for run in result.runs) else ()
+    return (*result.notes, *disturbed, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
+
+
+def shared_advice(runs: Sequence[Run]) -> list[tuple[tuple[Run, ...], str]]:
+    """Every piece of advice once, with the runs that have it; where only its figures differ, with those of the last."""
+    found: dict[str, dict[int, str]] = {}
+    for place, run in enumerate(runs):
+        for advice in run.advice:
+            found.setdefault(re.sub(r"[\d.]+", "#", advice), {})[place] = advice
+    return [(tuple(runs[place] for place in places), list(places.values())[-1]) for places in found.values()]
+
+
+def others(number: int) -> str:
+    """ " (and 2 others)"; empty for none."""
+    return f" (and {number} other{'s' * (number > 1)})" if number else ""
+
+
+def worst(result: BenchResult) -> str:
+    """The symbol of the whole: of runs with a speed, that of the one that the verdict names."""
+    is_partial = result.unfinished or result.not_run or not result.runs
+    named = result.runs if leading(result) else [run for run in result.runs if run in (_best(result), *_failed(result))]
+    found = {mark(run) for run in named} | ({"warning"} if is_partial else {"ok"})
+    return next(name for name in ("error", "warning", "ok") if name in found)
+
+
+def leading(result: BenchResult) -> tuple[str, ...]:
+    """The conclusions that are the answer; that of a sweep over sizes is its best figure, and they stand beside it."""
+    return () if result.parameters.get("sweep") == "size" else result.conclusions
+
+
+def verdict(result: BenchResult) -> str:
+    """One sentence: what came out, for who reads no further."""
+    failed, best = len(_failed(result)), _best(result)
+    bad = f"{failed} of {len(result.runs)} runs gave no verified result" if failed else ""
+    if not result.runs:
+        return "Nothing was measured."
+    if best is None:
+        return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
+    if found := leading(result):
+        return f"{'. '.join(found)}. {bad or 'Every result is verified'}.{_not_run(result)}"
+    return f"{_figures(best, result.runs)}. {bad or 'Every result is verified'}.{_doubts(result)}{_not_run(result)}"
+
+
+def _not_run(result: BenchResult) -> str:
+    count = len(result.not_run)
+    return f" {count} {'run was' if count == 1 else 'runs were'} not run, for lack of time." if count else ""
+
+
+def _failed(result: BenchResult) -> list[Run]:
+    return [run for run in result.runs if run.failure]
+
+
+def _doubts(result: BenchResult) -> str:
+    good = [run for run in result.runs if run.throughput and not run.virtual]
+    if not (doubtful := [run for run in good if run.doubts]):
+        return ""
+    if len(good) == 1:
+        return " The speed is uncertain."
+    labels = "; ".join(dict.fromkeys(run.label for run in doubtful))
+    return f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)."
+
+
+def _best(result: BenchResult) -> Run | None:
+    """The fastest run, of GPUs where there are some; None where no run has a speed."""
+    good = [run for run in result.runs if run.throughput and not run.virtual]
+    rivals = [run for run in good if run.devices[0].startswith("/GPU")] or good
+    return max(rivals, key=lambda run: run.throughput.value if run.throughput else 0.0, default=None)
+
+
+def _figures(best: Run, runs: Sequence[Run]) -> str:
+    """A run's speed, its share of the peak, its speed-up; where only its case at another size has one, that."""
+    share = "" if best.percent_of_peak is None else f", {of_peak(best)} of peak"
+    text = f"{namer(runs)(best)}: {throughput(best)}{share}"
+    alike = [run for run in runs if (run.label, run.dtype) == (best.label, best.dtype)]
+    for run in (best, *alike):
+        if others := ", ".join(comparisons(run)):
+            return f"{text}; {others}" if run is best else f"{text}; with {point(run)}, {others}"
+    return text
+
+
+# ----------------------------------------------------------------------------------------------------------------- page
 
 
 def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     """A table of the runs, what to know about them, and how they were verified; or the verdict alone."""
-    command, first = f"tfgpu bench {result.workload}", words.leading(result)[:1]
-    about = (f"{command} {result.tool.version}, {result.title}", words.machine(result))
-    whole = Page(command, about, words.worst(result), command, words.verdict(result), (), created=result.created)
+    command, first = f"tfgpu bench {result.workload}", leading(result)[:1]
+    about = (f"{command} {result.tool.version}, {result.title}", machine(result))
+    whole = Page(command, about, worst(result), command, verdict(result), (), created=result.created)
     if detail == "shared":
         return whole._replace(parts=tuple(_shared(result)))
     first = result.conclusions[:1] if detail == "least" else first
-    whole = whole._replace(sentence=words.verdict(replace(result, conclusions=first)), is_brief=detail == "least")
+    whole = whole._replace(sentence=verdict(replace(result, conclusions=first)), is_brief=detail == "least")
     if detail == "least":
         return whole
     is_swept = "sweep" in result.parameters
     shown = _sweep(result, str(result.parameters["sweep"])) if is_swept else _runs(result, detail)
-    end = (Items(words.notes(result), mark="note"), Items(result.conclusions[len(first) :]))
+    end = (Items(notes(result), mark="note"), Items(result.conclusions[len(first) :]))
     hint = ""
     if len(result.runs) > _MANY and detail != "full" and not is_swept:
         hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json."
@@ -42,52 +323,51 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
 
 def _shared(result: BenchResult) -> Iterator[Part]:
     """For others to read, with what each figure stands on."""
-    runs, name = result.runs, words.namer(result.runs)
+    runs, name = result.runs, namer(result.runs)
     yield runs_table(runs)
-    failures = (f"{name(run)}: {run.failure or 'not measured'}" for run in runs if not run.throughput)
-    advice = (_advised(having, text, name) for having, text in words.shared_advice(runs))
-    yield Items((*result.conclusions[len(words.leading(result)) :], *failures, *advice, *words.notes(result)))
+    advice = (_advised(having, text, name) for having, text in shared_advice(runs))
+    yield Items((*result.conclusions[len(leading(result)) :], *_failures(runs), *advice, *notes(result)))
+    measured = ((name(run), figure(one)) for run in runs for one in figures(run))
+    yield Detail("Other measurements", ("Run", "Found"), tuple(measured))
     yield Detail("Times", ("Run", "Time"), tuple((name(run), _time(run)) for run in runs if run.median_s))
     yield Detail("GPU load", ("Run", "NVML"), tuple((name(run), load) for run in runs if (load := _load(run))))
-    yield Detail(
-        "How the results were verified", ("Run", "Found"), tuple((name(run), words.proof(run)) for run in runs)
-    )
-    yield Detail("Start-up", ("Run", "Time"), tuple((name(run), words.start_up(run)) for run in runs))
+    yield Detail("How the results were verified", ("Run", "Found"), tuple((name(run), proof(run)) for run in runs))
+    yield Detail("Start-up", ("Run", "Time"), tuple((name(run), start_up(run)) for run in runs))
     yield Detail("Command", lines=(result.command,) if result.command else ())
 
 
 def _advised(having: Sequence[Run], text: str, name: Callable[[Run], str]) -> str:
     """Advice with the runs that have it."""
-    return f"{name(having[-1])}{words.others(len(having) - 1)}: {text}"
+    return f"{name(having[-1])}{others(len(having) - 1)}: {text}"
 
 
 def _time(run: Run) -> str:
-    return words.taken(run) if run.virtual else words.timing(run)
+    return taken(run) if run.virtual else timing(run)
 
 
 def _load(run: Run) -> str:
-    return words.gpu_load(run).removeprefix("GPU load: ")
+    return gpu_load(run).removeprefix("GPU load: ")
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 
-def _times(ratio: Ratio | None) -> str:
-    return words.ratio(ratio, interval=False) if ratio else ""
+def _times(quotient: Ratio | None) -> str:
+    return ratio(quotient, interval=False) if quotient else ""
 
 
 _Cells = tuple[str, list[str], bool]  # heading, cells, and whether they are numbers that are compared
 # heading, cell, and whether it is a number that is compared, of the columns that every workload has
 _COLUMNS: tuple[tuple[str, Callable[[Run], str], bool], ...] = (
-    ("speed", words.throughput, False),
+    ("speed", throughput, False),
     ("vs CPU", lambda run: _times(run.speedup_vs_cpu), True),
     ("vs 1 GPU", lambda run: _times(run.speedup_vs_1gpu) if len(run.devices) > 1 else "", True),
     (
         "efficiency",
-        lambda run: words.ratio(run.efficiency, interval=False, factor=100) + " %" if run.efficiency else "",
+        lambda run: ratio(run.efficiency, interval=False, factor=100) + " %" if run.efficiency else "",
         True,
     ),
-    ("of peak", words.of_peak, True),
+    ("of peak", of_peak, True),
     ("verified", lambda run: "yes" if run.verified and run.verified.ok else "no", False),
 )
 
@@ -103,7 +383,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
         "Runs",
         tuple(title for title, _, _ in columns),
         tuple(zip(*(cells for _, cells, _ in columns), strict=True)),
-        tuple(map(words.mark, runs)),
+        tuple(map(mark, runs)),
         tuple(place for place, column in enumerate(columns) if column[2]),
         tuple(_bars(runs)),
     )
@@ -112,7 +392,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
 def _parameters(runs: Sequence[Run]) -> Iterator[_Cells]:
     """Those in which the runs differ."""
     for key in dict.fromkeys(key for run in runs for key in run.parameters):
-        cells = [words.value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
+        cells = [value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
         if len(set(cells)) > 1:
             is_number = all(isinstance(run.parameters.get(key), int | float | None) for run in runs)
             yield key.replace("_", " "), cells, is_number
@@ -128,11 +408,11 @@ def _bars(runs: Sequence[Run]) -> Iterator[float]:
 
 def _runs(result: BenchResult, detail: formats.Detail) -> Iterator[Part]:
     """The table, a block for each run, and the advice that several runs share."""
-    runs, name = result.runs, words.namer(result.runs)
+    runs, name = result.runs, namer(result.runs)
     if len(runs) > 1 and any(run.throughput for run in runs):
         yield runs_table(runs)
     many = len(runs) > _MANY and detail != "full"
-    advised = words.shared_advice(runs)
+    advised = shared_advice(runs)
     for run in runs:
         own = [advice for having, advice in advised if having == (run,)]
         if not many or run.failure or own or run.figures:
@@ -141,53 +421,52 @@ def _runs(result: BenchResult, detail: formats.Detail) -> Iterator[Part]:
 
 
 def _block(run: Run, advised: Sequence[str], detail: formats.Detail) -> Block:
-    title = "  ".join(part for part in (run.label, run.dtype, words.point(run)) if part)
+    title = "  ".join(part for part in (run.label, run.dtype, point(run)) if part)
     if run.throughput is None:
         return Block("error", f"{title}  {run.failure or 'not measured'}", ())
-    shares = words.peaks(run)
-    speed = words.throughput(run) + (f" ({shares})" if shares else "")
-    texts = [_time(run), *words.comparisons(run), *map(words.figure, words.figures(run))]
-    texts += [words.gpu_load(run), words.proof(run, brief=detail != "full")] if detail != "least" else []
-    texts += [words.start_up(run)] if detail == "full" and not run.virtual else []
+    shares = peaks(run)
+    speed = throughput(run) + (f" ({shares})" if shares else "")
+    texts = [_time(run), *comparisons(run), *map(figure, figures(run))]
+    texts += [gpu_load(run), proof(run, brief=detail != "full")] if detail != "least" else []
+    texts += [start_up(run)] if detail == "full" and not run.virtual else []
     texts += [f"! {advice}" for advice in advised]
-    return Block(words.mark(run), f"{title}  {speed}", tuple(Line("", text) for text in texts if text))
+    return Block(mark(run), f"{title}  {speed}", tuple(Line("", text) for text in texts if text))
 
 
 # --------------------------------------------------------------------------------------------------------------- sweeps
 
-_Column = dict[object, Run]  # by point
-
 
 def _sweep(result: BenchResult, axis: str) -> Iterator[Part]:
     """Points down, devices across, a bar in each cell for its share of the best in its column."""
-    columns = _devices(result.runs, axis)
-    points = sorted({point for column in columns.values() for point in column}, key=_order)
-    cells, heads = [], []
-    for name, column in columns.items():
+    runs = result.runs
+    types, columns = {run.dtype for run in runs}, dict[str, dict[object, Run]]()
+    for run in runs:
+        others = [str(value) for key, value in run.parameters.items() if key != axis and value is not None]
+        title = ", ".join([run.label, *others, *([run.dtype] if len(types) > 1 else [])])
+        columns.setdefault(title, {})[run.parameters.get(axis)] = run
+    points = sorted(
+        {run.parameters.get(axis) for run in runs},
+        key=lambda point: (float(point), "") if isinstance(point, int | float) else (float("inf"), str(point)),
+    )
+    heads, cells = [axis], [[value_of(axis, point) for point in points]]
+    for title, column in columns.items():
         speeds = [run.throughput for run in column.values() if run.throughput and not run.virtual]
         best = max((speed.value for speed in speeds), default=0.0)
         factor, unit = scale_of(best, speeds[0].unit) if speeds else (1.0, "")
-        heads.append(f"{name} {unit}".rstrip())
+        heads.append(f"{title} {unit}".rstrip())
         cells.append([_cell(column.get(point), best, factor) for point in points])
-    rows = zip((_shown(axis, point) for point in points), *cells, strict=True)
-    yield Table("Sweep", (axis, *heads), tuple(rows), right=(0,))
-    yield Items((_legend(result.runs),))
-    yield Items(tuple(_failures(columns, axis)), mark="error")
-    yield Items(tuple(_advice(columns, axis)), mark="warning")
-
-
-def _devices(runs: Sequence[Run], axis: str) -> dict[str, _Column]:
-    """The runs of each device, type and what else tells them apart, by their point."""
-    types, columns = {run.dtype for run in runs}, dict[str, _Column]()
-    for run in runs:
-        others = [str(value) for key, value in run.parameters.items() if key != axis and value is not None]
-        name = ", ".join([run.label, *others, *([run.dtype] if len(types) > 1 else [])])
-        columns.setdefault(name, {})[run.parameters.get(axis)] = run
-    return columns
-
-
-def _order(point: object) -> tuple[int, float, str]:
-    return (0, float(point), "") if isinstance(point, int | float) else (1, 0.0, str(point))
+    yield Table("Sweep", tuple(heads), tuple(zip(*cells, strict=True)), right=(0,))
+    with_speed = [run for run in runs if run.throughput and not run.virtual]
+    legend = ["Bars: share of the best in the column."] if with_speed else []
+    legend += ["~ uncertain."] if any(run.doubts for run in with_speed) else []
+    legend += ["Virtual devices are verified, and have no speed."] if any(run.virtual for run in runs) else []
+    right = sum(1 for run in runs if run.throughput)
+    yield Items((" ".join((*legend, f"{right} of {len(runs)} results measured and verified.")),))
+    yield Items(tuple(_failures(runs)), mark="error")
+    advice = shared_advice([run for column in columns.values() for run in column.values()])
+    name = namer(runs)
+    marked = (_advised(having, text, name) for having, text in advice if not text.startswith(DOUBTFUL))
+    yield Items(tuple(marked), mark="warning")  # ~ says which are doubtful
 
 
 def _cell(run: Run | None, best: float, factor: float) -> str:
@@ -201,39 +480,14 @@ def _cell(run: Run | None, best: float, factor: float) -> str:
     return f"{number:7} {'━' * max(1, round(_BAR * value / best))}"
 
 
-def _legend(runs: Sequence[Run]) -> str:
-    """What bars and marks mean, and that the results are right."""
-    with_speed = [run for run in runs if run.throughput and not run.virtual]
-    parts = ["Bars: share of the best in the column."] if with_speed else []
-    parts += ["~ uncertain."] if any(run.doubts for run in with_speed) else []
-    parts += ["Virtual devices are verified, and have no speed."] if any(run.virtual for run in runs) else []
-    right = sum(1 for run in runs if run.throughput)
-    return " ".join((*parts, f"{right} of {len(runs)} results measured and verified."))
-
-
-def _failures(columns: dict[str, _Column], axis: str) -> Iterator[str]:
-    """Why there is no speed; what several points have in common, once."""
-    failures: dict[str, list[str]] = {}
-    for name, column in columns.items():
-        for point, run in column.items():
-            if run.throughput is None:
-                why = " ".join((run.failure or "not measured").split())
-                failures.setdefault(why, []).append(f"{name}, {axis} {_shown(axis, point)}")
-    for why, places in failures.items():
-        yield f"{places[0]}{words.others(len(places) - 1)}: {why if len(why) <= _LONGEST else why[:_LONGEST] + '…'}"
-
-
-def _advice(columns: dict[str, _Column], axis: str) -> Iterator[str]:
-    """Advice that several points of a column share, once, with the figures of the last."""
-    for name, column in columns.items():
-        for runs, text in words.shared_advice(list(column.values())):
-            if not text.startswith(DOUBTFUL):  # the mark says it
-                point = _shown(axis, runs[-1].parameters.get(axis))
-                yield f"{name}, {axis} {point}{words.others(len(runs) - 1)}: {text}"
-
-
-def _shown(axis: str, point: object) -> str:
-    return words.value_of(axis, point if isinstance(point, int | float | str) else None)
+def _failures(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield why there is no speed; what several runs have in common, once."""
+    name, failures = namer(runs), dict[str, list[str]]()
+    for run in runs:
+        if run.throughput is None:
+            failures.setdefault(" ".join((run.failure or "not measured").split()), []).append(name(run))
+    for why, names in failures.items():
+        yield f"{names[0]}{others(len(names) - 1)}: {why if len(why) <= _LONGEST else why[:_LONGEST] + '…'}"
 
 
 # -------------------------------------------------------------------------------------------------- CI and monitoring
@@ -241,7 +495,7 @@ def _shown(axis: str, point: object) -> str:
 
 def checks(result: BenchResult) -> Checks:
     """A case for each run: red where it gave no verified result."""
-    command, name = f"tfgpu bench {result.workload}", words.namer(result.runs)
+    command, name = f"tfgpu bench {result.workload}", namer(result.runs)
     cases = tuple(_case(run, name(run)) for run in result.runs)
     problems = tuple(
         Annotation("error", f"tfgpu bench: {case.name}: {case.kind}", (case.message, *case.details))
@@ -249,10 +503,10 @@ def checks(result: BenchResult) -> Checks:
         if case.outcome == "failure"
     )
     advice = (
-        Annotation("warning", f"tfgpu bench: {name(having[-1])}{words.others(len(having) - 1)}", (text,))
-        for having, text in words.shared_advice(result.runs)
+        Annotation("warning", f"tfgpu bench: {name(having[-1])}{others(len(having) - 1)}", (text,))
+        for having, text in shared_advice(result.runs)
     )
-    log = (f"tfgpu bench: {words.verdict(result)}",)
+    log = (f"tfgpu bench: {verdict(result)}",)
     return Checks(command, result.created, (Suite(command, cases),), (*problems, *advice), log)
 
 
@@ -260,9 +514,9 @@ def _case(run: Run, name: str) -> Case:
     case = Case(name, "tfgpu.bench", seconds=sum(run.samples_s))
     if run.failure:
         return case._replace(outcome="failure", kind="failed", message=run.failure)
-    shares = words.peaks(run)
-    speed = words.throughput(run) + (f" ({shares})" if shares else "")
-    details = (speed, _time(run) if run.median_s else "", *words.comparisons(run), words.proof(run), *run.advice)
+    shares = peaks(run)
+    speed = throughput(run) + (f" ({shares})" if shares else "")
+    details = (speed, _time(run) if run.median_s else "", *comparisons(run), proof(run), *run.advice)
     return case._replace(details=tuple(filter(None, details)))
 
 
@@ -272,20 +526,20 @@ def metrics(result: BenchResult) -> Iterator[Metric]:
     workload = {"workload": result.workload}
     yield info("bench", result.tool, **workload, **software)
     yield created("bench", result.created, workload)
-    labels = [{**workload, "run": run.label, "dtype": run.dtype, "point": words.point(run)} for run in result.runs]
+    labels = [{**workload, "run": run.label, "dtype": run.dtype, "point": point(run)} for run in result.runs]
     pairs = list(zip(result.runs, labels, strict=True))
     verified = (Sample(bool(run.verified and run.verified.ok and not run.failure), where) for run, where in pairs)
     yield gauge("tfgpu_bench_verified", "1 where the result of a run is right, else 0.", *verified)
     found: dict[tuple[str, str], list[Sample]] = {}
     for run, where in pairs:
-        for name, about, value in () if run.virtual else _figures(run):
+        for name, about, value in () if run.virtual else _measured(run):
             if value is not None:
                 found.setdefault((name, about), []).append(Sample(value, where))
     for (name, about), samples in found.items():
         yield gauge(f"tfgpu_bench_{name}", about, *samples)
 
 
-def _figures(run: Run) -> Iterator[tuple[str, str, float | None]]:
+def _measured(run: Run) -> Iterator[tuple[str, str, float | None]]:
     """The end of a metric's name, what it is, and its value."""
     yield "step_seconds", "Median time of a step.", run.median_s / run.steps if run.median_s else None
     if run.throughput:

@@ -23,14 +23,16 @@ from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.records.report import EXIT_UNKNOWN
 from tfgpu_doctor.records.units import digits, quantity
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.bench_words import value_of
-from tfgpu_doctor.render.outline import Block, Detail, Line
+from tfgpu_doctor.render.outlines.bench import value_of
 from tfgpu_doctor.render.prometheus import created, gauge, info
 from tfgpu_doctor.render.shapes import (
     Annotation,
+    Block,
     Case,
     Checks,
+    Detail,
     Items,
+    Line,
     Metric,
     Outcome,
     Page,

@@ -7,13 +7,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
-from tfgpu_doctor.plan.answers import NOT_RESOLVED
 from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.checked import Change, Checked, ReadFile
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.report import Edit, FailOn, Finding, Fix, Report, Severity, Verdict
-from tfgpu_doctor.records.resolution import Answer
+from tfgpu_doctor.records.report import Change, Checked, Edit, FailOn, Finding, Fix, ReadFile, Report, Severity, Verdict
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, least
@@ -28,15 +24,12 @@ from tfgpu_doctor.render.outlines.report import (
 )
 from tfgpu_doctor.render.shapes import Case, Checks, Code, Items, Page, Part, Suite, Table
 
-_MOST = 8  # versions that are shown
-_BRINGS = frozenset({f"nvidia-{one}-cu{major}" for one in ("cuda-runtime", "cudnn") for major in (11, 12, 13)})
 _MEANING: dict[Verdict, str] = {
     "ok": "no problems found",
     "degraded": "it will run, but with problems",
     "broken": "it will not work",
     "unknown": "these files name no TensorFlow",
 }
-_NOT_RESOLVED = "whether the requirements can be met is unknown"
 _LATER = "what these files install is known only when they are filled in or run"
 
 
@@ -55,17 +48,11 @@ def page(checked: Checked, detail: Detail = "shared") -> Page:
     ids = detail == "full"
     reasons = (f"{item.reason} ({item.id})" if ids else item.reason for item in report.undetermined)
     left = (f"Not changed by --fix: {one}" for one in checked.not_changed)
-    resolved = (
-        f"{answer.label}, resolved by {answer.program} for Python {answer.python}: "
-        + ", ".join(f"{name} {version}" for name, version in answer.versions.items())
-        for answer in (report.resolved if detail == "full" else ())
-    )
     title = "Changed" if checked.fixed else "tfgpu check --fix would change"
     parts: tuple[Part, ...] = (
         files,
         *found,
         Items(tuple(dict.fromkeys((*reasons, *left))), mark="unknown"),
-        Items(tuple(resolved), mark="note"),
         Code(title, tuple(checked.difference), "diff"),
     )
     return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=parts)
@@ -126,18 +113,14 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
 
 def meaning(report: Report) -> str:
     """What the verdict means."""
-    if report.verdict == "unknown" and any(NOT_RESOLVED in one.reason for one in report.undetermined):
-        return _NOT_RESOLVED
     later = any(LATER in one.reason or UNTIL_THEN in one.reason for one in report.undetermined)
     return _LATER if later and report.verdict == "unknown" else _MEANING[report.verdict]
 
 
-def read_file(seen: PlannedEnvironment, answer: Answer | None = None) -> ReadFile:
-    """What an environment names, in a line, and what a resolver makes of it."""
+def read_file(seen: PlannedEnvironment) -> ReadFile:
+    """What an environment names, in a line."""
     one = seen.environment
-    content = (
-        f"is {one.part_of}" if one.part_of else "; ".join((*_content(seen), *_answered(seen, answer))) or "nothing"
-    )
+    content = f"is {one.part_of}" if one.part_of else "; ".join(_content(seen)) or "nothing"
     return ReadFile(label=one.label, path=one.place.path, content=content)
 
 
@@ -176,20 +159,6 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
     yield from (text for text in named if text != inside)
     if seen.environment.gpu:
         yield seen.environment.gpu.text
-
-
-def _answered(seen: PlannedEnvironment, answer: Answer | None) -> Iterator[str]:
-    """The versions that a reader looks for: TensorFlow, what the file names, what NVIDIA's packages bring."""
-    if answer is None or answer.refusal is not None:
-        return
-    named = {one.name for one in seen.environment.requirements}
-    rank = [lambda one: one in TENSORFLOW, named.__contains__, _BRINGS.__contains__]
-    first = [name for pick in rank for name, _ in answer.versions if pick(name)]
-    versions = dict(answer.versions)
-    shown = list(dict.fromkeys(first))[:_MOST]
-    more = len(versions) - len(shown)
-    texts = [f"{name} {versions[name]}" for name in shown] + ([f"{more} more"] if more else [])
-    yield f"resolved by {answer.program} for Python {answer.python}: {', '.join(texts)}"
 
 
 def _image(seen: PlannedEnvironment) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.findings.pages import records
 from tfgpu_doctor.findings.pages.headline import further_links, headline_of
-from tfgpu_doctor.render.outline import Block, Line
-from tfgpu_doctor.render.shapes import Code, Items, Page, Part
+from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part
 
 
 def page(found: records.Page) -> Page:

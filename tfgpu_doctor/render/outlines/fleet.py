@@ -14,15 +14,17 @@ from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Severity, failing
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.outline import Block, Detail, Line
 from tfgpu_doctor.render.outlines.report import Layer
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     Annotation,
+    Block,
     Case,
     Checks,
+    Detail,
     Items,
     Level,
+    Line,
     Metric,
     Outcome,
     Page,

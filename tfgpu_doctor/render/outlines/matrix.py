@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.records.fact import encode
+from tfgpu_doctor.records.facts import encode
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import Detail as Folded
+from tfgpu_doctor.render.shapes import Detail as Folded
 from tfgpu_doctor.render.shapes import Items, Page, Part, Table
 
 _COMMAND = "tfgpu matrix"

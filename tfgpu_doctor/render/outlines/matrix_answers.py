@@ -11,11 +11,10 @@ from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.matrix.tables import CudaAnswer, CudnnAnswer
 from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
 from tfgpu_doctor.records.versions import minor, numbers
-from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines import matrix as shown
 from tfgpu_doctor.render.outlines.matrix import Sheet
-from tfgpu_doctor.render.outlines.matrix_notes import footnotes, minor_ranges, newest_of, nothing, what_was_asked
-from tfgpu_doctor.render.shapes import Part
+from tfgpu_doctor.render.outlines.matrix_notes import footnotes, minor_ranges, nothing, what_was_asked
+from tfgpu_doctor.render.shapes import Block, Line, Part
 
 _UNKNOWN = "unknown"
 _BUGS = "Known bugs, some of them only on certain machines; -v shows when, what is seen, and the fix:"
@@ -73,18 +72,11 @@ def _gpu_cells(row: Release, driver: str | None) -> tuple[str, ...]:
     return (row.cuda or "-", *(cell or unknown for cell in known), " ".join(row.ptx) or "-")
 
 
-def release(matrix: Matrix, row: Release, not_offered: Sequence[str] | None = None) -> Sheet:
-    """Everything about one release; first its card and the titles of its bugs.
-
-    Args:
-        not_offered: the filters that it does not match; None: none was given.
-    """
+def release(matrix: Matrix, row: Release) -> Sheet:
+    """Everything about one release; first its card and the titles of its bugs."""
     lines = tuple(_release_lines(row, with_gpu(matrix, row)))
     if cpu := cpu_twin(matrix, row):
         lines = (("package", f"{row.package}: {cpu.package} {cpu.version} is the build without CUDA"), *lines)
-    if not_offered is not None:
-        verdict = "; ".join(not_offered) or "none of what was asked: it matches"
-        lines = (("against it", verdict), *lines)
     card, blocks = shown.card(lines), tuple(_block(issue) for issue in row.known_issues)
     few = shown.card(tuple((label, _first(text)) if label.startswith("[") else (label, text) for label, text in lines))
     titles: tuple[Part, ...] = tuple(Block(block.mark, block.title, (), block.ids) for block in blocks)
@@ -288,8 +280,6 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
         last = ", ".join(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
         yield "cuDNN", f"up to {last}"
     yield "TensorFlow", _newest(answer)
-    if answer.elsewhere:
-        yield "instead", "; ".join(answer.elsewhere) + " (tfgpu plan has the commands)"
     if answer.tensorflow_ptx:
         yield (
             "by PTX",
@@ -305,8 +295,9 @@ def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
 def _newest(answer: GpuAnswer) -> str:
     if answer.newest_tensorflow is None:
         return f"no release for {answer.platform} has working kernels for it"
-    where = f" for {answer.platform}"
-    return newest_of(answer.newest_tensorflow, where, answer.passed_over, answer.tensorflow)
+    working = "newest working release" if answer.newest_tensorflow != answer.tensorflow[0] else "newest"
+    every = minor_ranges(answer.tensorflow)
+    return f"{answer.newest_tensorflow} is the {working} for {answer.platform}; all: {every}"
 
 
 def gpus(rows: Sequence[GpuRow]) -> Sheet:

@@ -1,8 +1,8 @@
-"""What a list of releases leaves out, in words: what else would do, and which filter to lift when nothing does."""
+"""What a list of releases leaves out, in words, and what else would do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from packaging.version import Version
 
@@ -10,21 +10,15 @@ from tfgpu_doctor.matrix.compatibility import driver_branches, drives
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.queries import (
     Filters,
-    Lifted,
     also_load,
     cards,
-    explain_empty,
     known_broken,
-    min_driver,
     only_with,
     releases,
 )
-from tfgpu_doctor.plan.gpu_answers import branches, elsewhere, left_out
 from tfgpu_doctor.records.versions import numbers
 from tfgpu_doctor.render.outlines.matrix import note
 from tfgpu_doctor.render.shapes import Items
-
-_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in Filters.__struct_fields__}
 
 
 def what_was_asked(matrix: Matrix, filters: Filters) -> str:
@@ -43,47 +37,17 @@ def what_was_asked(matrix: Matrix, filters: Filters) -> str:
 
 
 def nothing(matrix: Matrix, filters: Filters) -> Iterator[Items]:
-    """Why there is no row: the single filters whose lifting would give some."""
+    """Why there is no row, as far as that is simple."""
     everything = Filters(platform=filters.platform, gpu_only=True, pre=True)
     if filters.needs_gpu and not releases(matrix, everything):
         yield note(f"No published wheel for {filters.platform} holds CUDA code.")
     for card in cards(matrix, filters) if filters.driver else ():
         first, last = driver_branches(matrix, card, filters.gpu)
         if not drives(filters.driver or "", first, last):
-            known = branches(first, last)
+            known = f"{first or 'any'} to {last or 'the newest'}"
             yield note(f"Driver {filters.driver} does not know {filters.gpu or card}; the branches that do: {known}.")
-    if others := elsewhere(matrix, filters):
-        commands = f"tfgpu plan --gpu '{filters.gpu}'" if filters.gpu else "tfgpu plan"
-        yield note(f"Instead: {'; '.join(others)}. {commands} has the commands.")
-    lifted = explain_empty(matrix, filters)
-    if not lifted:
-        yield note("No release satisfies this, nor would any with a single filter lifted.")
-        return
-    lines = (f"without {_OPTIONS[one.filter]} {one.value}: {_without(matrix, one, filters)}" for one in lifted)
-    yield Items(tuple(lines), "No release satisfies all of this. Lifting a single filter would give")
-
-
-def _without(matrix: Matrix, lifted_filter: Lifted, filters: Filters) -> str:
-    newest = lifted_filter.rows[0]
-    name = f"{newest.package} {newest.version}"
-    where = f" for {newest.platform}" if filters.platform is None or lifted_filter.filter == "platform" else ""
-    more = len({(row.package, row.version) for row in lifted_filter.rows}) - 1
-    others = f" and {more} other{'s' * (more != 1)}" if more else ""
-    return f"{name}{where}{others}{_because(matrix, lifted_filter, filters)}"
-
-
-def _because(matrix: Matrix, lifted_filter: Lifted, filters: Filters) -> str:
-    """What the rows have instead of what was asked for."""
-    rows = lifted_filter.rows
-    if lifted_filter.filter == "python":
-        return f"; wheels for Python {_listed(python for row in rows for python in row.python)}"
-    if lifted_filter.filter in ("cuda", "cudnn"):
-        name = "CUDA" if lifted_filter.filter == "cuda" else "cuDNN"
-        return f"; built for {name} {_listed(built for row in rows if (built := getattr(row, lifted_filter.filter)))}"
-    if lifted_filter.filter == "driver":
-        needed = sorted({driver for row in rows if (driver := min_driver(matrix, row, filters))}, key=numbers)
-        return f"; from driver {needed[0]} on" if needed else "; the driver they need is unknown"
-    return ""
+    named = f" --gpu '{filters.gpu}'" if filters.gpu else ""
+    yield note(f"No release satisfies all of this. tfgpu plan{named} shows what can be installed, and why not more.")
 
 
 def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
@@ -102,7 +66,6 @@ def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iter
         )
     for issue, versions in _by_issue(known_broken(matrix, filters)):
         yield note(f"Known broken on {asked}: {versions}: {issue.title} ({issue.id}). {issue.fix}.")
-    yield from _left_out(matrix, filters)
     yield from _errors(matrix, filters, rows)
     if filters.wsl2:
         yield note(
@@ -111,13 +74,6 @@ def footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iter
         )
     if not rows and not filters.pre and (early := only_with(matrix, filters, pre=True)):
         yield note(f"--pre would list {early[0].package} {early[0].version}.")
-
-
-def _left_out(matrix: Matrix, filters: Filters) -> Iterator[Items]:
-    """Why newer releases are not listed."""
-    lines = tuple(f"{minor_ranges(versions)}: {reason}" for reason, versions in left_out(matrix, filters).items())
-    if lines:
-        yield Items(lines, "Not listed")
 
 
 def _errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
@@ -167,10 +123,3 @@ def _listed(versions: Iterable[str]) -> str:
 
 def _dotted(parts: Iterable[int]) -> str:
     return ".".join(map(str, parts))
-
-
-def newest_of(newest: str | None, where: str, passed_over: Mapping[str, str], every: Sequence[str]) -> str:
-    """The newest release that works, the newer ones that do not, and all; "" where there is none."""
-    bugs = "".join(f", and {version} has a bug ({title})" for version, title in passed_over.items())
-    working = "newest working release" if bugs else "newest"
-    return f"{newest} is the {working}{where}{bugs}; all: {minor_ranges(every)}" if newest else ""

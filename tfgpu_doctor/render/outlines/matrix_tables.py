@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfgpu_doctor.matrix.tables import About, Found, Table
-from tfgpu_doctor.render.outline import Block, Line
 from tfgpu_doctor.render.outlines import matrix as shown
 from tfgpu_doctor.render.outlines.matrix import Sheet
-from tfgpu_doctor.render.shapes import Part
+from tfgpu_doctor.render.shapes import Block, Line, Part
 
 _FEW = 5  # rows that a first screen shows whole
 

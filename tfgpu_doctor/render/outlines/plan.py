@@ -11,9 +11,8 @@ from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.versions import at_least, minor
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import Block, Line
-from tfgpu_doctor.render.outline import Detail as Folded
-from tfgpu_doctor.render.shapes import Items, Page, Part, Table
+from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Part, Table
+from tfgpu_doctor.render.shapes import Detail as Folded
 
 _COMMAND = "tfgpu plan"
 _SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}

@@ -24,15 +24,17 @@ from tfgpu_doctor.records.report import (
     Verdict,
     exit_code,
     fails,
+    problem_counts,
+    verdict_sentence,
 )
 from tfgpu_doctor.records.units import count, memory_size
-from tfgpu_doctor.records.wording import problem_counts, verdict_sentence
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, blocks, brief, details, least, open_checks, skipped
+from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, details, least, open_checks, skipped
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     Annotation,
+    Block,
     Case,
     Checks,
     Items,

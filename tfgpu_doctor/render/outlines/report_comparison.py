@@ -10,9 +10,9 @@ from tfgpu_doctor.compare.records import REAL, Change, Comparison, Explanation, 
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, Block, Line
+from tfgpu_doctor.render.outline import VERDICT_MARKS
 from tfgpu_doctor.render.outlines.report import LEVELS
-from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Items, Outcome, Page, Part, Suite, Table
+from tfgpu_doctor.render.shapes import Annotation, Block, Case, Checks, Items, Line, Outcome, Page, Part, Suite, Table
 
 _MOST = 10  # changes of one layer that explain nothing
 _MOST_NAMED = 3  # changes that are named in one sentence
