@@ -9,10 +9,9 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option
-from tfgpu_doctor.cli.output import Output, Results, fail_on_option, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, redact_option, result_options
 from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.records.parameters import Seconds
-from tfgpu_doctor.render.formats import choices
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +69,9 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     if list_checks:
-        _list_checks(results.targets)
+        from tfgpu_doctor.findings.engine import checks, checks_json
+
+        results.write_page(checks_json, partial(_print, checks()), "the list of checks")
         return
     from tfgpu_doctor.records.report import exit_code
 
@@ -79,19 +80,6 @@ def command(
         report = commands.diagnose(saved=saved, import_tensorflow=not no_import, **asked)
     results.write(report, "report", fail_on=fail_on, only=asked["only"], skip=asked["skip"])
     context.exit(exit_code(report, fail_on))
-
-
-def _list_checks(targets: list[Output]) -> None:
-    """Show every finding. Raises click.UsageError: the list has no such format."""
-    from tfgpu_doctor.findings.engine import checks, checks_json
-
-    if others := [target.format for target in targets if target.format not in choices()]:
-        raise click.UsageError(f"--format {others[0]}: the list of checks has {' and '.join(choices())} only")
-    for target in targets:
-        if target.format == "json":
-            target.write_json(checks_json())
-        else:
-            target.print_with(partial(_print, checks()))
 
 
 def _print(listed: tuple[Check, ...], console: Console) -> None:

@@ -13,9 +13,8 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
-from tfgpu_doctor.cli.output import Output, Results, fail_on_option, note, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options
 from tfgpu_doctor.records.printable import utf8
-from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def command(
     """
     if source is not None and not os.path.exists(source):
         if _ID.fullmatch(source.lower()):
-            _page(source.lower(), results.targets)
+            _page(source.lower(), results)
             return
         if word := _WORD.fullmatch(source):
             _refuse_prefix(source, word["name"].lower())
@@ -110,7 +109,7 @@ def _refuse_prefix(word: str, name: str) -> None:
         raise click.UsageError(f"{word} is not a file. Findings of that group: {', '.join(ids)}")
 
 
-def _page(finding_id: str, targets: list[Output]) -> None:
+def _page(finding_id: str, results: Results) -> None:
     """Print the page of a finding.
 
     Raises click.UsageError: there is neither such a finding nor such a file, or a page has no such format.
@@ -122,15 +121,8 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         similar = pages.nearest(finding_id)
         hint = f" Did you mean {' or '.join(similar)}?" if similar else f" All ids: tfgpu doctor --list-checks. {_PIPE}"
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
-    if others := [target.format for target in targets if target.format not in choices()]:
-        raise click.UsageError(f"--format {others[0]}: the page of a finding has {' and '.join(choices())} only")
-    for target in targets:
-        if target.format == "json":
-            from tfgpu_doctor.findings.pages.headline import page_json
+    from tfgpu_doctor.findings.pages.headline import page_json
+    from tfgpu_doctor.render import text
+    from tfgpu_doctor.render.outlines import finding
 
-            target.write_json(page_json(page))
-        else:
-            from tfgpu_doctor.render import text
-            from tfgpu_doctor.render.outlines import finding
-
-            target.print_with(partial(text.render, finding.page(page)))
+    results.write_page(lambda: page_json(page), partial(text.render, finding.page(page)), "the page of a finding")

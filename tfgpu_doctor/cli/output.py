@@ -94,6 +94,16 @@ class Results(NamedTuple):
         """Show a result once for each target, as :func:`write` does."""
         write(result, kind, self.targets, **self.options, **options)
 
+    def write_page(self, data: Callable[[], bytes], render: Callable[[Console], None], what: str) -> None:
+        """Show what has a text and JSON only. Raises click.UsageError: another format was asked for."""
+        if others := [target.format for target in self.targets if target.format not in choices()]:
+            raise click.UsageError(f"--format {others[0]}: {what} has {' and '.join(choices())} only")
+        for target in self.targets:
+            if target.format == "json":
+                target.write_json(data())
+            else:
+                target.print_with(render)
+
 
 class NotWrittenError(click.ClickException):
     """A file cannot be written."""
@@ -217,7 +227,9 @@ def write(
     """
 
     def private() -> Any:
-        return _redacted(redacted() if redacted else result)
+        from tfgpu_doctor.redact.redaction import redact as redaction
+
+        return redaction(redacted() if redacted else result)
 
     context = click.get_current_context(silent=True)
     if context and (results := context.find_object(list)) is not None:  # a notebook shows the result itself
@@ -265,9 +277,3 @@ def shows_changes(targets: list[Output], environ: Mapping[str, str] = os.environ
     rows = [FORMATS[target.format] for target in targets]
     summaries = [FORMATS[row.summary] for row in rows if row.summary and environ.get(SUMMARY)]
     return any(row.changes for row in (*rows, *summaries))
-
-
-def _redacted(result: Any) -> Any:
-    from tfgpu_doctor.redact.redaction import redact
-
-    return redact(result)
