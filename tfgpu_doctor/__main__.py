@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from click import ClickException
 
 EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 2, 3, 130, 141
-
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has two of them
 _leaving: BaseException | None = None  # what the handler of a signal has raised
 
 
@@ -72,9 +72,6 @@ def _interrupted() -> int:
     """Say so in one line, and return the exit code."""
     from tfgpu_doctor.render.streams import say
 
-    # where Ctrl-C came within exec(), which makes named tuples, CPython would end `python -m` by SIGINT in spite of the
-    # exit code; it forgets that with the next exec()
-    exec("")
     say("tfgpu: interrupted")
     return EXIT_INTERRUPTED
 
@@ -102,13 +99,11 @@ def _refused(error: ClickException) -> int:
     from tfgpu_doctor.records.printable import one_line
 
     message = "\n".join(map(one_line, getattr(error, "messages", None) or (error.format_message(),)))
-    if isinstance(error, NoArgsIsHelpError):
-        error.show()
-    elif isinstance(error, UsageError):
-        UsageError(message, error.ctx).show()
-    else:
-        ClickException(message).show()
-    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_UNKNOWN
+    is_usage = isinstance(error, UsageError)
+    if not isinstance(error, NoArgsIsHelpError):
+        error = UsageError(message, error.ctx) if isinstance(error, UsageError) else ClickException(message)
+    error.show()
+    return EXIT_USAGE if is_usage else EXIT_UNKNOWN
 
 
 def _is_out_of_memory(error: Exception) -> bool:
@@ -136,16 +131,11 @@ def _defect(error: Exception) -> int:
     return EXIT_UNKNOWN
 
 
-def _ending_signals() -> list[int]:
-    import signal
-
-    return [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
-
-
 def _catch_signals() -> None:
     import signal
 
-    for number in _ending_signals():  # nohup ignores SIGHUP, and a shell SIGINT for a background job
+    for number in (getattr(signal, name) for name in _ENDING if hasattr(signal, name)):
+        # nohup ignores SIGHUP, and a shell SIGINT for a background job
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _leave)
 
@@ -173,7 +163,7 @@ def _end_children() -> None:
         return
     import signal
 
-    for number in _ending_signals():
+    for number in (getattr(signal, name) for name in _ENDING if hasattr(signal, name)):
         signal.signal(number, signal.SIG_IGN)
     if process:
         process.end_all()

@@ -12,7 +12,6 @@ from tests.files.test_reading import ODD as ODD_FILES
 from tests.fleet.making import fleet
 from tests.guard import guarded
 from tfgpu_doctor.files import reading
-from tfgpu_doctor.fleet.baseline import LEAST_NODES
 
 CLEAN = fleet(1, 30).lines
 ODD = fleet(162, 40, 3).lines
@@ -54,38 +53,6 @@ def test_exit_codes(folder: Path) -> None:
     assert tfgpu("fleet", "empty", cwd=folder).returncode == 3
 
 
-def test_wrong_usage(folder: Path, subtests: pytest.Subtests) -> None:
-    for arguments, message in (
-        ([], "give the files or folders with the reports"),
-        (["-", "-"], "only one of the files can be standard input"),
-        (["-", "--baseline", "-"], "only one of the files can be standard input"),
-        (["odd.jsonl", "--expect", "drivr=580"], "Did you mean driver?"),
-        (["odd.jsonl", "--expect", "gpus"], "write NAME=VALUE"),
-        (["odd.jsonl", "--mads", "0.5"], "--mads"),
-        (["odd.jsonl", "--baseline", "nowhere.json"], "cannot read nowhere.json"),
-        (
-            ["odd.jsonl", "--baseline", "odd.jsonl"],
-            "--baseline reads a file that tfgpu fleet --save-baseline has written",
-        ),
-        (["odd.jsonl", "--expect", "gpu=8"], "for their number write gpus=8"),
-        (["odd.jsonl", "--save-baseline", "no/where.json"], "--save-baseline no/where.json"),
-        (["odd.jsonl", "--baselin", "x"], "--baseline"),
-        (["odd.jsonl", "--expct", "x"], "'--expect'"),
-        (["odd.jsonl", "--format", "sarif"], "sarif"),
-        (["colect", "--slurm"], "Did you mean collect?"),
-        (["collect"], "give either --ray ADDRESS or --slurm"),
-        (["collect", "--slurm", "--nodes", "2", "--print", "dcotor"], "Did you mean doctor?"),
-    ):
-        with subtests.test(arguments=arguments, message=message):
-            done = tfgpu("fleet", *arguments, cwd=folder)
-            assert done.returncode == 2 and done.stdout == ""
-            assert message in " ".join(done.stderr.split()), done.stderr
-
-
-def test_an_option_may_stand_behind_the_files(folder: Path) -> None:
-    assert of_json(folder, "clean.jsonl", "--expect", "gpus>=1", "odd.jsonl")["expectations"] == ["gpus>=1"]
-
-
 def test_a_baseline_finds_what_all_nodes_have_changed(folder: Path) -> None:
     saved = tfgpu("fleet", "odd.jsonl", "--save-baseline", "base.json", cwd=folder)
     assert "tfgpu: wrote base.json" in saved.stderr
@@ -102,13 +69,6 @@ def test_a_baseline_finds_what_all_nodes_have_changed(folder: Path) -> None:
 
 def groups(folder: Path, *arguments: str, code: int = 0) -> list[dict[str, object]]:
     return of_json(folder, *arguments, code=code)["groups"]  # type: ignore[return-value]
-
-
-def test_too_few_nodes_make_no_baseline(folder: Path) -> None:
-    (folder / "few.jsonl").write_bytes(b"\n".join(ODD[:2]))
-    done = tfgpu("fleet", "few.jsonl", "--save-baseline", "base.json", cwd=folder)
-    assert done.returncode == 2 and f"at least {LEAST_NODES} nodes" in done.stderr
-    assert not (folder / "base.json").exists()
 
 
 def test_expectations_name_the_nodes(folder: Path) -> None:
@@ -150,23 +110,7 @@ def test_every_format_goes_to_its_file(folder: Path) -> None:
         assert ("gpu-000" in text) == (name in ("out.txt", "out.json"))
 
 
-def test_names_of_nodes_stay_where_they_are_wanted(folder: Path) -> None:
-    page = tfgpu("fleet", "odd.jsonl", "--format", "prometheus", "--no-redact", cwd=folder).stdout
-    assert (
-        'tfgpu_fleet_node_problem{node="gpu-00014",id="driver.version",kind="difference",severity="warning"} 1\n'
-        in page
-    )
-    assert 'tfgpu_fleet_nodes{verdict="ok"} 40\n' in page
-    assert 'tfgpu_fleet_group_nodes{id="driver.version",kind="difference",severity="warning"} 3\n' in page
-
-
 def test_a_redacted_fleet_stays_redacted(folder: Path) -> None:
     tfgpu("fleet", "odd.jsonl", "--format", "json", "--redact", "--output", "hidden.json", cwd=folder)
     text = (folder / "hidden.json").read_text(encoding="utf-8")
     assert "gpu-000" not in text and "<host-1>" in text
-
-
-def test_help_lists_its_command(folder: Path) -> None:
-    done = tfgpu("fleet", "--help", cwd=folder)
-    assert done.returncode == 0 and "collect" in done.stdout and "--expect" in done.stdout
-    assert "usage: tfgpu fleet collect [options]" in tfgpu("fleet", "collect", "--help", cwd=folder).stdout.lower()
