@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.bench.test_matpow import QUICK, Workers
+from tests.bench.planned import QUICK, Workers
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.plans.base import PlanBase

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import click
 import pytest
 
-from tests.cli.runner import tfgpu
+from tests.cli.runner import commands, runs, tfgpu
 from tests.files.test_reading import ODD, TEXT
 from tests.guard import guarded
 from tests.records.test_report import report
-from tfgpu_doctor.cli import cli
 from tfgpu_doctor.files import reading, writing
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
@@ -79,17 +78,7 @@ class Named(NamedTuple):
         return [*self.command.split(), *(others if str(self) in INSTEAD else ()), value]
 
 
-def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
-    for name in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{above}{name} ")
-        if not isinstance(command, click.Group) or command.invoke_without_command:
-            yield f"{above}{name}", command
-
-
-PARAMETERS = [Named(name, one) for name, command in commands(cli) for one in command.params]
+PARAMETERS = [Named(name, one) for name, command in commands() if runs(command) for one in command.params]
 NAMED = [one for one in PARAMETERS if isinstance(one.parameter.type, (click.Path, click.File))]
 # the first with this option; those of the other commands are declared by the same lines
 FIRST = {(one.parameter.opts[0], getattr(one.parameter, "help", one.command)): one for one in reversed(NAMED)}

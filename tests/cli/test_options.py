@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import click
 import pytest
 
-from tests.cli.runner import process, tfgpu
+from tests.cli.runner import commands, process, tfgpu
 from tfgpu_doctor.bench.workload_registry import WORKLOADS
-from tfgpu_doctor.cli import cli
 from tfgpu_doctor.cli.options import Command
 from tfgpu_doctor.records.parameters import Listed, Option, Seconds, Size
 
@@ -29,20 +27,6 @@ DIFFERENT = {
     "--platform": "the list of releases can show all",
     "--compute-capability": "of a machine several, of the table of GPUs one",
 }
-
-
-@cache
-def commands() -> tuple[tuple[str, click.Command], ...]:
-    def below(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
-        context = click.Context(group)
-        for name in group.list_commands(context):
-            found = group.get_command(context, name)
-            assert found is not None
-            yield f"{path} {name}".strip(), found
-            if isinstance(found, click.Group):
-                yield from below(f"{path} {name}".strip(), found)
-
-    return tuple(below("", cli))
 
 
 def options() -> Iterator[tuple[str, str, Option]]:

@@ -227,7 +227,7 @@ class Moments:
             ("tfgpu_doctor.install.making", "add_library_paths"),
             ("tfgpu_doctor.install.making", "prove"),
             ("tfgpu_doctor.cli.install._Shown", "agrees"),
-            ("tfgpu_doctor.install.folder.claims.Claim", "take"),
+            ("tfgpu_doctor.install.folder.writing.Claim", "take"),
             ("tfgpu_doctor.install.folder.shutil", "rmtree"),
         ):
             self._watch(monkeypatch, f"{owner}.{name}", name)

@@ -12,9 +12,8 @@ import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
-from tfgpu_doctor.probes import driver, driver_children
-from tfgpu_doctor.probes.driver import DriverFacts
-from tfgpu_doctor.probes.driver_children import Probe
+from tfgpu_doctor.probes import driver
+from tfgpu_doctor.probes.driver import DriverFacts, Probe
 from tfgpu_doctor.records.facts import (
     CallResult,
     GpuProcess,
@@ -74,14 +73,14 @@ def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
     assert first.name == Known("NVIDIA A30", f"NVML ({library})")
     assert (value_or(first.pci_bus_id, ""), value_or(second.pci_bus_id, "")) == ("0000:41:00.0", "0000:42:00.0")
     assert value_or(first.compute_capability, "") == "8.0"
-    assert first.multiprocessors == Known(76, "cuDeviceGetAttribute")
+    assert value_or(first.multiprocessors, 0) == 76
     assert (value_or(first.memory_total, 0), value_or(first.memory_used, 0)) == (16376 << 20, 1024 << 20)
     assert (value_or(first.power, 0), value_or(first.sm_clock_max, 0)) == (61.5, 2520)
     assert (value_or(first.memory_clock_max, 0), value_or(first.memory_bus_width, 0)) == (10501, 384)
     assert value_or(first.nvlinks, ()) == (NvLink(link=0, active=True, remote="0000:42:00.0"),)
     assert first.ecc_mode == first.mig_mode == Unknown("not supported by this GPU")
     assert first.fault == Unknown("none")
-    assert value_or(found.peers, ()) == (PeerLink(a=0, b=1, topology="multiple", p2p_read="ok"),)
+    assert value_or(found.peers, ()) == (PeerLink(a=0, b=1, topology="multiple"),)
 
 
 def test_what_cuinit_answers(
@@ -155,7 +154,7 @@ def test_what_was_known_before_a_hang_is_kept(driver_lab: Lab, tmp_path: Path) -
     found = examine(driver_lab, tmp_path, deadline=DEADLINE, gpus=2, nvml_fail="nvmlDeviceGetMemoryInfo=hang@1")
     assert value_or(found.driver.unresponsive, None) == ("nvmlDeviceGetMemoryInfo of GPU 1",)
     first, second = value_or(found.gpus, ())
-    assert isinstance(first.memory_total, Known) and isinstance(first.numa_node, Unknown)
+    assert isinstance(first.memory_total, Known)
     assert isinstance(second.name, Known)
     assert second.memory_total == second.temperature == Unknown("NVML did not answer")
     assert found.peers == Unknown("nvmlDeviceGetMemoryInfo of GPU 1 did not answer in time")
@@ -182,12 +181,6 @@ def test_a_lost_gpu_beside_a_good_one(driver_lab: Lab, tmp_path: Path) -> None:
     assert value_or(lost.fault, "") == "NVML_ERROR_GPU_IS_LOST: GPU is lost"
     assert lost.name == Unknown("NVML_ERROR_GPU_IS_LOST: GPU is lost")
     assert value_or(found.peers, None) == ()
-
-
-def test_a_gpu_that_is_lost_while_it_is_asked(driver_lab: Lab, tmp_path: Path) -> None:
-    (gpu,) = value_or(examine(driver_lab, tmp_path, nvml_fail="nvmlDeviceGetTemperature=15").gpus, ())
-    assert isinstance(gpu.name, Known)
-    assert value_or(gpu.fault, "") == "NVML_ERROR_GPU_IS_LOST: GPU is lost"
 
 
 def test_heat_errors_processes_and_a_bad_slot(driver_lab: Lab, tmp_path: Path) -> None:
@@ -248,13 +241,6 @@ def test_csv_of_nvidia_smi_when_nvml_fails(driver_lab: Lab, tmp_path: Path) -> N
     assert isinstance(gpu.temperature, Unknown)
 
 
-def test_table_of_an_nvidia_smi_that_lacks_a_column(driver_lab: Lab, tmp_path: Path) -> None:
-    found = examine(driver_lab, tmp_path, nvml_init=999, nvidia_smi="table")
-    (gpu,) = value_or(found.gpus, ())
-    assert value_or(gpu.name, "") == "NVIDIA TITAN Xp"
-    assert isinstance(gpu.compute_capability, Unknown)
-
-
 def test_an_nvidia_smi_that_fails(
     driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
 ) -> None:
@@ -278,15 +264,6 @@ def test_a_gpu_that_nvidia_smi_has_lost(driver_lab: Lab, tmp_path: Path) -> None
     assert value_or(gpu.fault, "").startswith("GPU is lost")
 
 
-def test_an_nvidia_smi_that_cannot_start(driver_lab: Lab, tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "nvidia-smi"
-    write(tmp_path, "/bin/nvidia-smi", "\x7fELF, but not really")
-    program.chmod(0o755)
-    found = driver.examine(15.0, str(tmp_path), {**driver_lab.environ(root=tmp_path), "PATH": str(program.parent)})
-    assert isinstance(found.driver.nvidia_smi, Unknown)
-    assert found.driver.nvidia_smi.reason.startswith(f"cannot start {program}: ")
-
-
 def test_cuda_alone_still_lists_the_gpu(driver_lab: Lab, tmp_path: Path) -> None:
     found = examine(driver_lab, tmp_path, nvml_init=999)
     (gpu,) = value_or(found.gpus, ())
@@ -300,7 +277,7 @@ def test_cuda_alone_still_lists_the_gpu(driver_lab: Lab, tmp_path: Path) -> None
 def test_no_driver_at_all(driver_lab: Lab, tmp_path: Path) -> None:
     environ = {**driver_lab.environ(root=tmp_path), "LD_LIBRARY_PATH": ""}
     found = driver.examine(15.0, str(tmp_path), environ)
-    assert value_or(found.driver.libcuda, None) == value_or(found.driver.libnvidia_ml, None) == ()
+    assert value_or(found.driver.libcuda, None) == ()
     assert value_or(found.driver.unresponsive, None) == ()
     for fact in (found.driver.nvml_init, found.driver.cuda_init):
         assert isinstance(fact, Unknown) and "is not on the loader path" in fact.reason
@@ -387,19 +364,11 @@ def test_kernel_module_files_and_nodes(driver_lab: Lab, tmp_path: Path) -> None:
 
 
 def test_xid_events_of_the_kernel_log(driver_lab: Lab, tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "/dev/kmsg",
-        "6,1,0,-;Linux version 6.8.0\n3,813,4107,-;NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', GPU has fallen off"
-        " the bus.\n SUBSYSTEM=pci\n3,814,4108,-;NVRM: GPU 0000:65:00.0: GPU has fallen off the bus.\n",
-    )
-    found = examine(driver_lab, tmp_path).driver
     line = "NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', GPU has fallen off the bus."
-    assert found.xid_events == Known((line,), "/dev/kmsg")
-
-
-def test_a_kernel_log_that_is_hidden(driver_lab: Lab, tmp_path: Path) -> None:
-    assert examine(driver_lab, tmp_path).driver.xid_events == Unknown("no such file or directory: /dev/kmsg")
+    write(tmp_path, "/bin/dmesg", f"#!/bin/sh\ncat <<'END'\n[ 1.0] Linux version 6.8.0\n[ 2.0] {line}\nEND\n")
+    (tmp_path / "bin/dmesg").chmod(0o755)
+    environ = {**driver_lab.environ(root=tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    assert driver.examine(15.0, str(tmp_path), environ).driver.xid_events == Known((line,), f"{tmp_path}/bin/dmesg")
 
 
 def test_a_program_that_writes_without_end(subtests: pytest.Subtests) -> None:
@@ -410,15 +379,4 @@ def test_a_program_that_writes_without_end(subtests: pytest.Subtests) -> None:
                 probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
                 probe.wait()
             assert probe.hung
-            assert sum(len(str(line)) + driver_children.PER_ANSWER for line in probe.lines()) <= driver_children.ROOM
-
-
-def test_nvidia_smi_that_writes_without_end(driver_lab: Lab, tmp_path: Path) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\nexec yes x\n")
-    program.chmod(0o755)
-    environ = {**driver_lab.environ(root=tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
-    with guarded(PATIENCE, waiting=True):
-        found = driver.examine(1.0, str(tmp_path), environ)
-    assert found.driver.nvidia_smi == Unknown("nvidia-smi did not answer in time")
-    assert value_or(found.driver.unresponsive, ()) == ("nvidia-smi",)
+            assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines()) <= driver.ROOM

@@ -154,7 +154,6 @@ def of_ada(changes: dict[str, Any] | None = None) -> Report:
         "tensorflow.phases": phases,
         "tensorflow.log": known(LOG, f"{home}/bin/python"),
         "python.user_site": known("/home/ada.lovelace/.local/lib/python3.12/site-packages"),
-        "python.conda_name": known("secret-env", home),
         "python.prefix": known(home),
         "driver.nvidia_smi": known(SmiResult(exit_code=0, output="\n".join(LOG))),
         "driver.xid_events": known((LOG[3],), "/dev/kmsg"),

@@ -262,8 +262,7 @@ def make_plan(request: Request) -> PlanBase:
 
 
 def _matpow(request: Request, *, size: tuple[str, ...], power: int, dtype: tuple[str, ...], spread: str) -> PlanBase:
-    from tfgpu_doctor.bench.plans.matpow import MatPow, Sweep, parse_sizes
-    from tfgpu_doctor.bench.plans.workload_size import too_high_a_power
+    from tfgpu_doctor.bench.plans.matpow import MatPow, Sweep, parse_sizes, too_high_a_power
 
     if too_high := too_high_a_power(power, dtype):
         raise RequestError(too_high)

@@ -121,7 +121,7 @@ def _page(finding_id: str, results: Results) -> None:
         similar = pages.nearest(finding_id)
         hint = f" Did you mean {' or '.join(similar)}?" if similar else f" All ids: tfgpu doctor --list-checks. {_PIPE}"
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
-    from tfgpu_doctor.findings.pages.headline import page_json
+    from tfgpu_doctor.findings.pages import page_json
     from tfgpu_doctor.render import text
     from tfgpu_doctor.render.outlines import finding
 

@@ -82,7 +82,6 @@ def command(
         )
     from tfgpu_doctor.install.folder import Folder, InstallError, read_path, trial_folder
     from tfgpu_doctor.install.making import Making
-    from tfgpu_doctor.records.report import EXIT_USAGE
 
     known = commands.load_matrix(matrix)
     with ExitStack() as folders, ExitStack() as stack:
@@ -92,11 +91,14 @@ def command(
             place = folders.enter_context(trial_folder(named)) if dry_run else Folder(named, shown.removing)
             making = Making(_choose(known, tensorflow, method, machine), known, place, shown, method)
         except InstallError as error:
-            if error.code == EXIT_USAGE:
-                raise click.UsageError(str(error)) from error
-            say(f"tfgpu: {error}")
-            context.exit(error.code)
+            raise _refused(error) from error
         context.exit(_run(making, known, shown))
+
+
+def _refused(error: InstallError) -> commands.TfgpuError:
+    from tfgpu_doctor.records.report import EXIT_USAGE
+
+    return commands.UsageError(str(error)) if error.code == EXIT_USAGE else commands.TfgpuError(str(error), error.code)
 
 
 def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
@@ -112,7 +114,7 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     except InstallError as error:
         shown.clear()
         if error.code == EXIT_USAGE:
-            raise click.UsageError(str(error)) from error
+            raise _refused(error) from error
         log = _log(making, f"tfgpu install: {error}")
         page.render_failure(str(error), _explained(error, matrix, prefix), str(log) if log else None, console_for())
         return error.code

@@ -31,7 +31,6 @@ _NEGATIVE = {
     "none": "none",
     "not loaded": "not loaded",
     "not on sys.path": "not on sys.path",
-    "not a conda environment": "none",
 }
 _LONGEST = 160
 MOST = 8  # items of a collection that are named

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfgpu_doctor.findings.declaration import MessageLog
-from tfgpu_doctor.findings.inputs import Card
+from tfgpu_doctor.findings.inputs import Card, libcuda_not_opened
 from tfgpu_doctor.findings.libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Gpu, Message, TfDevice, Toolkit, lists_gpu
@@ -61,13 +61,7 @@ def _no_device(messages: MessageLog, gpus: tuple[Gpu, ...] | None) -> Messages:
     """CUDA finds no device, or the driver's library cannot be opened, in a text that shows no GPU."""
     if gpus:
         return ()
-    of_cudnn = {m.line for m in messages.all("cudnn-part-missing")}
-    libcuda = [
-        m
-        for name, m in messages.libraries("library-not-opened", "loader-error")
-        if name.startswith(("libcuda.so", "nvcuda")) and m.line not in of_cudnn
-    ]
-    return messages.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or tuple(libcuda)
+    return messages.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or libcuda_not_opened(messages)
 
 
 def _old_driver(messages: MessageLog) -> Messages:
@@ -139,14 +133,10 @@ WITHOUT_CAUSE = ("gpu.not-visible", "gpu.fewer-than-required", "tf.import-failed
 # findings that say what is seen, and not why
 SYMPTOMS = (*WITHOUT_CAUSE, "tf.known-bug", "benign.log")
 _BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
-_ONE_PACKAGE = "2.1"  # from here on `tensorflow` has CUDA; before, its GPU build was tensorflow-gpu
-_NEVER_NATIVE = "11.3"  # CUDA; 2.10, the last for native Windows, is built for 11.2
-# compute capabilities: the oldest in the wheels of 1.5 to 2.x; the first for which old ones compile PTX; Blackwell
-_OLDEST_OF_WHEELS, _JIT, _NEWEST = (3, 5), (7, 5), (12, 0)
 MOST = 3  # causes; a longer list is no help
 # What speaks for a cause, and how much: natural logarithms of odds, fitted by scripts/learn_evidence.py to reports that
-# the signs were not written from. `likeness` is multiplied by the number that parsers/resemblance.py gives. `facts`
-# and `usual` are above the fit (0.5 and 0), because few of those reports are as short as a question in a chat.
+# the signs were not written from. `likeness` is multiplied by the number that parsers/resemblance.py gives. `usual` is
+# above the fit (0), because few of those reports are as short as a question in a chat.
 EVIDENCE = {
     "likeness": 4.0,
     "certain": 0.5,  # a sign sees an error
@@ -154,9 +144,7 @@ EVIDENCE = {
     "first": 2.0,  # ... that stands before the others
     "warned": 2.4,  # a sign sees a warning
     "open": 2.0,  # a sign leaves it open, or it would explain what is seen
-    "unmet": 0.5,  # versions or cards that do not fit together
     "said": 1.4,  # somebody gives it as the reason
-    "facts": 1.0,  # what works elsewhere, the card, the release; of a second cause a half
     "usual": 0.2,  # the first of its situation; of the second a half, of the third a third
     "quiet": 0.7,  # nothing is wrong, and no sign sees an error
 }
@@ -208,14 +196,6 @@ _OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
 # what there is on one system only
 ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
 
-# where it works → what differs from there
-_WORKS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("terminal", "command", "shell", "console", "cmd", "prompt"), ("tf.wrong-env", "cuda.lib-path")),
-    (("host", "docker run"), ("container.no-gpu",)),
-    (("root", "sudo"), ("driver.init-failed", "cuda.lib-path")),
-    (("torch",), ("cuda.missing",)),
-)
-
 
 @dataclass(frozen=True)
 class Told:
@@ -223,15 +203,10 @@ class Told:
 
     os: str | None
     container: str | None
-    cards: Sequence[Card]
-    releases: Sequence[str]  # of TensorFlow, those that the text leaves open; empty where it tells nothing
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     gpus_given: bool  # a command starts the container with GPUs
-    cuda: Sequence[str]  # versions that are there
-    cuda_wanted: Sequence[str]  # and those that somebody was told to have
     said: Sequence[str]  # causes that somebody names
     works: Sequence[str]  # where the reporter says that it works, on the same computer
-    brings_no_cuda: bool = False  # libcudart is missed, no CUDA is named, and pip would have brought it
 
 
 def situation(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[str, Message] | None:
@@ -276,11 +251,11 @@ def _import_fails(log: MessageLog) -> bool:
 
 
 def evidence_of(told: Told, seen: str | None) -> Iterator[tuple[str, str, float]]:
-    """What the facts say of causes: each with the name of that evidence, and how much of it there is."""
-    for n, cause in enumerate(_usual(told, seen) if seen else (), start=1):
+    """What the situation says of causes: each with the name of that evidence, and how much of it there is."""
+    inside = "container" if told.container and told.container != "none" else ""
+    table = COMMON[seen] if seen else {"": ()}
+    for n, cause in enumerate(table.get(told.os or "-") or table.get(inside) or table[""], start=1):
         yield cause, "usual", 1 / n
-    for causes in (_by_contrast(told.works), _by_card(told, seen), _by_release(told, seen)):
-        yield from ((cause, "facts", 1 / n) for n, cause in enumerate(causes, start=1))
     for cause in {*told.said}:
         yield cause, "said", 1.0
 
@@ -299,43 +274,3 @@ def ruled_out(told: Told, seen: str | None) -> Iterator[str]:
         yield "container."
     yield from (cause for cause, system in ONLY_ON.items() if told.os not in (None, system))
     yield from _CANNOT.get(seen or "", ())
-
-
-def _usual(told: Told, seen: str) -> tuple[str, ...]:
-    """The causes of that situation on that system, the commonest first."""
-    table = COMMON[seen]
-    inside = "container" if told.container and told.container != "none" else ""
-    return table.get(told.os or "-") or table.get(inside) or table[""]
-
-
-def _by_contrast(works: Sequence[str]) -> Iterator[str]:
-    """What differs from where it works."""
-    for words, differs in _WORKS:
-        if any(word in where.lower() for where in works for word in words):
-            yield from differs
-
-
-def _by_card(told: Told, seen: str | None) -> Iterator[str]:
-    """A card that hardly any release has kernels for is the likeliest cause, whatever the release."""
-    cards = told.cards if seen == "hangs" or not told.releases else ()
-    newest = _JIT if seen == "hangs" else _NEWEST
-    if cards and all(card.version < _OLDEST_OF_WHEELS for card in cards):
-        yield "gpu.arch-too-old"
-    elif cards and all(card.version >= newest for card in cards):
-        yield "gpu.arch-too-new"
-
-
-def _by_release(told: Told, seen: str | None) -> Iterator[str]:
-    """Up to 2.0 the package without -gpu had no CUDA, and the one with it did not start without CUDA.
-
-    From 2.14 on pip brings CUDA along, where it is asked for.
-    """
-    cuda = (*told.cuda, *told.cuda_wanted)
-    if told.brings_no_cuda:
-        yield "cuda.missing"
-    if seen == "no GPU" and told.os == "windows" and cuda and all(at_least(one, _NEVER_NATIVE) for one in cuda):
-        yield "tf.windows-native"
-    if seen == "no GPU" and not told.releases and told.cuda and set(told.cuda_wanted) - set(told.cuda):
-        yield "cuda.version-mismatch"
-    if seen == "no GPU" and told.releases and all(at_least(one, _ONE_PACKAGE) is False for one in told.releases):
-        yield from ("tf.cpu-build", "gpu.hidden")

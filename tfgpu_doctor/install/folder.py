@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 
-from tfgpu_doctor.files import claims
+from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_USAGE
@@ -95,7 +95,7 @@ class Folder:
         self.temporary = path / TEMPORARY
         self._on_removal = on_removal
         self._made: list[Path] = []  # folders, the deepest first
-        self._claim = claims.Claim(str(path / MARKER), _CONTENT)  # held since the folder was found empty
+        self._claim = writing.Claim(str(path / MARKER), _CONTENT)  # held since the folder was found empty
         self._kept = False
         refuse_others(path)
 
@@ -121,7 +121,7 @@ class Folder:
                 self._claim.release(remove=True)
                 raise FileExistsError
             self.temporary.mkdir()
-        except claims.HeldError:
+        except writing.HeldError:
             self._remove()
             raise _in_use(self.path) from None
         except FileExistsError:
@@ -237,7 +237,7 @@ def refuse_others(path: Path) -> None:
     except OSError as error:
         raise FolderError(f"{path}: {why(error)}") from error
     if MARKER in inside:
-        raise _in_use(path) if claims.is_held(str(path / MARKER)) else _unfinished(path)
+        raise _in_use(path) if writing.is_held(str(path / MARKER)) else _unfinished(path)
     if inside:
         what = "an environment already" if "pyvenv.cfg" in inside or "conda-meta" in inside else "not empty"
         raise FolderError(f"{path} is {what}: name a folder that does not exist, or is empty")

@@ -17,9 +17,9 @@ import msgspec
 
 from tfgpu_doctor.commands import TfgpuError, diagnose
 from tfgpu_doctor.files import reading, writing
-from tfgpu_doctor.files.claims import Claim, HeldError
+from tfgpu_doctor.files.writing import Claim, HeldError
 from tfgpu_doctor.findings.inputs import visible_devices
-from tfgpu_doctor.probes.cuda_state import is_initialized
+from tfgpu_doctor.probes.driver_child import is_initialized
 from tfgpu_doctor.records.facts import Unknown, encode, value_or
 from tfgpu_doctor.records.printable import one_line
 from tfgpu_doctor.records.report import Severity

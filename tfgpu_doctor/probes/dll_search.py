@@ -31,9 +31,8 @@ def examine(
     """Look for each DLL by file existence; a fake root holds ``C:`` as a folder."""
     windows = environ.get("SYSTEMROOT", "C:\\Windows")
     search = tuple(dict.fromkeys(entry.strip('"') for entry in environ.get("PATH", "").split(";") if entry.strip()))
-    path = Known(search, "PATH")
     if not sonames:
-        return Loader(search_path=path, sonames=Unknown("which libraries this TensorFlow opens is not known"))
+        return Loader(sonames=Unknown("which libraries this TensorFlow opens is not known"))
     own = [(ntpath.dirname(executable), "folder of Python")] if executable else []
     reach = [
         *own,
@@ -51,7 +50,6 @@ def examine(
     beyond += [(folder, "cuDNN's installer") for folder in _cudnn_folders(environ, root)]
     found = tuple(_look(name, component, reach, beyond, root) for name, component in sonames)
     return Loader(
-        search_path=path,
         runpath=Unknown("Windows has no RUNPATH"),
         sonames=Known(found, "files in the folders of Python, Windows and PATH"),
     )
@@ -69,7 +67,9 @@ def _cudnn_folders(environ: Mapping[str, str], root: str) -> Iterator[str]:
 def _look(
     name: str, component: str, reach: Sequence[tuple[str, str]], beyond: Sequence[tuple[str, str]], root: str
 ) -> Soname:
-    problem = f"opens {ZLIB}, not found" if _lacks_zlib(name, reach, root) else None
+    # cuDNN 8 opens zlib's DLL, which Windows does not have
+    lacks_zlib = name.startswith("cudnn64_8") and not any(_has(root, folder, ZLIB) for folder, _ in reach)
+    problem = f"opens {ZLIB}, not found" if lacks_zlib else None
     seen = dict.fromkeys(
         (ntpath.join(folder, name), via, near)
         for near, folders in ((True, reach), (False, beyond))
@@ -87,11 +87,6 @@ def _look(
     folders = dict.fromkeys(folder for folder, _ in (*reach, *beyond))
     others = tuple(path for folder in folders for path in _other_versions(name, folder, root))
     return Soname(soname=name, component=component, candidates=candidates, winner=winner, other_versions=others)
-
-
-def _lacks_zlib(name: str, reach: Sequence[tuple[str, str]], root: str) -> bool:
-    """cuDNN 8 opens zlib's DLL, which Windows does not have."""
-    return name.startswith("cudnn64_8") and not any(_has(root, folder, ZLIB) for folder, _ in reach)
 
 
 def _other_versions(name: str, folder: str, root: str) -> Iterator[str]:
