@@ -692,7 +692,7 @@ def _gpus(
 ) -> tuple[object, Sheet]:
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import platform_of, read_capability, read_gpu
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if name is not None and compute_capability is not None:
         raise UsageError("give either NAME or --compute-capability, not both")
