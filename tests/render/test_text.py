@@ -25,7 +25,6 @@ from tests.render.results import (
     comparisons,
     explained,
     fleets,
-    judged,
     plans,
     report,
     smokes,
