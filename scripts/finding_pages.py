@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfgpu_doctor.findings.pages import LAYERS, pages_of
-from tfgpu_doctor.findings.pages.headline import further_links, headline_of
-from tfgpu_doctor.findings.pages.records import Page, Remedy
+from tfgpu_doctor.findings.pages import LAYERS, Page, Remedy, further_links, headline_of, pages_of
 from tfgpu_doctor.render.markdown import escape, fenced
 
 ROOT = Path(__file__).parent.parent

@@ -121,8 +121,10 @@ def test_python_m_executes_no_more_than_python_itself(planted: Planted) -> None:
 
 def examine(folder: Path, pythonpath: str = TENSORFLOW, until: str = "import", **variables: str) -> ProbeResult:
     environ = {**os.environ, "PYTHONPATH": pythonpath, **variables}
-    with TensorFlowProbe.start(sys.executable, environ=environ, cwd=str(folder), until=until) as probe:
-        return probe.result()
+    with pytest.MonkeyPatch.context() as here:
+        here.chdir(folder)
+        with TensorFlowProbe.start(sys.executable, environ=environ, until=until) as probe:
+            return probe.result()
 
 
 IMPORTS = "import json, sys\n__version__ = str([json.__file__, sys.path[0]])\n"

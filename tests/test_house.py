@@ -40,11 +40,11 @@ LOOSE = {"__init__.py", "__init__.pyi", "__main__.py", "commands.py", "py.typed"
 DEEPEST = 3
 # folder::function that nests deeper today; the list becomes shorter, never longer
 NESTED = {
-    *("bench::groups", "bench::measure", "plan::repair"),
+    *("bench::groups", "bench::measure"),
     *("manifests::with_files", "matrix::cpu_wheels", "matrix::device_ids"),
-    *("matrix::package_requirements", "matrix::used_sources", "parsers::_pieces", "parsers::_variables"),
-    *("plan::_direct", "probes::_groups", "probes::_how", "probes::cpu_quota", "probes::read_required"),
-    *("probes::reveal", "probes::run"),
+    *("matrix::package_requirements", "matrix::used_sources", "parsers::_pieces"),
+    *("plan::_direct", "probes::read_required"),
+    "probes::reveal",
 }
 CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
 WAITS = {

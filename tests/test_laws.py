@@ -26,10 +26,10 @@ STARTS_PROCESSES = ("probes/process.py",)
 # allowed: `--me` as the number of a job cancels all jobs. Whoever adds a line here has looked at every argument.
 ARGUMENTS = {
     "bench/runner/process.py::__init__": "--python of the user, a script of ours",
-    "fleet/collect/node.py::answer": "of the command line",
-    "fleet/collect/ray_cluster.py::collect": "one JSON document of the command line",
-    "fleet/collect/slurm.py::collect": "of the command line",
-    "fleet/collect/slurm.py::_cancel": "numbers that srun wrote, not a task",
+    "fleet/collect.py::answer": "of the command line",
+    "fleet/collect.py::by_ray": "one JSON document of the command line",
+    "fleet/collect.py::by_slurm": "of the command line",
+    "fleet/collect.py::_cancel": "numbers that srun wrote, not a task",
     "install/tools.py::run": "see those who call it",
     "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
     "install/making.py::_get_interpreter": "a version of the matrix",
@@ -40,37 +40,18 @@ ARGUMENTS = {
     "install/tools.py::install": "paths of ours",
     "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
     "install/tools.py::listed": "paths of ours",
-    "probes/cuda.py::_nvcc": "none",
-    "probes/cuda.py::_from_compiler": "none",
     "probes/driver.py::examine": "a constant",
     "probes/driver.py::_gpus_by_smi": "constants",
     "probes/driver.py::_xid_events": "none",
-    "probes/driver_children.py::_run": "see those who make one",
-    "probes/driver_children.py::start_child": "paths of this package and of its own Python",
+    "probes/driver.py::_run": "see those who make one",
+    "probes/driver.py::start_child": "paths of this package and of its own Python",
     "probes/loader.py::_cache": "a constant",
     "probes/tensorflow.py::start": "--python of the user, a script of ours",
-    "probes/tensorflow.py::_foreign": "--python of the user, a script of ours",
     "probes/cuda.py::_program_version": "none",
 }
 # Law 2: who runs in a child process and may import TensorFlow there.
 CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
-FLEET = (
-    *(
-        "values",
-        "results",
-        "skeleton",
-        "distil",
-        "labels",
-        "unwrapping",
-        "gathering",
-        "nodes",
-        "majority",
-        "siblings",
-        "picture",
-    ),
-    *("differences", "known", "speeds", "repairs", "grouping", "expectations", "baseline", "fleet"),
-)
 # Law 3: what computes from its arguments alone.
 PURE = (
     *(
@@ -93,7 +74,7 @@ PURE = (
         "smoke/judging.py",
         "smoke/records.py",
         "fleet/records.py",
-        *(f"fleet/{name}.py" for name in FLEET),
+        *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
     ),
 )
 # of bench/, what those may import: records, statistics, one another
@@ -153,7 +134,6 @@ OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "Temporary
 OPENS_FOR_A_REASON = {
     "__main__.py": "/dev/null, and the help page of this package",
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
-    "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
@@ -161,11 +141,9 @@ OPENS_FOR_A_REASON = {
     "parsers/resemblance.py": "weights of this package",
     "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
-    "probes/activity.py::_of": "/proc of child processes",
-    "probes/child.py::mapped": "/proc/self/maps",
-    "probes/descendants.py::_read": "/proc of child processes",
+    "probes/driver_child.py::mapped": "/proc/self/maps",
+    "probes/process.py::_read": "/proc of child processes",
     "probes/driver.py::_linux": "not a file: asks the model of the loader",
-    "probes/driver.py::read_kernel_log": "/dev/kmsg, which is read record by record",
     "probes/loader.py": "not a file: asks the model of the loader",
     "probes/launch.py": "runs alone in the interpreter under test",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
@@ -197,7 +175,7 @@ WRITERS = {
     "__main__.py": "the help page, which is stored in a file of the package",
     "render/streams.py": "the guarded streams themselves",
     "integrations/mcp/server.py": "the protocol, which the SDK writes as lines of JSON",
-    "probes/child.py": "runs in a child, whose output the parent reads",
+    "probes/driver_child.py": "runs in a child, whose output the parent reads",
 }
 # Law 7: who encodes text itself; the rest calls `utf8` and `compact`, which have an answer to half a surrogate pair.
 ENCODERS = {
@@ -208,11 +186,8 @@ ENCODERS = {
     "manifests/editing.py": "text of a file, as text",
     "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
-    "probes/descendants.py": "a mark of ours",
     "probes/examine.py": "tries whether facts can be encoded",
-    "probes/loader.py": "beginnings of our names of functions",
-    "probes/process.py": "a message of ours",
-    "probes/systems/macos.py": "names of ours",
+    "probes/process.py": "a message and a mark of ours",
 }
 BYPASSES = {"print", "os.write", "click.echo", "click.secho", "click.prompt", "click.confirm", "click.get_text_stream"}
 
@@ -303,10 +278,10 @@ def starting(file: str) -> Iterator[tuple[str, int]]:
     for node in nodes(file):
         if isinstance(node, ast.ImportFrom) and node.module in (
             "tfgpu_doctor.probes.process",
-            "tfgpu_doctor.probes.driver_children",
+            "tfgpu_doctor.probes.driver",
         ):
             names |= {one.asname or one.name for one in node.names if one.name in ("run", "Child", "Probe")}
-    if file == "probes/driver_children.py":
+    if file == "probes/driver.py":
         names.add("Probe")
     for place, call in calls_by_function(file):
         name = dotted(call.func)
@@ -407,7 +382,7 @@ def what_is_pure_has_no_effects_and_no_clock(file: str) -> Iterator[str]:
     later = (
         "tfgpu_doctor.probes",
         *(("tfgpu_doctor.files",) if pure else ()),
-        *(() if file.startswith("smoke/") else ("tfgpu_doctor.bench",)),  # it judges runs
+        *(() if file.startswith(("smoke/", "fleet/")) else ("tfgpu_doctor.bench",)),  # they judge runs
     )
     for node in nodes(file):
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""

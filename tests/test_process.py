@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.guard import guarded
-from tfgpu_doctor.probes import descendants, process
+from tfgpu_doctor.probes import process
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and process groups are POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="orphans are followed on Linux only")
@@ -210,7 +210,7 @@ def test_where_the_kernel_does_not_list_children(
     lister: str | None, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS, and without /proc, where the process group is what is left."""
-    monkeypatch.setattr(descendants, "_lister", lambda: lister)
+    monkeypatch.setattr(process, "_lister", lambda: lister)
     code = FAMILY if lister else FAMILY.replace("True", "False")
 
     def on_line(line: str) -> float:
@@ -227,7 +227,7 @@ def test_a_proc_that_names_other_processes_is_not_believed(
     link: str | Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.readlink", Mock(side_effect=[link]))
-    assert descendants._lister.__wrapped__() is None
+    assert process._lister.__wrapped__() is None
 
 
 @posix
@@ -349,7 +349,7 @@ def test_what_nobody_reads_does_not_fill_the_memory(script: Script) -> None:
     with process.Child(script.argv(code)) as child:
         assert child.wait(GENEROUS) == 0
         lines = list(iter(lambda: child.read_line(GENEROUS), None))
-    assert 0 < sum(len(line) + process.PER_LINE for line in lines) <= process.QUEUED + process.KEEP
+    assert 0 < sum(len(line) + 1 for line in lines) <= process.QUEUED + process.KEEP
 
 
 @pytest.mark.parametrize("first, second", [("stderr", "stdout"), ("stdout", "stderr")])
@@ -396,7 +396,7 @@ def test_a_line_without_an_end_is_still_a_line(script: Script) -> None:
     assert lines[0] == "one"
     assert len(lines) == 2
     assert lines[1].endswith("xtail")
-    assert len(lines[1]) <= process.KEEP
+    assert len(lines[1]) <= process.QUEUED
 
 
 def test_bytes_that_are_no_text_are_replaced(script: Script) -> None:

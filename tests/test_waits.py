@@ -1,7 +1,7 @@
 """Every wait has an end: each command that starts processes × what a process can do to be waited for.
 
 All programs that a command may start are one bad program, under every name. Time runs faster for the command, so that
-deadlines of minutes and hours come soon; `descendants`, which kills, keeps the time of the clock.
+deadlines of minutes and hours come soon; what kills has as much more of it.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ HABITS = {
     "closes its output": "exec >&- 2>&-; sleep {mark}",
 }
 CODE = """
-import queue, subprocess, sys, threading, time, types
+import queue, subprocess, sys, threading, time
 real, factor = time.monotonic, float(sys.argv.pop(1))
 zero = real()
 time.monotonic = lambda: zero + (real() - zero) * factor
-from tfgpu_doctor.probes import descendants, process
-descendants.time = types.SimpleNamespace(monotonic=real, sleep=time.sleep)
+from tfgpu_doctor.probes import process
 process.END_GRACE *= factor
+process.KILL_GRACE *= factor
 subprocess._time = time.monotonic
 """
 MAIN = CODE + "from tfgpu_doctor.__main__ import main; main()"

@@ -1,4 +1,4 @@
-"""Inference: percentiles and their samples, the plan, the verdict, and SavedModels of every kind for real."""
+"""Inference: percentiles, the plan, the verdict, signatures, and SavedModels of every kind for real."""
 
 from __future__ import annotations
 
@@ -12,27 +12,31 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.bench.fake_worker import Clock, FakeWorker
+from tests.bench.fake_worker import FakeWorker
 from tests.bench.live import bench as command
 from tests.bench.live import refuses
+from tests.bench.planned import Workers, measured
 from tests.bench.samples import run
-from tests.healthy import MATRIX, healthy
 from tests.tables import each
-from tfgpu_doctor.bench.devices import Case, Selection
-from tfgpu_doctor.bench.plans.inference import Inference, LatencyRule, percentiles
+from tfgpu_doctor.bench.devices import Case
+from tfgpu_doctor.bench.plans.inference import (
+    Inference,
+    LatencyRule,
+    ShapeError,
+    SignatureError,
+    parse_shape,
+    percentiles,
+    resolve,
+)
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import CannotRunError, Session
+from tfgpu_doctor.bench.session import CannotRunError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
 
 CPU = Case("CPU", ("/CPU:0",), ())
-OURS = {"reference": "float64"}
-THEIRS = {"reference": "float32"}
 RIGHT: dict[str, Any] = {"unlike": "", "floats": 1, "finite": True, "residual": 4e-7, "others": 0, "differing": 0}
-
-# ------------------------------------------------------------------------------------------------ percentiles
 
 
 def test_percentiles_have_intervals_where_the_samples_support_them() -> None:
@@ -41,12 +45,8 @@ def test_percentiles_have_intervals_where_the_samples_support_them() -> None:
     assert found["p50"].value == pytest.approx(0.2005)
     assert found["p99"].value == pytest.approx(0.39601)
     assert found["p99"].ci95 == (pytest.approx(0.392), pytest.approx(0.4))
-    assert all(figure.unit == "s" for figure in found.values())
-
-
-@each(("count", "names"), [(3, ["p50"]), (35, ["p50"]), (36, ["p50", "p90"]), (367, ["p50", "p90"])])
-def test_a_percentile_without_an_interval_is_not_told(count: int, names: list[str]) -> None:
-    assert [figure.name for figure in percentiles(CPU, [1.0] * count)] == names
+    for count, names in ((3, ["p50"]), (35, ["p50"]), (36, ["p50", "p90"]), (367, ["p50", "p90"])):
+        assert [figure.name for figure in percentiles(CPU, [1.0] * count)] == names
 
 
 def test_a_latency_is_sampled_for_its_last_percentile() -> None:
@@ -59,90 +59,59 @@ def test_a_latency_is_sampled_for_its_last_percentile() -> None:
     assert not rule.done([0.0001] * 400, 5.0)  # less than half a second
 
 
-# ------------------------------------------------------------------------------------------------ the verdict
+FLOAT64, FLOAT32 = "failed: outputs as on the CPU in float64 (", "failed: outputs as on the CPU in float32 ("
 
 
 @each(
-    ("answer", "dtype", "parameters", "why"),
+    ("changes", "dtype", "reference", "why"),
     [
-        (RIGHT, "float32", OURS, ""),
-        ({**RIGHT, "residual": 5e-5}, "float32", THEIRS, ""),
-        (
-            {**RIGHT, "residual": 5e-5},
-            "float32",
-            OURS,
-            "failed: outputs as on the CPU in float64 (5e-05 relative difference)",
-        ),
-        (
-            {**RIGHT, "residual": 1e-3},
-            "float32",
-            THEIRS,
-            "failed: outputs as on the CPU in float32 (0.001 relative difference)",
-        ),
-        ({**RIGHT, "residual": 6e-3}, "mixed_bfloat16", OURS, ""),
-        (
-            {**RIGHT, "residual": 0.5},
-            "mixed_bfloat16",
-            OURS,
-            "failed: outputs as on the CPU in float64 (0.5 relative difference)",
-        ),
-        ({**RIGHT, "residual": None}, "float32", OURS, "failed: outputs as on the CPU in float64 (NaN)"),
-        ({**RIGHT, "finite": False}, "float32", OURS, "failed: finite outputs (some are infinite or NaN)"),
-        ({**RIGHT, "unlike": "other shapes"}, "float32", OURS, "other shapes"),
-        ({**RIGHT, "others": 1000, "differing": 5}, "float32", THEIRS, ""),
-        (
-            {**RIGHT, "others": 1000, "differing": 50},
-            "float32",
-            THEIRS,
-            "failed: whole numbers as on the CPU (50 of 1000",
-        ),
-        ({**RIGHT, "floats": 0, "residual": None, "others": 9}, "float32", THEIRS, ""),
+        ({}, "float32", "float64", ""),
+        ({"residual": 5e-5}, "float32", "float32", ""),
+        ({"residual": 5e-5}, "float32", "float64", f"{FLOAT64}5e-05 relative difference)"),
+        ({"residual": 1e-3}, "float32", "float32", f"{FLOAT32}0.001 relative difference)"),
+        ({"residual": 6e-3}, "mixed_bfloat16", "float64", ""),
+        ({"residual": 0.5}, "mixed_bfloat16", "float64", f"{FLOAT64}0.5 relative difference)"),
+        ({"residual": None}, "float32", "float64", f"{FLOAT64}NaN)"),
+        ({"finite": False}, "float32", "float64", "failed: finite outputs (some are infinite or NaN)"),
+        ({"unlike": "other shapes"}, "float32", "float64", "other shapes"),
+        ({"others": 1000, "differing": 5}, "float32", "float32", ""),
+        ({"others": 1000, "differing": 50}, "float32", "float32", "failed: whole numbers as on the CPU (50 of 1000"),
+        ({"floats": 0, "residual": None, "others": 9}, "float32", "float32", ""),
     ],
 )
-def test_the_verdict(answer: dict[str, Any], dtype: str, parameters: dict[str, Any], why: str) -> None:
-    found = inference.judge(answer, dtype, parameters)
-    assert found.ok is (why == "")
-    assert found.why.startswith(why)
+def test_the_verdict(changes: dict[str, Any], dtype: str, reference: str, why: str) -> None:
+    found = inference.judge({**RIGHT, **changes}, dtype, {"reference": reference})
+    assert found.ok is (why == "") and found.why.startswith(why)
 
 
-@each(("residual", "computed"), [(4e-7, "float32"), (8e-4, "tf32")])
-def test_which_of_tf32_and_float32_ran(residual: float, computed: str) -> None:
-    assert inference.judge({**RIGHT, "residual": residual}, "tf32", OURS).computed_in == computed
+def test_which_of_tf32_and_float32_ran() -> None:
+    for residual, computed in ((4e-7, "float32"), (8e-4, "tf32")):
+        found = inference.judge({**RIGHT, "residual": residual}, "tf32", {"reference": "float64"})
+        assert found.computed_in == computed
 
 
 # ------------------------------------------------------------------------------------------------ the plan
 
 
-class Workers:
-    """Starts fake workers and remembers what they were asked."""
+class Exporter(FakeWorker):
+    """Answers as a worker that prepares models does."""
 
-    def __init__(self, gpus: int = 0, described: dict[str, Any] | None = None, seconds: float = 0.01) -> None:
-        self.clock, self.gpus, self.described, self.seconds = Clock(), gpus, described or {}, seconds
-        self.started: list[FakeWorker] = []
-        self.tasks: list[tuple[str, Any]] = []
+    described: dict[str, Any]
 
-    def __call__(self) -> FakeWorker:
-        outer = self
+    def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["task"] == "export":
+            Path(request["folder"]).mkdir()
+        return self.described if request["task"] == "describe" else {}
 
-        class Listens(FakeWorker):
-            def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
-                if request["do"] == "reference":
-                    outer.tasks.append((request["task"], request))
-                    if request["task"] == "export":
-                        Path(request["folder"]).mkdir()
-                    return outer.described if request["task"] == "describe" else {}
-                if request["do"] == "verify":
-                    return RIGHT
-                return super().ask(timeout, **request)
 
-        self.started.append(Listens(self.clock, self.seconds, gpus=self.gpus))
-        return self.started[-1]
+def workers(gpus: int = 0, described: dict[str, Any] | None = None, seconds: float = 0.01, **options: Any) -> Workers:
+    kind = type("Described", (Exporter,), {"described": described or {}})
+    return Workers(gpus, kind, RIGHT, seconds=seconds, **options)
 
 
 def bench(workers: Workers, **settings: Any) -> BenchResult:
-    selected = {name: settings.pop(name) for name in Selection.__dataclass_fields__ if name in settings}
-    plan = Inference(**{"batches": (1, 8), "wanted": 10, "selection": Selection(**selected), **settings})
-    return Session(plan, MATRIX, healthy(), workers, StoppingRule(deadline=0.4, min_samples=3)).run()
+    rule = StoppingRule(deadline=0.4, min_samples=3)
+    return measured(Inference, workers, rule=rule, **{"batches": (1, 8), "wanted": 10, **settings})
 
 
 def points(result: BenchResult) -> list[str]:
@@ -150,46 +119,32 @@ def points(result: BenchResult) -> list[str]:
 
 
 def test_a_process_a_device_stays_over_the_batches() -> None:
-    workers = Workers(gpus=2)
-    result = bench(workers, gpus=2, explicit=True)
+    started = workers(gpus=2)
+    result = bench(started, gpus=2, explicit=True)
     assert points(result) == [
         *("CPU float32 1", "1 GPU float32 1"),
         *("CPU float32 8", "1 GPU float32 8", "2 GPUs, replicas float32 8"),
     ]
-    assert len(workers.started) == 3 + 1  # one prepares; that which looked at the devices first is the CPU's
-    assert all(worker.closed for worker in workers.started)
+    assert len(started.started) == 3 + 1  # one prepares; that which looked at the devices first is the CPU's
     assert "Skipped: batch 1 cannot be split over 2 devices." in result.notes
 
 
 def test_throughput_and_flop_are_those_of_the_batch() -> None:
-    small, large = bench(Workers(), model="cifar").runs
+    result = bench(workers(), model="cifar")
+    small, large = result.runs
     assert small.throughput and small.throughput.value == pytest.approx(1 / 0.01)
     assert large.throughput and large.throughput.value == pytest.approx(8 / 0.01)
-    assert large.flop == 8 * MODELS["cifar"].forward_flop
-    assert (large.step_name, large.steps) == ("call", 1)
+    assert (large.flop, large.step_name, large.steps) == (8 * MODELS["cifar"].forward_flop, "call", 1)
+    assert any(note.startswith("Throughput: CPU, float32: fastest at batch = ") for note in result.notes)
+    assert "Latency and throughput by batch, CPU, float32: 1: 10 ms, 100/s; 8: 10 ms, 800/s." in result.notes
 
 
 def test_one_export_serves_float32_and_tf32_and_the_reference_is_float64() -> None:
-    workers = Workers(gpus=1)
-    bench(workers, dtypes=("float32", "tf32", "mixed_float16"))
-    exported = [request["dtype"] for task, request in workers.tasks if task == "export"]
-    assert exported == ["float64", "float32", "mixed_float16"]
-    (right,) = [request["parameters"] for task, request in workers.tasks if task == "answers"]
-    assert right["folder"].endswith("float64")
-
-
-def test_saturation_and_latencies_are_told() -> None:
-    result = bench(Workers())
-    assert any(note.startswith("Throughput: CPU, float32: fastest at batch = ") for note in result.notes)
-    assert any(
-        note == "Latency and throughput by batch, CPU, float32: 1: 10 ms, 100/s; 8: 10 ms, 800/s."
-        for note in result.notes
-    )
-
-
-def test_a_slow_call_is_told_in_seconds() -> None:
-    result = bench(Workers(seconds=1.5), batches=(1, 2))
-    assert any("CPU, float32: 1: 1.5 s, 0.667/s; 2: 1.5 s, 1.33/s." in note for note in result.notes)
+    started = workers(gpus=1)
+    bench(started, dtypes=("float32", "tf32", "mixed_float16"))
+    asked = started.asked("reference")
+    assert [one["dtype"] for one in asked if one["task"] == "export"] == ["float64", "float32", "mixed_float16"]
+    assert asked[-1]["task"] == "answers" and asked[-1]["parameters"]["folder"].endswith("float64")
 
 
 def test_what_the_99th_percentile_needs_is_told() -> None:
@@ -203,45 +158,95 @@ def test_what_the_99th_percentile_needs_is_told() -> None:
 
 
 THEIR_INPUT = {"name": "x", "shape": [None, 4], "dtype": "float32"}
+MINE: dict[str, Any] = {"model": None, "saved_model": "/models/mine"}
 
 
 def test_a_users_model() -> None:
-    described = {"name": "serve", "inputs": [THEIR_INPUT]}
-    workers = Workers(described=described)
-    result = bench(workers, model=None, saved_model="/models/mine")
+    started = workers(described={"name": "serve", "inputs": [THEIR_INPUT]})
+    result = bench(started, **MINE)
     assert result.title == "mine (serve), consecutive calls"
-    assert [task for task, _ in workers.tasks] == ["describe", "answers"]
-    assert result.runs[0].flop is None
-    assert "/models" not in result.to_json().decode()
+    assert [request["task"] for request in started.asked("reference")] == ["describe", "answers"]
+    assert result.runs[0].flop is None and "/models" not in result.to_json().decode()
 
 
 def test_a_model_that_takes_one_batch_only() -> None:
     described = {"name": "serve", "inputs": [{**THEIR_INPUT, "shape": [8, 4]}]}
-    result = bench(Workers(described=described), model=None, saved_model="/models/mine", virtual=2)
+    result = bench(workers(described=described), **MINE, virtual=2)
     assert points(result) == ["CPU float32 8"]
     assert "Skipped: batch 1: the model only takes 8." in result.notes
     with pytest.raises(CannotRunError, match="only takes batches of 8: use --batch-size 8"):
-        bench(Workers(described=described), model=None, saved_model="/models/mine", batches=(1, 2))
+        bench(workers(described=described), **MINE, batches=(1, 2))
 
 
 def test_a_model_that_kills_its_process() -> None:
-    class Dies(Workers):
-        def __call__(self) -> FakeWorker:
-            worker = super().__call__()
-            if len(self.started) == 2:
+    def trouble(verb: str, _sample: int) -> None:
+        if verb == "reference":
+            raise WorkerError("the worker was killed by SIGSEGV: what\nelse")
 
-                def die(_timeout: float, **request: Any) -> dict[str, Any]:
-                    if request["do"] == "hello":
-                        return {"tensorflow": "2.21.0", "numpy": "2", "python": "3.12.3", "gpus": []}
-                    raise WorkerError("the worker was killed by SIGSEGV: what\nelse")
-
-                worker.ask = die  # type: ignore[method-assign]
-            return worker
-
-    workers = Dies()
     with pytest.raises(CannotRunError, match=r"^/models/mine cannot be used: .* by SIGSEGV: what$"):
-        bench(workers, model=None, saved_model="/models/mine")
-    assert all(worker.closed for worker in workers.started)
+        bench(workers(trouble=trouble), **MINE)
+
+
+# ------------------------------------------------------------------------------------------------ signatures
+
+
+def signature(*inputs: tuple[str, Any, str]) -> dict[str, Any]:
+    return {"name": "serving_default", "inputs": [{"name": n, "shape": s, "dtype": d} for n, s, d in inputs]}
+
+
+def test_a_shape_is_read() -> None:
+    shapes = {
+        "224,224,3": ("", (224, 224, 3)),
+        "images=28, 28": ("images", (28, 28)),
+        "a=b=4": ("a=b", (4,)),
+        "x=": ("x", ()),
+    }
+    assert {text: parse_shape(text) for text in shapes} == shapes
+    for text in ("0", "x=-1", "x=2,", "2x2", "=3", "٣", "1.5"):
+        with pytest.raises(ShapeError, match="give the shape of one item, for example 224,224,3"):
+            parse_shape(text)
+
+
+@each(
+    ("inputs", "shapes", "expected", "fixed"),
+    [
+        ([("x", [None, 4], "float32")], {}, [("x", [4], True)], 0),
+        ([("x", [None, None, 3], "float32")], {"": (8, 3)}, [("x", [8, 3], True)], 0),
+        ([("x", None, "float32")], {"x": (2,)}, [("x", [2], True)], 0),
+        ([("x", None, "float32")], {"x": ()}, [("x", [], True)], 0),
+        ([("x", [None, 4], "float32"), ("t", [], "bool")], {}, [("x", [4], True), ("t", [], False)], 0),
+        ([("x", [None, 4], "float32"), ("k", [2], "int32")], {}, [("x", [4], True), ("k", [2], False)], 0),
+        ([("x", [8, 4], "float32"), ("y", [8], "int64")], {}, [("x", [4], True), ("y", [], True)], 8),
+        ([("x", [1, 4], "float32"), ("t", [], "bool")], {}, [("x", [4], True), ("t", [], False)], 1),
+        ([], {}, [], 0),
+    ],
+)
+def test_inputs_that_can_be_made_up(
+    inputs: list[Any], shapes: dict[str, Any], expected: list[tuple[str, list[int], bool]], fixed: int
+) -> None:
+    specs, batch = resolve(signature(*inputs), shapes)
+    assert [(one["name"], one["shape"], one["batched"]) for one in specs] == expected
+    assert batch == fixed
+
+
+@each(
+    ("inputs", "shapes", "why"),
+    [
+        ([("x", [None, None], "float32")], {}, r"shape of the input x is unknown \(x float32 \[\?, \?\]\): add"),
+        ([("x", None, "float32")], {}, "add --shape x=…"),
+        ([("x", [None], "string")], {}, "is of type string, for which no input can be generated"),
+        ([("x", [None, 4], "float32")], {"x": (5,)}, "does not match the input x"),
+        ([("x", [None, 4], "float32")], {"": (4, 4)}, "does not match the input x"),
+        ([("x", [None, 4], "float32")], {"y": (4,)}, r"--shape names y: the signature takes x float32 \[\?, 4\]"),
+        ([("x", [None], "float32"), ("y", [None], "float32")], {"": (4,)}, "--shape names no input"),
+        ([("x", [2, 4], "float32"), ("y", [3], "float32")], {}, "no input has a batch dimension"),
+    ],
+)
+def test_inputs_that_cannot(inputs: list[Any], shapes: dict[str, Any], why: str) -> None:
+    with pytest.raises(SignatureError, match=why):
+        resolve(signature(*inputs), shapes)
+    with pytest.raises(SignatureError, match="there is no signature x"):
+        resolve({"unusable": "there is no signature x: it has y"}, {})
 
 
 # ------------------------------------------------------------------------------------------------ for real
@@ -336,22 +341,10 @@ def test_a_users_model_of_two_inputs(several: str) -> None:
     assert [run["verified"]["ok"] for run in result["runs"]] == [True, True]
     checks = {check["name"]: check["saw"] for check in result["runs"][1]["verified"]["checks"]}
     assert checks["whole numbers as on the CPU"] == "0 of 4 differ"
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_process")
-def test_what_never_gives_the_same_twice_is_wrong(several: str) -> None:
     done = command("inference", *QUICK, "--saved-model", several, "--signature", "dice")
-    assert done.exit_code == 1
+    assert done.exit_code == 1, "what never gives the same twice is wrong"
     assert "the result is wrong: failed: outputs as on the CPU" in " ".join(done.stdout.split())
     assert "items/s" not in done.stdout
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_process")
-def test_an_open_shape_is_asked_for(several: str) -> None:
     done = command("inference", *QUICK, "--saved-model", several)
     assert done.exit_code == 1
     assert done.stderr.endswith("the shape of the input ids is unknown (ids int32 [?, ?]): add --shape ids=…\n")

@@ -1,99 +1,102 @@
-"""The parent's side of matpow: which cases and types, which size, what is kept. No process, no time."""
+"""`tfgpu bench matpow`, at one size and at several: cases, types, memory, what sweeps show and how it is printed."""
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import Clock, FakeWorker
+from tests.bench.fake_worker import FakeWorker
+from tests.bench.live import bench as command
+from tests.bench.live import refuses
+from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
+from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.devices import DeviceError, Selection
-from tfgpu_doctor.bench.plans.matpow import MatPow
-from tfgpu_doctor.bench.plans.workload_size import TooLargeError
-from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
+from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, demands, overtaking, saturation
+from tfgpu_doctor.bench.plans.matpow import (
+    AUTO,
+    MatPow,
+    SizesError,
+    Sweep,
+    fit,
+    lacking,
+    parse_sizes,
+    sane_size,
+    too_high_a_power,
+)
+from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import NoTensorFlowError, Session, TooSlowError
 from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.outlines.bench import verdict
 
-QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here
-BUS_ID = "0000:65:00.0"
-CREATED = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 9 MB memory:  -> pci bus id: {BUS_ID}, x\n"
-
-
-class Workers:
-    """Starts fake workers and remembers them."""
-
-    def __init__(self, gpus: int = 0, **options: Any) -> None:
-        self.clock, self.gpus, self.options = Clock(), gpus, options
-        self.started: list[FakeWorker] = []
-
-    def __call__(self) -> FakeWorker:
-        self.started.append(FakeWorker(self.clock, gpus=self.gpus, **self.options))
-        return self.started[-1]
+GIB = 2**30
+CPU = (Case("CPU", ("/CPU:0",), ()),)
+TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
 def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:
-    selected = {name: settings.pop(name) for name in Selection.__dataclass_fields__ if name in settings}
-    plan = MatPow(**{"size": 512, "selection": Selection(**selected), **settings})
-    return Session(plan, MATRIX, environment or healthy(), workers, QUICK).run()
+    return measured(MatPow, workers, environment, **{"size": 512, **settings})
 
 
 def names(result: BenchResult) -> list[str]:
     return [f"{run.label} {run.dtype}" for run in result.runs]
 
 
-def test_one_process_a_case_and_every_one_ended() -> None:
+# ------------------------------------------------------------------------------------------- one size
+
+
+def test_one_process_a_case_and_one_reference() -> None:
     workers = Workers(gpus=2)
     result = bench(workers, gpus=2, explicit=True)
     assert names(result) == ["CPU float32", "1 GPU float32", "2 GPUs, terms float32", "2 GPUs, rows float32"]
-    assert len(workers.started) == 4
-    assert all(worker.closed for worker in workers.started)
-    assert all(run.throughput for run in result.runs)
+    assert [worker.asked.count("reference") for worker in workers.started] == [1, 0, 0, 0]
+    assert all(run.throughput for run in result.runs) and result.title == "A^10 and B^10, 512 × 512"
+    with pytest.raises(DeviceError, match="2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"):
+        bench(Workers(gpus=1), gpus=2, explicit=True)
 
 
 def test_the_cpu_is_measured_in_float32_once_for_float32_and_tf32() -> None:
     result = bench(Workers(gpus=1), dtypes=("float32", "tf32", "bfloat16"))
-    assert names(result) == [
-        *("CPU float32", "1 GPU float32", "1 GPU tf32"),
-        *("CPU bfloat16", "1 GPU bfloat16"),
-    ]
+    assert names(result) == ["CPU float32", "1 GPU float32", "1 GPU tf32", "CPU bfloat16", "1 GPU bfloat16"]
     assert result.runs[2].speedup_vs_cpu is not None
-
-
-def test_tf32_without_a_gpu_is_said_to_be_float32() -> None:
     result = bench(Workers(), dtypes=("tf32",))
     assert names(result) == ["CPU float32"]
     assert any("TF32 exists on GPUs" in note for note in result.notes)
     assert any("TensorFlow lists no GPU: only the CPU is measured" in note for note in result.notes)
 
 
-@each(("rule", "size"), [(StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)])
-def test_the_size_is_chosen_by_speed_and_by_the_deadline(rule: StoppingRule, size: int) -> None:
-    workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
-    result = Session(MatPow(), MATRIX, healthy(), workers, rule).run()
-    assert result.parameters["size"] == size
-    assert workers.started[0].sizes == [768, size]
+def test_the_size_is_chosen_by_speed_and_by_the_deadline() -> None:
+    for rule, size in ((StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)):
+        workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
+        assert measured(MatPow, workers, rule=rule).parameters["size"] == size
+        assert workers.started[0].sizes == [768, size]
+    workers = Workers(seconds=0.001)
+    bench(workers, size=None)
+    assert workers.started[0].sizes[:4] == [768, 1536, 3072, 6144], "too quick to tell"
 
 
-def test_a_size_that_takes_too_long_is_refused_with_one_that_fits() -> None:
+def test_a_size_that_takes_too_long_is_refused_with_one_that_fits_or_the_cpu_left_out_beside_gpus() -> None:
     """10000 at 330 GFLOP/s; nothing of it is computed."""
     workers = Workers(seconds=0.05)
     with pytest.raises(TooSlowError, match=r"size 10000: a sample on the CPU would take about 110 s, too") as refused:
         bench(workers, size=10000)
-    assert max(workers.started[0].sizes) < 10000 and all(worker.closed for worker in workers.started)
+    assert max(workers.started[0].sizes) < 10000
     fits = int(re.findall(r"--size (\d+)", str(refused.value))[0])
     assert bench(Workers(seconds=0.05), size=fits).runs[0].throughput
     with pytest.raises(TooSlowError, match="a sample on 1 GPU would take about 110 s"):
         bench(Workers(gpus=1, seconds=0.05), size=10000, devices=("/GPU:0",))
-
-
-def test_beside_gpus_the_cpu_is_left_out_instead_unless_it_was_asked_for() -> None:
     result = bench(Workers(gpus=1, seconds=0.05), size=10000)
     assert [run.label for run in result.runs] == ["1 GPU"] and not result.not_run
     note = "The CPU is skipped: a sample would take about 110 s. To measure it: --deadline 450"
@@ -112,8 +115,7 @@ def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
             worker.seconds = iter(lambda: 1e-4, None)
         return worker
 
-    plan = MatPow(own_sizes=True, dtypes=("float32", "bfloat16"))
-    result = Session(plan, MATRIX, healthy(), start, StoppingRule()).run()
+    result = measured(MatPow, start, rule=StoppingRule(), own_sizes=True, dtypes=("float32", "bfloat16"))
     points = [(run.label, run.dtype, run.parameters) for run in result.runs]
     assert points[:3] == [
         *(("CPU", "float32", {"size": 1536}), ("1 GPU", "float32", {"size": 1536})),
@@ -125,49 +127,23 @@ def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
     assert verdict(result).startswith("1 GPU, float32, size 8192: ")
 
 
-def test_a_device_that_is_too_quick_to_tell_is_asked_for_more() -> None:
-    workers = Workers(seconds=0.001)
-    bench(workers, size=None)
-    assert workers.started[0].sizes[:4] == [768, 1536, 3072, 6144]
-
-
-def test_what_does_not_fit_is_refused_before_it_is_allocated() -> None:
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    workers = Workers()
-    with pytest.raises(TooLargeError, match=r"size 16384 in float32 needs .* GiB of the host's memory"):
-        bench(workers, tiny, size=16384)
-    assert max(workers.started[0].sizes) < 16384
-    assert all(worker.closed for worker in workers.started)
-
-
-def test_more_gpus_than_there_are() -> None:
-    workers = Workers(gpus=1)
-    with pytest.raises(DeviceError, match="2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"):
-        bench(workers, gpus=2, explicit=True)
-    assert [worker.closed for worker in workers.started] == [True]
-
-
-def test_a_tensorflow_that_dies_on_import() -> None:
-    def trouble(_verb: str, _sample: int) -> None:
+def test_a_tensorflow_that_dies_at_once_or_later() -> None:
+    def dies(_verb: str, _sample: int) -> None:
         raise WorkerError("the worker was killed by SIGILL")
 
-    workers = Workers(trouble=trouble)
+    workers = Workers(trouble=dies)
     with pytest.raises(NoTensorFlowError, match="the worker was killed by SIGILL"):
         bench(workers)
     assert all(worker.closed for worker in workers.started)
-
-
-def test_a_worker_whose_tensorflow_dies_later_is_ended_too() -> None:
     workers = Workers(gpus=1)
 
     def start() -> FakeWorker:
         worker = workers()
         if len(workers.started) == 2:
-            worker.trouble = lambda _verb, _sample: (_ for _ in ()).throw(WorkerError("gone"))
+            worker.trouble = dies
         return worker
 
-    result = bench(start)
-    assert [run.failure for run in result.runs] == [None, "gone"]
+    assert [run.failure for run in bench(start).runs] == [None, "the worker was killed by SIGILL"]
     assert all(worker.closed for worker in workers.started)
 
 
@@ -187,18 +163,264 @@ def test_what_was_measured_is_saved_while_it_goes_on() -> None:
     plan = MatPow(size=512, dtypes=("float32", "float64"))
     final = Session(plan, MATRIX, healthy(), Workers(), QUICK, save=saved.append).run()
     assert saved[0].runs[0].throughput is None  # warmed up only
-    assert len(saved[-1].runs) == 2
-    assert saved[-1] == final
+    assert len(saved[-1].runs) == 2 and saved[-1] == final
     assert [one.unfinished for one in saved] == [True] * (len(saved) - 1) + [False]  # an interrupt leaves one of these
     sizes = [len(result.runs) for result in saved]
     assert sizes == sorted(sizes)
 
 
-def test_the_reference_is_computed_once() -> None:
-    workers = Workers(gpus=2)
-    bench(workers, gpus=2, explicit=True, spreads=("terms",))
-    assert [worker.asked.count("reference") for worker in workers.started] == [1, 0, 0]
+# ------------------------------------------------------------------------------------------- sizes and memory
 
 
-def test_the_title_names_the_size() -> None:
-    assert bench(Workers()).title == "A^10 and B^10, 512 × 512"
+def test_a_sample_takes_about_two_seconds() -> None:
+    rows = [(470e9, 10, 3072), (50e9, 10, 1280), (10e12, 10, 8192), (470e9, 2, 6144), (1e6, 10, 256), (1e18, 10, 16384)]
+    assert [sane_size(2 * flops, power) for flops, power, _ in rows] == [size for *_, size in rows]
+
+
+@each(
+    ("power", "dtypes", "refused"),
+    [
+        (10, ("float32", "tf32", "bfloat16", "float16", "float64"), None),
+        (1000, ("float32", "float64"), None),
+        (200, ("float32", "tf32"), ("tf32", 134)),
+        (1000, ("bfloat16",), ("bfloat16", 26)),
+    ],
+)
+def test_a_power_that_rounding_hides_is_refused(
+    power: int, dtypes: tuple[str, ...], refused: tuple[str, int] | None
+) -> None:
+    found = too_high_a_power(power, dtypes)
+    assert found == (
+        refused
+        and f"--power {power} cannot be verified in {refused[0]}, whose rounding errors add up; "
+        f"use at most {refused[1]}"
+    )
+
+
+def test_cases_that_stand_side_by_side_share_the_memory() -> None:
+    needs: dict[str | int, int] = {}
+    for memory, need in demands(TWO, lambda case: 100 * GIB // len(case.devices)):
+        needs[memory] = needs.get(memory, 0) + need
+    assert 200 * GIB < needs[0] < 203 * GIB, "alone, and twice half of it"
+    assert 100 * GIB < needs[1] < 102 * GIB and needs[HOST] == 102 * GIB
+    assert lacking(TWO, 16384, "float64", {}) is None, "memory that is not known is no reason to refuse"
+
+
+def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_does() -> None:
+    free: dict[str | int, int] = {HOST: 200 * GIB, 0: 8 * GIB}
+    with pytest.raises(
+        TooLargeError, match=r"GPU 0 \(NVIDIA T4\), of which 8.0 GiB are free; --size (\d+) fits"
+    ) as info:
+        fit(TWO, ("float32",), 20000, 3072, free, {0: "NVIDIA T4"})
+    fits = int(str(info.value).split("--size ")[1].split()[0])
+    assert fit(TWO, ("float32",), fits, 3072, free, {}) == fits
+    with pytest.raises(TooLargeError, match=r"the host's memory, of which 0\.1 GiB are free; no size fits"):
+        fit(CPU, ("float32",), None, 3072, {HOST: GIB // 10}, {})
+    size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB}, {})
+    assert 2048 <= size < 8192, "one that was not asked for shrinks"
+    assert lacking(CPU, size, "float64", {HOST: 4 * GIB}) is None
+    workers = Workers()
+    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
+    with pytest.raises(TooLargeError, match=r"size 16384 in float32 needs .* GiB of the host's memory"):
+        bench(workers, tiny, size=16384)
+    assert max(workers.started[0].sizes) < 16384, "refused before it is allocated"
+
+
+@each(
+    ("text", "sizes"),
+    [
+        ("auto", AUTO),
+        ("1024, 256,512,256", (256, 512, 1024)),
+        ("256,…,2048", (256, 512, 1024, 2048)),
+        ("300,...,1000,4000", (300, 600, 1000, 4000)),
+        ("256,..,257", (256, 257)),
+        ("256", (256,)),
+        ("1k,…,4k", (1024, 2048, 4096)),
+        *((wrong, None) for wrong in ("", "256,…", "…,512", "256,x", "8,16", "16,200000", "²,512", "-1,2")),
+    ],
+)
+def test_lists_of_sizes(text: str, sizes: tuple[int, ...] | None) -> None:
+    if sizes:
+        assert parse_sizes(text) == sizes
+    else:
+        with pytest.raises(SizesError, match="--size"):
+            parse_sizes(text)
+
+
+# ------------------------------------------------------------------------------------------- several sizes
+
+
+class Cubic(FakeWorker):
+    """Takes seconds in proportion to the work, and a little more."""
+
+    rate = 1e13
+
+    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        size = request["parameters"]["size"]
+        seconds = 1e-4 + matpow.flop(size, 10, 2) / self.rate
+        self.seconds = iter(lambda: seconds, None)
+        return super()._prepare(request)
+
+
+def cubic(gpus: int = 0, kind: type[FakeWorker] = Cubic) -> Workers:
+    return Workers(gpus, kind)
+
+
+def sweep(workers: Workers, environment: Any = None, rule: StoppingRule = QUICK, **settings: Any) -> BenchResult:
+    return measured(Sweep, workers, environment, rule, **{"sizes": (64, 128, 256), **settings})
+
+
+def points(found: BenchResult) -> list[str]:
+    return [f"{one.label} {one.dtype} {one.parameters['size']}" for one in found.runs]
+
+
+def test_one_process_a_device_over_all_sizes() -> None:
+    workers = cubic(gpus=1)
+    found = sweep(workers)
+    assert points(found) == [f"{label} float32 {size}" for size in (64, 128, 256) for label in ("CPU", "1 GPU")]
+    assert [worker.sizes for worker in workers.started] == [[64, 128, 256]] * 2
+    assert all(one.throughput for one in found.runs)
+    assert found.parameters["sweep"] == "size" and found.title == "A^10 and B^10, 3 sizes from 64 to 256"
+    workers = cubic(gpus=1)
+    found = sweep(workers, sizes=(64, 128), dtypes=("float32", "tf32"))
+    assert points(found)[4:] == ["1 GPU tf32 64", "1 GPU tf32 128"]
+    assert len(workers.started) == 3
+    assert all(one.speedup_vs_cpu for one in found.runs if one.label == "1 GPU")
+
+
+def test_a_size_that_takes_too_long_is_left_out_on_that_device_and_named() -> None:
+    # 1 s for six samples; at 1e13 FLOP/s 4096 takes 0.25 s
+    found = sweep(cubic(), sizes=(512, 1024, 4096, 8192))
+    assert points(found) == ["CPU float32 512", "CPU float32 1024"]
+    assert "N = 4096, 8192: skipped on CPU, float32: too slow for --deadline 1, estimated from 1024" in found.notes
+    assert found.not_run == ()
+
+
+def test_a_size_that_was_asked_for_by_its_name_and_that_no_device_has_time_for_is_not_run() -> None:
+    found = sweep(cubic(), sizes=(1024, 4096), named=True)
+    assert points(found) == ["CPU float32 1024"] and found.not_run == ("N = 4096 in float32",)
+
+
+def test_a_size_that_does_not_fit_is_left_out_and_named() -> None:
+    tiny = spoil(healthy(), {"host.memory_limit": known(2**31)})
+    found = sweep(cubic(), environment=tiny, sizes=(2048, 16384), rule=StoppingRule(min_samples=3, deadline=600))
+    assert points(found) == ["CPU float32 2048"]
+    assert "N = 16384: skipped on CPU, float32: does not fit into the free memory of the host" in found.notes
+
+
+def test_after_a_failure_no_larger_size_is_tried() -> None:
+    class Fails(Cubic):
+        def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+            if request["parameters"]["size"] == 128:
+                raise WorkerError("ResourceExhaustedError: out of memory")
+            return super()._prepare(request)
+
+    found = sweep(cubic(kind=Fails))
+    assert [bool(one.failure) for one in found.runs] == [False, True]
+    assert "N = 256: skipped on CPU, float32, which failed at 128" in found.notes
+
+
+# ------------------------------------------------------------------------------------------- what they show
+
+
+def at(label: str, size: int, seconds: float, noise: float = 0.0, **changes: Any) -> Run:
+    """A run at a size, with work that does not depend on it: seconds alone tell the speed."""
+    steps = tuple(1 + noise * step for step in (-3, -2, -1, 0, 1, 2, 3))
+    return run(label, seconds, parameters={"size": size}, steps=steps, **changes)
+
+
+def curve(label: str, times: dict[int, float], **changes: Any) -> list[Run]:
+    return [at(label, size, seconds, **changes) for size, seconds in times.items()]
+
+
+def said(gpu: dict[int, float], noise: float = 0.0, **changes: Any) -> str:
+    cpu = curve("CPU", dict.fromkeys((256, 512, 1024, 2048), 1.0))
+    (text,) = overtaking([*cpu, *curve("1 GPU", gpu, noise=noise, **changes)], "size", "N")
+    return text
+
+
+@each(
+    ("times", "text"),
+    [
+        ({256: 0.5, 512: 0.25}, "faster than the CPU from the smallest size on (N = 256, 2 times)"),
+        ({256: 4, 512: 2}, "slower than the CPU up to N = 512, the largest measured on both (0.5 times as fast)"),
+        ({256: 4, 512: 1.0}, "not clearly faster than the CPU up to N = 512"),
+        ({256: 1.0, 512: 0.5}, "faster than the CPU from N = 512 on; inconclusive below"),
+        ({256: 0.5, 512: 2.0, 1024: 0.5}, "overtakes the CPU between N = 512 and 1024"),
+        (
+            {256: 4, 512: 2, 1024: 0.5, 2048: 0.25},
+            "1 GPU, float32: overtakes the CPU between N = 512 and 1024, at about 720; 4 times as fast at 2048",
+        ),
+        ({4096: 0.5}, "no size was also measured on the CPU"),
+    ],
+)
+def test_where_the_gpu_overtakes(times: dict[int, float], text: str) -> None:
+    assert text in said(times)
+
+
+def test_noise_tf32_and_virtual_devices() -> None:
+    text = said({256: 4, 512: 1.05, 1024: 0.95, 2048: 0.25}, noise=0.1)
+    assert "between N = 256 and 2048, at about 7" in text, "as wide as the noise"
+    assert said({256: 4, 512: 0.5}, dtype="tf32").startswith("1 GPU, tf32: overtakes")
+    runs = [*curve("CPU", {256: 1.0}), *curve("2 virtual CPUs, rows", {256: 0.1}, virtual=True)]
+    assert list(overtaking(runs, "size", "N")) == []
+
+
+@each(
+    ("times", "text"),
+    [
+        ({256: 4, 512: 1.05, 1024: 1.0}, "CPU, float32: fastest at N = 1024; 90 % of that from 512 on"),
+        ({256: 4, 512: 1.0, 1024: 1.5}, "CPU, float32: fastest at N = 512"),
+        (
+            {256: 4, 512: 2, 1024: 1},
+            "CPU, float32: fastest at N = 1024, the largest, by 100 % over 512: a larger one may be faster still",
+        ),
+    ],
+)
+def test_saturation(times: dict[int, float], text: str) -> None:
+    assert list(saturation(curve("CPU", times), "size", "N")) == [text]
+
+
+# ------------------------------------------------------------------------------------------- how it is printed
+
+
+def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def printed(found: BenchResult) -> list[str]:
+        monkeypatch.setenv("COLUMNS", "400")
+        stream = io.StringIO()
+        renderer("text", "bench", {})(found, console_for(stream))
+        return stream.getvalue().splitlines()
+
+    found = sweep(cubic(gpus=1))
+    lines = printed(found)
+    assert "1 GPU, size " in lines[-1] and "TFLOP/s" in lines[-1] and verdict(found) in lines[-1]
+    assert all(sentence in "\n".join(lines) for sentence in found.conclusions)
+    slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
+    (line,) = [line for line in printed(slow) if line.startswith("!")]
+    assert line.startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
+
+
+# ------------------------------------------------------------------------------------------- for real
+
+
+def test_wrong_usage() -> None:
+    refuses(["matpow", "--size", "256,big"], "'big' is not a size from 16 to 131072; for example 4096, 256,512,1024 or")
+
+
+@pytest.mark.full
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("one_process")
+def test_a_sweep(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.json"
+    short = ["--min-samples", "3", "--deadline", "0.5", "--spread", "rows", "--virtual-gpus", "2"]
+    done = command("matpow", "--size", "32,…,128", *short, "--output", str(file))
+    assert done.exit_code == 0, done.stderr
+    runs = json.loads(file.read_bytes())["runs"]
+    assert [(run["label"], run["parameters"]) for run in runs] == [
+        (label, {"size": size}) for size in (32, 64, 128) for label in ("CPU", "2 virtual CPUs, rows")
+    ]
+    assert all(run["verified"]["ok"] and run["throughput"] for run in runs)
+    assert "6 of 6 results measured and verified" in " ".join(done.stdout.split())
+    assert "CPU, float32: " in done.stdout and "fastest at N = " in done.stdout

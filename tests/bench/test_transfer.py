@@ -1,22 +1,26 @@
-"""`tfgpu bench transfer`, the parent's side: which routes, which sizes, what links allow. No process, no time."""
+"""`tfgpu bench transfer`: routes, sizes, what links allow; and that bytes do move between real logical devices."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
+from tests.bench.live import WORKER_PROCESS, Shared, refuses, share
+from tests.bench.live import bench as command
+from tests.bench.planned import BUS_ID, CREATED, Workers, measured
 from tests.bench.samples import run
-from tests.bench.test_matpow import BUS_ID, CREATED, QUICK, Workers
-from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.devices import DeviceError, Selection
-from tfgpu_doctor.bench.plans.transfer import Transfer, between, nvlink, pcie
-from tfgpu_doctor.bench.plans.workload_size import TooLargeError
-from tfgpu_doctor.bench.results import BenchResult, Figure, GpuTelemetry, Run, Throughput
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.devices import DeviceError
+from tfgpu_doctor.bench.plans.base import TooLargeError
+from tfgpu_doctor.bench.plans.transfer import Transfer, between, pcie
+from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.records.facts import Gpu, NvLink
 
@@ -24,39 +28,12 @@ MIB = 2**20
 RIGHT = {"sent": [7], "arrived": [7], "wrong": 0, "elements": 4, "how": "a test"}
 
 
-class Mover(FakeWorker):
-    """Answers as a worker that moves bytes does."""
-
-    answer = RIGHT
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.routes: list[str] = []
-
-    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.routes.append(request["parameters"]["route"])
-        return super()._prepare(request)
-
-    def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return dict(self.answer)
-
-    def _figures(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return {"figures": [{"name": "algbw", "value": 2e9, "unit": "B/s"}]}
+def movers(gpus: int = 0, answer: dict[str, Any] = RIGHT, **options: Any) -> Workers:
+    return Workers(gpus, answer=answer, **options)
 
 
-class Movers(Workers):
-    """Starts them."""
-
-    kind: type[Mover] = Mover
-
-    def __call__(self) -> FakeWorker:
-        self.started.append(self.kind(self.clock, gpus=self.gpus, **self.options))
-        return self.started[-1]
-
-
-def bench(workers: Movers, environment: Any = None, plan: dict[str, Any] | None = None, **selected: Any) -> BenchResult:
-    found = Transfer(**{"sizes": (MIB,), "selection": Selection(**selected), **(plan or {})})
-    return Session(found, MATRIX, environment or healthy(), workers, QUICK).run()
+def bench(workers: Workers, environment: Any = None, **settings: Any) -> BenchResult:
+    return measured(Transfer, workers, environment, **{"sizes": (MIB,), **settings})
 
 
 def named(found: BenchResult) -> list[str]:
@@ -67,81 +44,57 @@ def named(found: BenchResult) -> list[str]:
 
 
 def test_on_the_cpu_alone_the_memory_is_copied_and_that_is_said() -> None:
-    workers = Movers()
-    found = bench(workers, plan={"sizes": (MIB, 4 * MIB)})
-    assert named(found) == ["CPU: memory copy"] * 2
-    assert len(workers.started) == 1 and workers.started[0].closed
+    workers = movers()
+    found = bench(workers, sizes=(MIB, 4 * MIB))
+    assert named(found) == ["CPU: memory copy"] * 2 and len(workers.started) == 1
     assert any("TensorFlow's DeepCopy copies within one memory" in note for note in found.notes)
     assert found.runs[0].throughput and found.runs[0].throughput.unit == "B/s"
     assert found.runs[0].bytes_moved == 2 * MIB * found.runs[0].steps
 
 
-def test_one_gpu_has_five_routes_in_one_process() -> None:
-    workers = Movers(gpus=1)
-    found = bench(workers)
+def test_every_gpu_every_pair_in_both_directions_and_all_together() -> None:
+    workers = movers(gpus=3)
+    found = bench(workers, gpus=3, explicit=True)
     assert named(found) == [
         *("CPU: memory copy", "1 GPU: memory copy", "1 GPU: host to device", "1 GPU: host to device, pinned"),
         *("1 GPU: device to host", "1 GPU: device to host, pinned"),
-    ]
-    assert len(workers.started) == 2
-    assert any("no API reports whether" in note for note in found.notes)
-
-
-def test_each_pair_of_gpus_in_both_directions_and_all_together() -> None:
-    workers = Movers(gpus=3)
-    found = bench(workers, gpus=3, explicit=True)
-    assert named(found)[6:] == [
         *("GPU 0 and GPU 1: GPU 0 to GPU 1", "GPU 0 and GPU 1: GPU 1 to GPU 0"),
         *("GPU 0 and GPU 2: GPU 0 to GPU 2", "GPU 0 and GPU 2: GPU 2 to GPU 0"),
         *("GPU 1 and GPU 2: GPU 1 to GPU 2", "GPU 1 and GPU 2: GPU 2 to GPU 1"),
-        *("3 GPUs: all-reduce", "3 GPUs: all-reduce by one device"),
+        "3 GPUs: all-reduce",
     ]
     assert len(workers.started) == 2 + 3 + 1
-    assert all(worker.closed for worker in workers.started)
-    assert found.runs[-1].devices == ("/GPU:0", "/GPU:1", "/GPU:2")
+    reduced = found.runs[-1]
+    assert reduced.devices == ("/GPU:0", "/GPU:1", "/GPU:2") and reduced.throughput and reduced.median_s
+    assert reduced.throughput.value == pytest.approx(4 / 3 * MIB * reduced.steps / reduced.median_s)
+    assert (reduced.step_name, reduced.bytes_moved) == ("sum", None)
     assert all(one.efficiency is None for one in found.runs)
+    assert any("no API reports whether" in note for note in found.notes)
+    assert "3 GPUs, all-reduce: a test" in found.notes
 
 
-def test_named_gpus_are_called_as_they_were() -> None:
-    found = bench(Movers(gpus=4), devices=("/GPU:1", "/GPU:3"))
-    assert "GPU 1 and GPU 3: GPU 3 to GPU 1" in named(found)
-    assert found.runs[-1].label == "2 GPUs"
-
-
-def test_logical_devices_are_one_pair() -> None:
-    found = bench(Movers(), virtual=4)
+def test_named_and_logical_devices() -> None:
+    found = bench(movers(gpus=4), devices=("/GPU:1", "/GPU:3"))
+    assert "GPU 1 and GPU 3: GPU 3 to GPU 1" in named(found) and found.runs[-1].label == "2 GPUs"
+    found = bench(movers(), virtual=4)
     assert named(found) == [
         "CPU: memory copy",
-        *("virtual CPU 0 and 1: CPU 0 to CPU 1", "virtual CPU 0 and 1: CPU 1 to CPU 0"),
-        *("4 virtual CPUs: all-reduce", "4 virtual CPUs: all-reduce by one device"),
+        *("virtual CPU 0 and 1: CPU 0 to CPU 1", "virtual CPU 0 and 1: CPU 1 to CPU 0", "4 virtual CPUs: all-reduce"),
     ]
-    assert found.notes[-2] == "4 virtual CPUs, all-reduce: a test"
-
-
-def test_bus_bandwidth_and_what_it_is_of() -> None:
-    found = bench(Movers(gpus=4), gpus=4, explicit=True)
-    all_reduce = next(one for one in found.runs if one.parameters["route"] == "all-reduce")
-    assert all_reduce.throughput and all_reduce.median_s
-    assert all_reduce.throughput.value == pytest.approx(1.5 * MIB * all_reduce.steps / all_reduce.median_s)
-    assert all_reduce.step_name == "sum" and all_reduce.bytes_moved is None
-    assert "4 GPUs, all-reduce: a test; algbw 2 GB/s at 1 MiB" in found.notes
-
-
-def test_more_gpus_than_there_are() -> None:
     with pytest.raises(DeviceError, match="2 GPUs requested"):
-        bench(Movers(gpus=1), gpus=2, explicit=True)
+        bench(movers(gpus=1), gpus=2, explicit=True)
 
 
 def test_sizes_that_do_not_fit() -> None:
     tiny = spoil(healthy(), {"host.memory_limit": known(2**31)})
     sizes = (MIB, 2**30)
-    found = bench(Movers(), tiny, {"sizes": sizes})
+    found = bench(movers(), tiny, sizes=sizes)
     assert [one.parameters["bytes"] for one in found.runs] == [MIB]
-    assert "Skipped, because they do not fit into the free memory: 1024 MiB" in found.notes
-    with pytest.raises(TooLargeError, match=r"--size 1024MiB needs 8.5 GiB of the host's memory for 1 process, of"):
-        bench(Movers(), tiny, {"sizes": sizes, "named": True})
+    assert "Skipped, because it does not fit into the free memory: 1024 MiB" in found.notes
+    with pytest.raises(TooLargeError, match=r"--size 1024MiB needs 8.5 GiB of the host's memory, of which"):
+        bench(movers(), tiny, sizes=sizes, named=True)
     with pytest.raises(TooLargeError):
-        bench(Movers(), tiny, {"sizes": (2**30,)})
+        bench(movers(), tiny, sizes=(2**30,))
 
 
 # ------------------------------------------------------------------------------------------- right or wrong
@@ -155,27 +108,18 @@ def test_sizes_that_do_not_fit() -> None:
     ],
 )
 def test_bytes_that_did_not_arrive_report_no_speed(changes: dict[str, Any], why: str) -> None:
-    class Loser(Mover):
-        answer = RIGHT | changes
-
-    workers = Movers()
-    workers.kind = Loser
-    (one,) = bench(workers).runs
+    (one,) = bench(movers(answer=RIGHT | changes)).runs
     assert one.failure == f"the result is wrong: {why}"
     assert one.throughput is None and one.verified and not one.verified.ok
-
-
-def test_what_arrived_is_among_the_checks() -> None:
-    verdict = transfer.judge(RIGHT, "float32", {})
-    assert verdict.ok
-    assert [(check.name, check.saw) for check in verdict.checks] == [("checksum", "00000007"), ("by", "a test")]
+    checks = transfer.judge(RIGHT, "float32", {}).checks
+    assert [(check.name, check.saw) for check in checks] == [("checksum", "00000007"), ("by", "a test")]
 
 
 @each("route", transfer.ROUTES)
 def test_both_ends_of_every_route(route: str) -> None:
-    where = transfer.ends(route, ["/GPU:0", "/GPU:1"])
-    host = "host" in route
-    assert ("/CPU:0" in where.origin + where.target) == host
+    origin, target = transfer.ends(route, ["/GPU:0", "/GPU:1"])
+    assert ("/CPU:0" in origin + target) == ("host" in route)
+    assert origin[0] != target[0] or route in (transfer.WITHIN, transfer.ALL_REDUCE)
     assert transfer.work(route, 100, 2) == 100
     assert transfer.work(route, 100, 8) == (175 if "all-reduce" in route else 100)
 
@@ -202,10 +146,13 @@ def without(*names: str, **changes: Any) -> Gpu:
 
 
 def test_links() -> None:
-    link, many = pcie(H100), nvlink(H100)
-    assert link and link.name == "PCIe 5 ×16" and link.speed == pytest.approx(63e9, rel=0.01) and link.now is None
-    assert many and many.name == "18 NVLinks" and many.speed == 450e9
-    assert between([H100, H100]) == many
+    link, many = pcie(H100), between([H100, H100])
+    assert link and link[0] == "PCIe 5 ×16" and link[1] == pytest.approx(63e9, rel=0.01)
+    assert many == ("18 NVLinks", 450e9)
+    slow = without("nvlinks", pcie_generation_max=3)
+    assert between([without("nvlinks"), slow]) == ("PCIe 3 ×16", pytest.approx(15.75e9, rel=0.01))
+    assert between([H100, without("nvlinks", "pcie_width_max")]) is None
+    assert between([without(compute_capability="6.1")]) == link
 
 
 @each(
@@ -219,14 +166,6 @@ def test_links() -> None:
 )
 def test_links_that_are_not_known(card: Gpu) -> None:
     assert pcie(card) is None
-
-
-def test_without_nvlink_the_slower_bus_counts() -> None:
-    slow = without("nvlinks", pcie_generation_max=3, pcie_width=4)
-    link = between([without("nvlinks"), slow])
-    assert link and link.name == "PCIe 3 ×16" and link.now == "×4"
-    assert between([H100, without("nvlinks", "pcie_width_max")]) is None
-    assert nvlink(without(compute_capability="6.1")) is None
 
 
 def moved(route: str, speed: float, count: int = 256 * MIB, label: str = "1 GPU", **changes: Any) -> Run:
@@ -244,36 +183,37 @@ def advice(one: Run, *others: Run, card: Gpu = H100) -> str:
     return "; ".join(plan.advice(one, (one, *others)))
 
 
-def test_more_than_the_link_carries_is_implausible() -> None:
-    text = advice(moved(transfer.TO_DEVICE_PINNED, 100e9))
-    assert text.startswith(
-        "100 GB/s is implausible: PCIe 5 ×16 can carry 63 GB/s at most; either the copy was optimised away"
-    )
-    assert advice(moved(transfer.TO_DEVICE, 100e9)).startswith("100 GB/s is implausible")
-
-
-def test_less_than_half_of_the_link() -> None:
-    text = advice(moved(transfer.FROM_DEVICE_PINNED, 12e9))
-    assert text == ("12 GB/s is 19 % of the link: PCIe 5 ×16 can carry 63 GB/s at most; tfgpu doctor checks the link")
-    fewer = advice(moved(transfer.FROM_DEVICE_PINNED, 12e9), card=without(pcie_width=4))
-    assert "at most, but has only ×4 now; tfgpu doctor" in fewer
+PAIR: dict[str, Any] = {
+    "devices": ("/GPU:0", "/GPU:1"),
+    "gpu": (GpuTelemetry(device="/GPU:0", pci_bus_id=BUS_ID),) * 2,
+}
+IMPLAUSIBLE = "is implausible: PCIe 5 ×16 can carry 63 GB/s at most; either the copy was optimised away"
+SLOW = "12 GB/s is 19 % of the link: PCIe 5 ×16 can carry 63 GB/s at most; tfgpu doctor checks the link"
 
 
 @each(
-    "one",
+    ("one", "text"),
     [
-        moved(transfer.TO_DEVICE_PINNED, 55e9),
-        moved(transfer.TO_DEVICE, 12e9),  # ordinary host memory is that slow
-        moved(transfer.TO_DEVICE_PINNED, 5e9, count=MIB),  # latency
-        moved(transfer.WITHIN, 2000e9),
-        moved(transfer.TO_DEVICE_PINNED, 12e9, gpu=()),
-        moved(transfer.TO_DEVICE_PINNED, 12e9, virtual=True),
-        moved(transfer.WITHIN, 1e9, label="CPU"),
-        moved(transfer.TO_DEVICE_PINNED, 0.0, throughput=None),
+        (moved(transfer.TO_DEVICE_PINNED, 100e9), f"100 GB/s {IMPLAUSIBLE}"),
+        (moved(transfer.TO_DEVICE, 100e9), f"100 GB/s {IMPLAUSIBLE}"),
+        (moved(transfer.FROM_DEVICE_PINNED, 12e9), SLOW),
+        (moved(transfer.TO_DEVICE_PINNED, 55e9), None),
+        (moved(transfer.TO_DEVICE, 12e9), None),  # ordinary host memory is that slow
+        (moved(transfer.TO_DEVICE_PINNED, 5e9, count=MIB), None),  # latency
+        (moved(transfer.WITHIN, 2000e9), None),
+        (moved(transfer.TO_DEVICE_PINNED, 12e9, gpu=()), None),
+        (moved(transfer.TO_DEVICE_PINNED, 12e9, virtual=True), None),
+        (moved(transfer.WITHIN, 1e9, label="CPU"), None),
+        (moved(transfer.TO_DEVICE_PINNED, 0.0, throughput=None), None),
+        (moved(transfer.ALL_REDUCE, 480e9, **PAIR), None),  # switches that add may exceed the links
+        (moved(transfer.ALL_REDUCE, 950e9, **PAIR), "950 GB/s is implausible"),
+        (moved("GPU 0 to GPU 1", 480e9, **PAIR), "480 GB/s is implausible"),
+        (moved("GPU 0 to GPU 1", 20e9, **PAIR), "20 GB/s is 4 % of the link: 18 NVLinks can carry"),
     ],
 )
-def test_nothing_to_say(one: Run) -> None:
-    assert advice(one) == ""
+def test_what_links_say_of_a_speed(one: Run, text: str | None) -> None:
+    said = advice(one)
+    assert said.startswith(text) if text else said == ""
 
 
 def test_only_the_best_size_is_measured_by_the_link() -> None:
@@ -281,23 +221,116 @@ def test_only_the_best_size_is_measured_by_the_link() -> None:
     assert advice(slow, fast) == ""
 
 
-def test_switches_that_add_may_exceed_the_links() -> None:
-    pair = {"devices": ("/GPU:0", "/GPU:1"), "gpu": (GpuTelemetry(device="/GPU:0", pci_bus_id=BUS_ID),) * 2}
-    assert advice(moved(transfer.ALL_REDUCE, 480e9, **pair)) == ""
-    assert "implausible" in advice(moved(transfer.ALL_REDUCE, 950e9, **pair))
-    assert "implausible" in advice(moved("GPU 0 to GPU 1", 480e9, **pair))
-    assert advice(moved(transfer.ALL_REDUCE_ONE, 20e9, **pair)) == ""
-    assert advice(moved("GPU 0 to GPU 1", 20e9, **pair)).startswith("20 GB/s is 4 % of the link: 18 NVLinks can carry")
-
-
 def test_advice_reaches_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeWorker, "log", lambda _worker: CREATED)
     environment = spoil(healthy(), {"gpus": known((H100,), "NVML")})
-    found = bench(Movers(gpus=1, seconds=1e-6), environment)
+    found = bench(movers(gpus=1, seconds=1e-6), environment)
     pinned = next(one for one in found.runs if one.parameters["route"] == transfer.TO_DEVICE_PINNED)
     assert any("is implausible: PCIe 5 ×16" in text for text in pinned.advice)
 
 
-def test_figures_are_those_of_the_schema() -> None:
-    (figure,) = msgspec.convert(Mover._figures(None, {})["figures"], list[Figure])  # type: ignore[arg-type]
-    assert figure.name == "algbw"
+# ------------------------------------------------------------------------------------------- for real
+
+
+@pytest.fixture(scope="module")
+def alone(tensorflow_python: str) -> Iterator[Shared]:
+    """A process of its own: reductions over devices share the keys of their collectives with trainings."""
+    with share(tensorflow_python) as shared:
+        yield shared
+
+
+@each(
+    ("arguments", "message"),
+    [
+        (["--size", "1"], "1 is not a number from 1024 to 68719476736 that is a multiple of 4"),
+        (["--size", "1MiB,lots"], "'lots' is not a number such as 512"),
+        (["--gpus", "none"], "must be a number from 1 up, or all"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    refuses(["transfer", *arguments], message)
+
+
+@pytest.mark.full
+@pytest.mark.tensorflow
+def test_every_route_of_logical_devices(alone: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "transfer.json"
+    short = ["--min-samples", "3", "--deadline", "0.1", "--size", "4KiB,64KiB", "--virtual-gpus", "3"]
+    monkeypatch.setattr(*WORKER_PROCESS, alone)
+    done = command("transfer", *short, "--output", str(file))
+    assert done.exit_code == 0, done.stderr
+    runs = json.loads(file.read_bytes())["runs"]
+    assert [(run["parameters"]["route"], run["parameters"]["bytes"]) for run in runs] == [
+        (route, size)
+        for route in ("memory copy", "CPU 0 to CPU 1", "CPU 1 to CPU 0", "all-reduce")
+        for size in (4096, 65536)
+    ]
+    assert all(run["verified"]["ok"] and run["verified"]["checks"][0]["ok"] for run in runs)
+    assert runs[0]["throughput"]["unit"] == "B/s" and not runs[0]["virtual"]
+    assert set(runs[-1]["placed_on"]) == {"/CPU:0", "/CPU:1", "/CPU:2"}
+    assert "8 of 8 results measured and verified" in " ".join(done.stdout.split())
+
+
+def prepare(worker: Any, route: str, count: int) -> None:
+    worker.ask(
+        120,
+        do="prepare",
+        workload="transfer",
+        parameters={"route": route, "bytes": count},
+        dtype="float32",
+        devices=["/CPU:0", "/CPU:1"] if route == transfer.PEER else ["/CPU:0"],
+        gpus=[],
+        spread="together",
+        virtual=True,
+        virtual_memory_mib=256,
+    )
+
+
+@pytest.mark.full  # by wall time
+@pytest.mark.tensorflow
+@each("route", [transfer.PEER, transfer.WITHIN])
+def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
+    """What is elided takes the same time for any size; here 256 times as many bytes have to take 8 times as long."""
+    worker, seconds = alone(), []
+    for count in (2**18, 2**26):
+        prepare(worker, route, count)
+        worker.ask(60, do="sample", count=2, steps=1)
+        assert transfer.judge(worker.ask(60, do="verify"), "float32", {}).ok
+        answer = worker.ask(60, do="sample", count=7, steps=1)
+        assert answer["rechecked"] == [] and answer["misplaced"] is None
+        seconds.append(min(answer["samples"]))
+    assert seconds[1] > 8 * seconds[0]
+
+
+# One element of what arrives is spoiled, or what was sent before arrives again: judged by the real workload.
+SPOIL = """
+import tensorflow as tf
+work = load("transfer").Workload({"route": "memory copy", "bytes": 4096}, "float32", ["/CPU:0"], "one device")
+move, sources = work.step.move, work.step.sources
+ways = {
+    "right": move,
+    "spoiled": lambda source: (tf.tensor_scatter_nd_add(move(source)[0], [[1023]], [1e-6]),),
+    "stale": lambda source: move(sources[0]),
+}
+answers = {}
+for name, way in ways.items():
+    work.verified, work.step = False, work.step._replace(move=way)
+    work.sample(3)
+    first = work.verify({})
+    later = []
+    for _ in range(2):
+        work.sample(2)
+        later.append(work.recheck())
+    answers[name] = {"first": first, "later": later}
+"""
+
+
+@pytest.mark.tensorflow
+def test_wrong_and_stale_bytes_are_seen(shared: Shared) -> None:
+    answers: dict[str, Any] = shared.run(SPOIL)
+    right, spoiled, stale = answers["right"], answers["spoiled"], answers["stale"]
+    assert transfer.judge(right["first"], "float32", {}).ok and right["later"] == [None, None]
+    assert spoiled["first"]["wrong"] == 1
+    assert [transfer.judge(later, "float32", {}).ok for later in spoiled["later"]] == [False, False]
+    wrong = [found for found in [stale["first"], *stale["later"]] if found and found["wrong"]]
+    assert wrong, "the second set of numbers is sent in turns"

@@ -16,7 +16,6 @@ from tfgpu_doctor.compare.records import Change, Comparison
 from tfgpu_doctor.records.facts import (
     Facts,
     Message,
-    Package,
     Unknown,
     about,
     fact_paths,
@@ -168,10 +167,10 @@ def test_values_have_their_units_and_long_lists_tell_what_changed() -> None:
     assert (one_of(comparison, "host.pci_gpus.0000:18:00.0.driver").layer) == "Driver"
 
 
-def test_a_collection_that_one_machine_cannot_have_is_a_change() -> None:
-    before = {"cuda.conda_packages": Unknown("not a conda environment")}
-    after = {"cuda.conda_packages": known((Package(name="cudatoolkit", version="11.8.0"),))}
-    assert texts(compared(before, after)) == ["conda packages none → cudatoolkit (11.8.0)"]
+def test_what_one_machine_does_not_have_is_a_change() -> None:
+    before = {"host.cpu_quota": Unknown("no limit")}
+    after = {"host.cpu_quota": known(2.0)}
+    assert texts(compared(before, after)) == ["CPU limit of the container none → 2.0"]
     assert texts(compared(after, after)) == []
 
 

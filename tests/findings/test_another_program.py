@@ -15,7 +15,6 @@ LINES = {
     "kernel-image-invalid": "device kernel image is invalid",
     "invalid-device-function": "CUDA error: invalid device function",
 }
-AGES = ["gpu.arch-too-new", "gpu.arch-too-old"]
 
 
 def test_every_such_line_is_here() -> None:
@@ -29,17 +28,9 @@ def test_without_the_name_of_tensorflow_it_is_possible(kind: str) -> None:
     assert not any("Install TensorFlow" in fix.text for one in found for fix in one.fixes)
 
 
-def test_without_a_gpu_it_may_be_too_old_or_too_new() -> None:
-    for pasted in (NO_KERNEL, f"tensorflow 2.10\n{NO_KERNEL}"):
-        found = findings(pasted)
-        assert sorted(one.id for one in found) == AGES and all(one.possible for one in found)
-
-
-@each(("gpu", "finding"), [("Tesla K40c", AGES[1]), ("RTX 5090", AGES[0])])
-def test_a_failure_of_pytorch_is_told_to_be_its_own(gpu: str, finding: str) -> None:
-    (found,) = findings(f"{gpu}, Pytorch 1.7 {NO_KERNEL}")
-    assert (found.id, found.possible) == (finding, False)
-    assert "PyTorch" in found.title and "tensorflow" not in repr(found.fixes).lower()
+@each("gpu", ["Tesla K40c", "RTX 5090"])
+def test_a_failure_of_pytorch_says_nothing_of_tensorflow(gpu: str) -> None:
+    assert [one.id for one in findings(f"{gpu}, Pytorch 1.7 {NO_KERNEL}") if not one.possible] == []
 
 
 JAX = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 GiB."

@@ -20,23 +20,6 @@ def _first(text: str) -> tuple[str, bool] | None:
 
 _IMAGE = "tensorflow/tensorflow:2.13.0-gpu"
 _COMPOSE = f"services:\n  train:\n    image: {_IMAGE}\n    command: python train.py\n"
-_POD = "spec:\n  containers:\n  - name: t\n    image: registry/train:1\n    resources:\n      limits: {cpu: 6}\n"
-
-
-@each(
-    "text",
-    [
-        f"{_COMPOSE}\nthe old script was `docker run --gpus all {_IMAGE}`, which is fast; this takes 9 min",
-        f"{_COMPOSE}\nDas alte Skript (docker run --gpus all {_IMAGE}) ist schnell, compose langsam",
-        f"{_COMPOSE}\n以前用 docker run --gpus all {_IMAGE} 很快，现在很慢",
-        "singularity exec tf.sif python a.py says no GPU. On my laptop it was `apptainer exec --nv tf.sif python a.py`",
-        "podman run -it tf python a.py -> CPU;\npodman run --device nvidia.com/gpu=all -it tf python a.py is fine",
-        f"docker run {_IMAGE} python a.py is slow,\ndocker run --gpus all {_IMAGE} python a.py fast",
-        f"Subject: job on our k8s cluster trains on CPU\n{_POD}",
-    ],
-)
-def test_the_start_without_gpus_is_the_difference(text: str) -> None:
-    assert _first(text) == ("container.no-gpu", True)
 
 
 @each(

@@ -12,7 +12,8 @@ from tests.healthy import MATRIX, healthy, spoil
 from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import diagnose
-from tfgpu_doctor.findings.symptoms import BECAUSE, COMMON, MOST, ONLY_ON, SAID, SYMPTOMS
+from tfgpu_doctor.findings.likeliest import BECAUSE, COMMON, MOST, ONLY_ON, SAID
+from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.facts import Facts, Known, Message, lists_gpu, value_or
 from tfgpu_doctor.records.report import Severity
@@ -25,86 +26,29 @@ _NATIVE = "Failed to load the native TensorFlow runtime."
 
 # situation, system → a text, and the cause that must come first
 OF_A_SITUATION = {
-    ("no GPU", "windows"): (
-        "Windows 10: TensorFlow does not see my GPU",
-        "tf.windows-native",
-    ),
-    ("no GPU", "wsl2"): (
-        "Under WSL2 TensorFlow does not see my GPU",
-        "wsl.setup",
-    ),
+    ("no GPU", "windows"): ("Windows 10: TensorFlow does not see my GPU", "tf.windows-native"),
+    ("no GPU", "wsl2"): ("Under WSL2 TensorFlow does not see my GPU", "wsl.setup"),
     ("no GPU", "macos"): ("On macOS TensorFlow does not use the GPU", None),  # certain: tf.cpu-build
     ("no GPU", "container"): (
         "I start it in a docker container, and TensorFlow does not see my GPU",
         "container.no-gpu",
     ),
-    ("no GPU", ""): (
-        "TensorFlow does not see my GPU",
-        "cuda.missing",
-    ),
+    ("no GPU", ""): ("TensorFlow does not see my GPU", "cuda.missing"),
     ("import", "windows"): (f"Windows 10\n{_NATIVE}", "tf.import-dll"),
     ("import", "macos"): (f"macOS\n{_NATIVE}", "tf.abi-numpy"),  # AVX is no matter of every Mac
     ("import", ""): (_NATIVE, "tf.abi-numpy"),
     ("hangs", ""): ("TensorFlow hangs at the first epoch", "perf.small-work"),
     ("slow", ""): ("The training is slower on the GPU than on the CPU", None),  # a sign sees perf.small-work
     ("fails", "wsl2"): ("Under WSL2 TensorFlow crashes since the update of Windows", "wsl.setup"),
-    ("fails", "container"): (
-        "In the docker container training fails on the GPU",
-        "container.no-gpu",
-    ),
-    ("fails", ""): (
-        "TensorFlow crashes when I train on the GPU",
-        "memory.oom",
-    ),
+    ("fails", "container"): ("In the docker container training fails on the GPU", "container.no-gpu"),
+    ("fails", ""): ("TensorFlow crashes when I train on the GPU", "memory.oom"),
 }
 # what a text tells besides → a text, and the cause that must come first
 BY_FACTS = {
-    "PyTorch works": (
-        "torch.cuda.is_available() returns True, TensorFlow does not see my GPU",
-        "cuda.missing",
-    ),
-    "the terminal works": (
-        "TensorFlow works in the terminal, in Jupyter it does not see my GPU",
-        "tf.wrong-env",
-    ),
-    "root works": (
-        "TensorFlow works as root, as a user it does not see my GPU",
-        "driver.init-failed",
-    ),
-    "a release of two packages": (
-        "TensorFlow 1.12 does not see my GPU",
-        "tf.cpu-build",
-    ),
-    "a GPU that is too old for every release": (
-        "TensorFlow does not see my Quadro K2000 GPU",
-        "gpu.arch-too-old",
-    ),
-    "a GPU that is too new for nearly every release": (
-        "TensorFlow does not see my RTX 5090 GPU",
-        "gpu.arch-too-new",
-    ),
-    "kernels are compiled at the first use": (
-        "TensorFlow hangs at the first epoch with my RTX 3090",
-        "gpu.arch-too-new",
-    ),
-    "another CUDA is wanted than is there": (
-        "TensorFlow does not see my GPU. CUDA 12.2 is installed, somebody said that I need CUDA 11.2",
-        "cuda.version-mismatch",
-    ),
-    "nothing but trouble": (
-        "I have a problem with my GPU under TensorFlow, see the screenshot",
-        "memory.oom",
-    ),
+    "nothing but trouble": ("I have a problem with my GPU under TensorFlow, see the screenshot", "memory.oom"),
     "a finding that is certain": ("Windows 11, TensorFlow 2.15: TensorFlow does not see my GPU", None),
     "nothing is wrong": ("TensorFlow uses my GPU", None),
     "only a question": ("Which TensorFlow works with an RTX 3080?", None),
-}
-
-
-# versions that a text names beside a failed import without its last line
-UNFIT = {
-    "tensorflow-gpu 1.13.1, Ubuntu 18.04, CUDA 10.1": "cuda.version-mismatch",
-    "tensorflow-gpu 1.15, Ubuntu 18.04, CUDA 10.0, cuDNN 8.0": "cudnn.version-mismatch",
 }
 
 
@@ -126,12 +70,6 @@ def test_the_likeliest_cause_of_a_situation(seen: str, system: str) -> None:
 def test_what_the_facts_say_ranks_and_leaves_out(name: str) -> None:
     text, cause = BY_FACTS[name]
     assert next(iter(common(facts_of(text))), None) == cause
-
-
-@each(("named", "cause"), UNFIT.items())
-def test_what_does_not_fit_together_comes_first_and_says_what(named: str, cause: str) -> None:
-    first = next(one for one in diagnose(facts_of(f"{named}\n{_NATIVE}"), MATRIX).findings if one.possible)
-    assert (first.id, first.cause.count("does not fit together"), bool(first.evidence)) == (cause, 1, True)
 
 
 def test_what_somebody_gives_as_the_reason_comes_first() -> None:

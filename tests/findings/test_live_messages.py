@@ -37,12 +37,7 @@ RAISED: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
         {},
     ),
     ("tf.import-avx", "SystemError: aborted", (_NO_AVX,), {}),
-    (
-        "tf.import-dll",
-        "ImportError: DLL load failed while importing _pywrap_tensorflow_internal",
-        (),
-        _WINDOWS,
-    ),
+    ("tf.import-dll", "ImportError: DLL load failed while importing _pywrap_tensorflow_internal", (), _WINDOWS),
 ]
 
 
@@ -92,15 +87,6 @@ def test_windows_alone_has_dlls() -> None:
         machine("ImportError: DLL load failed while importing _pywrap_tensorflow_internal"), MATRIX
     ).findings
     assert "tf.import-dll" not in [one.id for one in found]
-
-
-def test_names_that_numpy_1_24_removed_need_an_older_numpy_than_2() -> None:
-    facts = text_to_facts.read(
-        lines.read([b"    np.object,\nAttributeError: module 'numpy' has no attribute 'object'."])
-    )
-    found = diagnose(facts, MATRIX).findings[0]
-    assert (found.id, found.evidence[0].need) == ("tf.abi-numpy", "numpy<1.24")
-    assert "numpy<1.24" in found.fixes[0].commands[0]
 
 
 @each(

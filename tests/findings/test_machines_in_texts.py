@@ -41,10 +41,7 @@ def test_module_and_libraries_of_two_versions(library: str, module: str, install
     assert "driver.version-mismatch" not in errors(same)
 
 
-@each(
-    "status",
-    ["nvidia, 470.82.00, {}, x86_64: installed", "nvidia/550.54.14, {}, x86_64: installed"],
-)
+@each("status", ["nvidia, 470.82.00, {}, x86_64: installed", "nvidia/550.54.14, {}, x86_64: installed"])
 def test_module_for_another_kernel(status: str) -> None:
     text = "{}\n$ dkms status\n{}\n$ uname -r\n5.4.0-90-generic"
     assert errors(text.format(_FAILED, status.format("5.4.0-89-generic")))[:1] == ["driver.not-loaded"]
@@ -52,22 +49,9 @@ def test_module_for_another_kernel(status: str) -> None:
     assert not any(one.kind == "module-not-built" for one in facts.messages.value)
 
 
-@each(
-    "answer",
-    ["CUDA_ERROR_NOT_FOUND: named symbol not found", "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_OUT_OF_MEMORY"],
-)
-def test_answers_of_a_driver_that_runs(answer: str) -> None:
-    log = (
-        f"2023-01-02 03:04:05.6: E tensorflow/stream_executor/cuda/cuda_driver.cc:265] failed call to cuInit: {answer}"
-    )
-    assert "driver.init-failed" in errors(log)
-
-
 _SCRIPTS = (
     ("#SBATCH --partition=gpu\n#SBATCH --mem=64G", "#SBATCH --gres=gpu:1"),
-    ("#SBATCH -p gpu", "#SBATCH --gpus-per-node=2"),
     ("#PBS -l select=1:ncpus=8\n#PBS -q gpu", "#PBS -l select=1:ncpus=8:ngpus=1"),
-    ("#BSUB -q gpuqueue\n#BSUB -n 4", '#BSUB -gpu "num=1"'),
     ("$ srun -p gpu --pty bash", "$ srun -p gpu --gres=gpu:1 --pty bash"),
 )
 
@@ -77,40 +61,6 @@ def test_a_job_that_asks_its_scheduler_for_no_gpu(without: str, request_of_one: 
     text = "V100 nodes, TensorFlow 2.6\n{}\n$ nvidia-smi\nNo devices were found"
     assert errors(text.format(without))[:1] == ["gpu.hidden"]
     assert "gpu.hidden" not in errors(text.format(f"{without}\n{request_of_one}" if "#" in without else request_of_one))
-
-
-@each(
-    ("line", "hides"),
-    [
-        ('set CUDA_VISIBLE_DEVICES="0"', True),
-        (r'C:\work>set CUDA_VISIBLE_DEVICES="0"', True),
-        ("set CUDA_VISIBLE_DEVICES=0", False),
-        ('set "CUDA_VISIBLE_DEVICES=0"', False),
-        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0"', False),
-        ('I set CUDA_VISIBLE_DEVICES="0"', False),
-    ],
-)
-def test_quotes_that_cmd_keeps(line: str, hides: bool) -> None:
-    text = f"Windows 10, Quadro RTX 4000, tensorflow 2.5.0\n{line}\nNum GPUs Available:  0"
-    assert ("gpu.hidden" in errors(text)) == hides
-
-
-@each(
-    ("numbers", "cause"),
-    [
-        (
-            "10.76 GiB total capacity; 153.20 MiB already allocated; 9.44 MiB free; 160.00 MiB reserved in total",
-            "taken",
-        ),
-        ("10.76 GiB total capacity; 9.20 GiB already allocated; 9.44 MiB free; 10.20 GiB reserved in total", "oom"),
-        ("23.65 GiB total capacity; 1.20 GiB already allocated; 12.00 MiB free; 1.30 GiB reserved in total", "taken"),
-    ],
-)
-def test_the_memory_that_pytorch_does_not_hold(numbers: str, cause: str) -> None:
-    text = (
-        f"RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; {numbers} by PyTorch)\ntensorflow 2.4.1"
-    )
-    assert errors(text)[:1] == [f"memory.{cause}"]
 
 
 def test_a_row_of_the_table_without_its_first_line() -> None:

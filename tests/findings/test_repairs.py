@@ -79,10 +79,6 @@ ADVISED: dict[str, tuple[str, str]] = {
     "Windows 11, RTX 5090, Python 3.12, pip install tensorflow (2.19.0)\n"
     ">>> tf.config.list_physical_devices('GPU')\n[]": ("wsl --install", "2.10.1"),
     f"pip install tensorflow-gpu==2.8\n{REMOVED}": (f"{PIP} tensorflow==2.8.4 nvidia-", "2.20.0"),
-    f"{CU11}\nCould not load library libcudnn_cnn_infer.so.8. Error: libnvrtc.so: cannot open shared object file": (
-        f"{PIP} nvidia-cuda-nvrtc-cu11",
-        "ldd",
-    ),
     f"{CU11}\nlibdevice not found at ./libdevice.10.bc": (f"{PIP} nvidia-cuda-nvcc-cu11", "cu12"),
     f"cudatoolkit 11.2.2 hbe64b41_10 conda-forge\ntensorflow 2.10.0 pypi_0 pypi\n{NOT_LOADED}": (
         "find / -name",

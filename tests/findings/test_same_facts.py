@@ -22,10 +22,10 @@ from tfgpu_doctor.records.report import Finding, Fix
 # what a text does not tell, or tells beside these facts → findings whose fix depends on it
 RIGHT = {
     "in which files and folders libraries, modules and other Pythons lie": {
-        *("cuda.lib-path", "cudnn.lib-path", "tf.shadowed", "tf.wrong-env"),
+        *("cuda.lib-path", "cudnn.lib-path", "tf.shadowed", "tf.wrong-env")
     },
     "which library, package or bug a line names": {
-        *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "xla.ptxas-missing"),
+        *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "xla.ptxas-missing")
     },
     "what the kernel has of the driver's module, and where libcuda lies in WSL2": {"driver.not-loaded", "wsl.setup"},
     "a scheduler, a board or instances that a line names": {"gpu.hidden", "tf.cpu-build", "gpu.mig"},

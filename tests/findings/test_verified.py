@@ -70,8 +70,8 @@ def without(kind: str) -> Callable[[Facts], Facts]:
 
 
 VERIFIED = [
-    (cudnn_ops_gone, "tf.install-damaged", "/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.14.0 (9.14.0) is loaded"),
-    (ptxas_gone, "tf.install-damaged", "ptxas 13.0.88 is used instead"),
+    (cudnn_ops_gone, "tf.install-damaged", "nvidia/cudnn/lib/libcudnn_ops.so.9 is missing"),
+    (ptxas_gone, "tf.install-damaged", "nvidia/cuda_nvcc/bin/ptxas is missing"),
     (nvml_mismatch, "driver.version-mismatch", "matmul, conv2d and XLA give correct results on 1 GPU"),
 ]
 

@@ -108,7 +108,6 @@ def machine(kind: Type) -> Facts:
             utilization=0,
             sm_clock=345,
             sm_clock_max=kind.clock,
-            memory_clock=2619,
             memory_clock_max=2619,
             memory_bus_width=5120,
             performance_state=0,
@@ -120,13 +119,11 @@ def machine(kind: Type) -> Facts:
             mig_instances=(),
             compute_mode="default",
             persistence_mode=True,
-            display_active=False,
             pcie_generation=1,
             pcie_generation_max=5,
             pcie_width=kind.lanes,
             pcie_width_max=kind.lanes,
             nvlinks=tuple(NvLink(link=n, active=True, remote=f"0000:{n:02x}:00.0") for n in range(kind.links)),
-            numa_node=index // 4,
             processes=(),
         )
         for index in range(kind.gpus)

@@ -32,18 +32,13 @@ from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
 from tfgpu_doctor.parsers import lines, text_to_facts, wrappings
 from tfgpu_doctor.probes import (
-    activity,
     cuda,
     driver,
-    driver_children,
     elsewhere,
-    gpus,
     host,
     tensorflow_probe,
-    transcript,
 )
 from tfgpu_doctor.probes import elf as elf_files
-from tfgpu_doctor.probes.transcript import parse_event
 from tfgpu_doctor.records.facts import Loader, value_or
 from tfgpu_doctor.records.report import Report, exit_code, load_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
@@ -223,9 +218,9 @@ def machine(data: bytes) -> object:
     site = [str(root / "env/lib/python3.10/site-packages")]
     found = (
         host.examine(at, {}),
-        *(host.cpu_quota(at), host.memory_limit(at), activity.read(at), host.gpus(at, wsl=False)),
+        *(host.cpu_quota(at), host.memory_limit(at), host.oom_kills(at), host.gpus(at, wsl=False)),
         driver.installed_driver(at),
-        driver.xid_events(driver.read_kernel_log(at)) if (root / "dev/kmsg").is_file() else (),
+        driver.xid_events(data.decode("utf-8", "replace")),
         cuda.examine_cudnn(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
         cuda.examine_xla_files(f"{site[0]}/tensorflow", "2.13.0", {}, cwd=at, root=at),
         elsewhere.examine_kernels({}, str(root / "env")),
@@ -239,34 +234,6 @@ def machine(data: bytes) -> object:
 def elf(data: bytes) -> object:
     """Read a shared library, or what is left of one."""
     return elf_files.read(_file("library.so", data))
-
-
-def driver_lines(data: bytes) -> object:
-    """Read what the children print that ask the driver."""
-    tree = _tree(data)
-    parsed = [driver_children.parse(json.dumps(line)) for line in tree] if isinstance(tree, list) else []
-    found = [line for line in parsed if line is not None]
-    assert found or data not in samples.driver_lines(), "real lines are answers"
-    facts = gpus.from_nvml(found, "NVML"), gpus.from_cuda(found, "CUDA"), gpus.peers(found)
-    return msgspec.json.encode((gpus.with_cuda(facts[0], found, "CUDA"), facts))
-
-
-def events(data: bytes) -> object:
-    """Read what the probe script prints, or what pretends to be it, to the facts that it becomes."""
-    tree = _tree(data)
-    seen = transcript.Transcript("/env/bin/python")
-    for line in tree if isinstance(tree, list) else [_text(data)]:
-        event = parse_event(line if isinstance(line, str) else json.dumps(line))
-        if event is not None:
-            seen.add(event)
-    assert seen.ends or data not in samples.events(), "real lines are events"
-    ending = transcript.Ending("ended", returncode=-11, stderr=_text(data)[:2000])
-    about = transcript.python(seen, ending, ("pip",))
-    found = (
-        *(about, transcript.tensorflow(seen, ending, about), transcript.cudnn_runtime(seen, ending)),
-        *(transcript.phases(seen, ending), transcript.sys_path(seen), transcript.loaded(seen, ending)),
-    )
-    return msgspec.json.encode(found)
 
 
 class _Odd(FakeWorker):

@@ -16,7 +16,6 @@ from tests.bench.samples import failed, result, run
 from tests.corpus import earlier
 from tests.findings.rows_over_facts import FIRES
 from tests.matrix.test_matrix_layers import BUILD, HEAD
-from tests.probes.test_events import RUN
 from tests.records.test_report import report
 from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.matrix.loader import Matrix
@@ -112,16 +111,6 @@ def machines() -> Sequence[bytes]:
     return _encoded(of("machine"))
 
 
-def driver_lines() -> Sequence[bytes]:
-    """Return what the children print that ask NVML and CUDA."""
-    return _encoded(of("driver_lines"))
-
-
 def answers() -> Sequence[bytes]:
     """Return what a worker answers to each request."""
     return _encoded(of("worker_answers"))
-
-
-def events() -> Sequence[bytes]:
-    """Return what the probe script prints, event by event."""
-    return _encoded(RUN)

@@ -123,8 +123,6 @@ def rows() -> Iterator[Target]:
     yield Target("--matrix", calls.layer, samples.layers, tree, (MatrixError,), DEAR, 2.0)
     yield Target("a machine", calls.machine, samples.machines, tree, (), MIDDLE, 2.0)
     yield Target("an ELF file", calls.elf, samples.libraries, mutations.BINARY, seconds=2.0)
-    yield Target("driver children", calls.driver_lines, samples.driver_lines, tree)
-    yield Target("probe events", calls.events, samples.events, tree)
     yield Target("redaction", calls.redacted, samples.texts, long, (), MIDDLE, 2.0)
     yield Target("redaction of a value", calls.redacted, samples.private, short)
     yield Target("escaping", calls.escaped)

@@ -29,11 +29,7 @@ MADE_UP = (
     row("cuSOLVER of CUDA 11 on top", DAMAGED, put_over("nvidia-cusolver-cu11==11.4.1.48")),
     row("tensorflow-cpu removed again", DAMAGED, put_over("tensorflow-cpu==2.20.0"), uninstall("tensorflow-cpu")),
     row("tensorflow-cpu on top", "tf.package-conflict", put_over("tensorflow-cpu==2.20.0")),
-    row(
-        "tensorflow.py here",
-        "tf.shadowed",
-        plant("{work}/tensorflow.py", "raise ImportError('not this one')\n"),
-    ),
+    row("tensorflow.py here", "tf.shadowed", plant("{work}/tensorflow.py", "raise ImportError('not this one')\n")),
     row("random.py here", "tf.shadowed", plant("{work}/random.py", "print('a game of dice')\n")),
     row("a plugin of another TensorFlow", "tf.package-conflict", plugin("other-device-plugin", "1.0")),
     row("hidden GPU", "gpu.hidden", variables={"CUDA_VISIBLE_DEVICES": "-1"}),

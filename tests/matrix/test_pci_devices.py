@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
-from tfgpu_doctor.parsers import lines, machine_facts
-from tfgpu_doctor.parsers.text_to_facts import read
+from tfgpu_doctor.parsers import machine_facts
 from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.facts import Known, PciGpu, Unknown, value_or
 
@@ -35,19 +34,6 @@ def test_a_device_id_names_the_card_and_its_chip(device: str, name: str, capabil
 @each("device", ["10de:ffff", "1002:2684", "10de", "", "2684", "10de:22ba"])
 def test_other_devices_have_no_name(device: str) -> None:
     assert MATRIX.gpu_of_device(device) is None
-
-
-@each(("line", "device", "name"), ROWS["test_lspci_in_a_text_names_the_card"])
-def test_lspci_in_a_text_names_the_card(line: str, device: str, name: str) -> None:
-    facts = read(lines.read([line.encode()]), MATRIX)
-    (gpu,) = value_or(facts.host.pci_gpus, ())
-    assert (gpu.device_id, gpu.name) == (device, name)
-
-
-def test_two_cards_by_number_and_their_sound() -> None:
-    listing = [b"01:00.0 0300: 10de:2684\n", b"01:00.1 0403: 10de:22ba\n", b"02:00.0 0302: 10de:2684\n"]
-    facts = read(lines.read(listing), MATRIX)
-    assert [gpu.address for gpu in value_or(facts.host.pci_gpus, ())] == ["01:00.0", "02:00.0"]
 
 
 def test_a_machine_without_driver_and_pci_ids(tmp_path: Path) -> None:

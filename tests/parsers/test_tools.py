@@ -43,7 +43,7 @@ def test_all_columns_of_a_row() -> None:
     table = nvidia_smi.SOURCE
     assert (gpu.temperature, gpu.utilization, gpu.performance_state) == tuple(Known(n, table) for n in (43, 4, 3))
     assert (gpu.power, gpu.power_limit) == (Known(26.0, table), Known(115.0, table))
-    assert (gpu.persistence_mode, gpu.display_active) == (Known(False, table), Known(True, table))
+    assert gpu.persistence_mode == Known(False, table)
     assert gpu.compute_mode == Known("default", table)
     for fact in (gpu.ecc_mode, gpu.ecc_uncorrected, gpu.mig_mode, gpu.processes):
         assert isinstance(fact, Unknown)  # N/A, and no table of processes in the capture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import doctest
-import os
 from pathlib import Path
 
 import pytest
 
 from tfgpu_doctor.probes import host
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Host, Known, PciGpu, Unknown, value_or
+from tfgpu_doctor.records.facts import Host, Known, PciGpu, Unknown, value_or
 
 GIB = 1 << 30
 
@@ -53,15 +52,6 @@ def test_this_machine_is_told_without_a_traceback() -> None:
     assert all(getattr(found, name) is not None for name in Host.__struct_fields__)
 
 
-def test_an_empty_root_gives_a_reason_for_every_unknown(machine: Machine) -> None:
-    found = machine.examine()
-    open_fields = {name for name in Host.__struct_fields__ if getattr(found, name) == NOT_EXAMINED}
-    assert open_fields == {"startup_settings"}  # of probes.startup_files
-    for fact in (found.kernel, found.distribution, found.cpu_model, found.memory, found.pci_gpus, found.nouveau_loaded):
-        assert isinstance(fact, Unknown) and "no such file or directory: /" in fact.reason
-    assert isinstance(found.secure_boot, Unknown)  # no variable is no "off"
-
-
 def test_wsl_is_told_by_its_kernel(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     for osrelease, expected in [
         ("6.8.0-45-generic", "linux"),
@@ -82,13 +72,6 @@ def test_distribution(machine: Machine) -> None:
     found = machine.examine()
     assert found.distribution == Known("Ubuntu 22.04.4 LTS", "/etc/os-release")
     assert (value_or(found.distribution_id, ""), value_or(found.distribution_version, "")) == ("ubuntu", "22.04")
-
-
-def test_a_rolling_distribution_has_no_version(machine: Machine) -> None:
-    machine.write("/usr/lib/os-release", "NAME=Arch Linux\nPRETTY_NAME='Arch Linux'\nID=arch\nBROKEN=\"\n")
-    found = machine.examine()
-    assert value_or(found.distribution, "") == "Arch Linux"
-    assert found.distribution_version == Unknown("/usr/lib/os-release has no VERSION_ID")
 
 
 def test_cpu_of_x86_and_arm(machine: Machine) -> None:
@@ -135,6 +118,28 @@ def test_no_limit_differs_from_no_groups(machine: Machine) -> None:
     assert found.memory_limit == found.cpu_quota == Unknown("no limit")
 
 
+def test_counters_of_the_oom_killer(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    for cgroup, file, text in [
+        ("0::/job\n", "/sys/fs/cgroup/job/memory.events", "low 0\noom 1\noom_kill 3\noom_group_kill 0\n"),
+        ("0::/../job\n", "/sys/fs/cgroup/memory.events", "oom_kill 3\n"),
+        ("4:cpu:/\n9:memory:/job\n", "/sys/fs/cgroup/memory/job/memory.oom_control", "under_oom 0\noom_kill 3\n"),
+    ]:
+        with subtests.test(cgroup=cgroup):
+            machine = Machine(tmp_path_factory.mktemp("row"))
+            assert host.oom_kills(str(machine.root)) == {}
+            machine.write("/proc/self/cgroup", cgroup)
+            machine.write("/proc/vmstat", "pgfault 9\noom_kill 5\n")
+            machine.write(file, text)
+            before = host.oom_kills(str(machine.root))
+            assert list(before.values()) == [3, 5]
+            machine.write(file, text.replace("oom_kill 3", "oom_kill 4"))
+            struck = host.explain_kill(before, host.oom_kills(str(machine.root)))
+            assert struck.startswith("killed by the kernel's OOM killer") and struck.endswith("oom_kill 3 -> 4)")
+    assert host.explain_kill({host.VMSTAT: 7}, {host.VMSTAT: 8}).startswith("probably killed by the kernel's OOM")
+    assert host.explain_kill({}, {}).startswith("killed from outside, perhaps by")
+    assert host.explain_kill({host.VMSTAT: 7}, {host.VMSTAT: 7}).startswith("killed from outside, and not by")
+
+
 def test_container(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     for path, text, environ, expected in [
         ("/.dockerenv", "", {}, "docker"),
@@ -156,22 +161,13 @@ def test_container(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Su
 
 
 def test_gpus_on_the_bus_without_a_driver(machine: Machine) -> None:
-    machine.write(
-        "/usr/share/misc/pci.ids", "10de  NVIDIA Corporation\n\t2684  AD102 [GeForce RTX 4090]\n10df  Emulex\n"
-    )
-    machine.pci("0000:65:00.0", device="0x2684", current_link_speed="16.0 GT/s PCIe", current_link_width="16")
+    machine.pci("0000:65:00.0", device="0x2684")
     machine.pci("0000:65:00.1", device="0x22ba", **{"class": "0x040300"})  # its sound
     machine.pci("0000:b3:00.0", device="0x20b0", driver="nvidia", **{"class": "0x030200"})
     machine.pci("0000:00:02.0", device="0x1912", vendor="0x8086")  # an Intel GPU
     assert machine.examine().pci_gpus == Known(
         (
-            PciGpu(
-                address="0000:65:00.0",
-                device_id="10de:2684",
-                name="AD102 [GeForce RTX 4090]",
-                link_speed="16.0 GT/s PCIe",
-                link_width=16,
-            ),
+            PciGpu(address="0000:65:00.0", device_id="10de:2684"),
             PciGpu(address="0000:b3:00.0", device_id="10de:20b0", driver="nvidia"),
         ),
         host.DEVICES,
@@ -195,24 +191,12 @@ def test_nouveau(machine: Machine) -> None:
     assert machine.examine().nouveau_loaded == Known(True, "/proc/modules")
 
 
-def test_a_kernel_without_loadable_modules(machine: Machine) -> None:
-    (machine.root / "sys/module").mkdir(parents=True)
-    assert value_or(machine.examine().nouveau_loaded, None) is False
-
-
 def test_secure_boot(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     for data, expected in [(b"\x06\x00\x00\x00\x01", True), (b"\x06\x00\x00\x00\x00", False), (b"", None)]:
         with subtests.test(data=data):
             machine = Machine(tmp_path_factory.mktemp("row"))
             machine.write(host.SECURE_BOOT, data)
             assert value_or(machine.examine().secure_boot, None) is expected
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_refused_file_is_unknown_with_its_path(machine: Machine) -> None:
-    machine.write(host.SECURE_BOOT, b"\x06\x00\x00\x00\x01")
-    (machine.root / host.SECURE_BOOT.lstrip("/")).chmod(0)
-    assert machine.examine().secure_boot == Unknown(f"permission denied: {host.SECURE_BOOT}")
 
 
 def test_dxg_and_shm(machine: Machine) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.files.test_reading import ODD
 from tests.guard import guarded
-from tfgpu_doctor.probes import activity, cuda, elf, elsewhere, files
+from tfgpu_doctor.probes import cuda, elf, elsewhere, files, host
 from tfgpu_doctor.records.facts import Unknown
 
 PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
@@ -22,7 +22,7 @@ PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "kernel.json": ("kernel.json", lambda root: elsewhere.read(str(root / "kernel.json"), "a", str(root), {})),
     "cuda_config.h": (cuda.HEADER, lambda root: cuda._toolkit_of_the_build(str(root))),
     "/proc/modules": ("proc/modules", lambda root: _known(files.text_fact(str(root), "/proc/modules"))),
-    "/proc/vmstat": ("proc/vmstat", lambda root: activity.read(str(root)).machine),
+    "/proc/vmstat": ("proc/vmstat", lambda root: host.oom_kills(str(root))),
 }
 
 

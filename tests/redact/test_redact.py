@@ -21,7 +21,7 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.records.test_report import report
 from tests.tiers import usual
 from tfgpu_doctor.findings.engine import diagnose, make_report
-from tfgpu_doctor.findings.symptoms import BECAUSE
+from tfgpu_doctor.findings.likeliest import BECAUSE
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.facts import Facts, GpuProcess, Known, SmiResult, Unknown
 from tfgpu_doctor.records.report import Report, load_report
@@ -154,7 +154,6 @@ def of_ada(changes: dict[str, Any] | None = None) -> Report:
         "tensorflow.phases": phases,
         "tensorflow.log": known(LOG, f"{home}/bin/python"),
         "python.user_site": known("/home/ada.lovelace/.local/lib/python3.12/site-packages"),
-        "python.conda_name": known("secret-env", home),
         "python.prefix": known(home),
         "driver.nvidia_smi": known(SmiResult(exit_code=0, output="\n".join(LOG))),
         "driver.xid_events": known((LOG[3],), "/dev/kmsg"),

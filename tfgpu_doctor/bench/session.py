@@ -13,8 +13,7 @@ import psutil
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.devices import Case, GpuFound
-from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import Group, PlanBase
+from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, Workers
 from tfgpu_doctor.bench.runner.runner import WARM_UPS, Measurement, measure, to_run
@@ -164,7 +163,7 @@ class Session:
     def free(self, cases: Sequence[Case]) -> dict[str | int, int]:
         """Bytes that are free, where that is known: of the host, and of the GPUs by TensorFlow's index."""
         limit = value_or(self.environment.host.memory_limit, 2**62)
-        free: dict[str | int, int] = {workload_size.HOST: min(psutil.virtual_memory().available, limit)}
+        free: dict[str | int, int] = {HOST: min(psutil.virtual_memory().available, limit)}
         for case in cases:
             for index, gpu in zip(case.gpus, self._gpus(case), strict=False):
                 if isinstance(gpu.memory_free, Known):

@@ -141,7 +141,7 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         raise click.UsageError(f"--format {others[0]}: the page of a finding has {' and '.join(choices())} only")
     for target in targets:
         if target.format == "json":
-            from tfgpu_doctor.findings.pages.headline import page_json
+            from tfgpu_doctor.findings.pages import page_json
 
             target.write_json(page_json(page))
         else:

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.findings.declaration import (
     Context,
+    Declaration,
     MessageLog,
     Problem,
     evidence,
@@ -129,9 +130,9 @@ def asked(
 
 def _target(context: Context, question: Message) -> Target:
     """The machine that the text describes; Windows may be named without its version."""
-    python, driver = question.values.get("python"), question.values.get("driver")
+    python = question.values.get("python")
     target = from_facts(context.facts, context.matrix, minor(python) if python else None)
-    target = structs.replace(target, driver=target.driver or driver)
+    target = structs.replace(target, driver=target.driver or question.values.get("driver"))
     if question.values.get("os") == "windows" and not value_or(context.facts.host.os, None):
         return structs.replace(target, os="windows", machine="x86_64")
     if target.gpus and all(arm_only(one.name, one.compute_capability) for one in target.gpus):
@@ -146,14 +147,14 @@ def _release_answer(request: PlanRequest, question: Message, *, without_nvidia: 
         return _planned(request, question, MachineState(no_gpu=True))
     if "tensorflow" in named and (row := _row(request, named["tensorflow"])):
         return _about_release(request, question, row)
-    if "cuda" in named and not at_least(named["cuda"], _BROUGHT_ALONG):
-        for cudnn in dict.fromkeys((named.get("cudnn"), None)):
-            filters = Filters(platform=request.target.platform, cuda=named["cuda"], cudnn=cudnn)
-            if rows := [row for row in _with_cuda(request.matrix, filters) if not violations(request, row)]:
-                return _about_cuda(request, question, filters, rows)
-        answer = _planned(request, question)
-        return replace(answer, title=f"No TensorFlow for CUDA {named['cuda']} works here. {answer.title}")
-    return _planned(request, question)
+    if "cuda" not in named or at_least(named["cuda"], _BROUGHT_ALONG):
+        return _planned(request, question)
+    for cudnn in dict.fromkeys((named.get("cudnn"), None)):
+        filters = Filters(platform=request.target.platform, cuda=named["cuda"], cudnn=cudnn)
+        if rows := [row for row in _with_cuda(request.matrix, filters) if not violations(request, row)]:
+            return _about_cuda(request, question, filters, rows)
+    answer = _planned(request, question)
+    return replace(answer, title=f"No TensorFlow for CUDA {named['cuda']} works here. {answer.title}")
 
 
 # ------------------------------------------------------------------------------------------------ a release is named
@@ -178,13 +179,17 @@ def _about_release(request: PlanRequest, question: Message, row: Release) -> Pro
     title = _refusal(request, row, against[0]) if against else f"{_line(option)}{driver}"
     if question.values["about"] == "works":
         title = f"{'No' if against else 'Yes'}: {title}"
-    ways = _best(request, question) if broken else (option,)
+    fixes = [*_fixes(_best(request, question) if broken else (option,))]
+    cuda = question.values.get("cuda")
+    others = list(_with_cuda(request.matrix, Filters(platform=request.target.platform, cuda=cuda))) if cuda else []
+    if against and others:
+        fixes.append(Fix(f"For CUDA {cuda}: TensorFlow {_span_of(others)}"))
     kernels = f"; compiled for compute capability {' '.join(dict.fromkeys((*row.sass, *row.ptx)))}" if row.gpu else ""
     return Problem(
         title=title,
         cause=f"{_built_with(row)}{driver}{kernels}",
         evidence=against or message_evidence(question, need=_built_with(row)),
-        fixes=(*_fixes(ways), *_for_that_cuda(request, question.values)) if against else tuple(_fixes(ways)),
+        fixes=tuple(fixes),
     )
 
 
@@ -209,13 +214,6 @@ def _refusal(request: PlanRequest, row: Release, first: Evidence) -> str:
     if first.saw.startswith("compute capability"):
         return f"{release} has no kernels for{_card(request, '')} ({first.saw})"
     return f"{release} needs {first.need}, not {first.saw}"
-
-
-def _for_that_cuda(request: PlanRequest, named: Mapping[str, str]) -> Iterator[Fix]:
-    """The releases that load the CUDA that is named."""
-    filters = Filters(platform=request.target.platform, cuda=named.get("cuda"))
-    if "cuda" in named and (rows := list(_with_cuda(request.matrix, filters))):
-        yield Fix(f"For CUDA {named['cuda']}: TensorFlow {_span_of(rows)}")
 
 
 # ------------------------------------------------------------------------------------------------ CUDA is named
@@ -273,8 +271,14 @@ def _planned(request: PlanRequest, question: Message, state: MachineState | None
             title=title, cause=" ".join(plan.problems[1:]), evidence=message_evidence(question), fixes=_SEE_PLAN
         )
     first, target = ways[0], request.target
-    inside = target.os == "windows" and first.kind == "wsl2"
-    where = " on Windows" if inside else _system(target, question)
+    # without a word about it Linux is meant, whose wheels WSL2 takes as well
+    where = (
+        f" on {_SYSTEMS[target.os]}"
+        if target.os != "linux" or question.values.get("os") == "linux"
+        else " on Linux or WSL2"
+    )
+    if target.os == "windows" and first.kind == "wsl2":
+        where = " on Windows"
     begin = f"For{_card(request, '')}{where}" if target.gpus else f"O{where[2:]}"
     title = f"{'Without an NVIDIA GPU' if state else begin}: {_line(first)}"
     if len(ways) > 1 and first.kind == "wsl2":
@@ -286,12 +290,6 @@ def _planned(request: PlanRequest, question: Message, state: MachineState | None
         evidence=message_evidence(question, need=_line(first)),
         fixes=tuple(_fixes(ways)),
     )
-
-
-def _system(target: Target, question: Message) -> str:
-    """Where; without a word about it Linux is meant, whose wheels WSL2 takes as well."""
-    named = target.os != "linux" or question.values.get("os") == "linux"
-    return f" on {_SYSTEMS[target.os]}" if named else " on Linux or WSL2"
 
 
 def _card(request: PlanRequest, before: str) -> str:
@@ -334,95 +332,54 @@ def _fixes(ways: tuple[Option, ...]) -> Iterator[Fix]:
 # Findings about questions whose answer is the same for everybody.
 
 
-def _declared_answer(
-    context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None, about: str, fixes: tuple[Fix, ...]
-) -> Problem | None:
-    """The declared answer, where somebody asks and nothing in the text fails."""
-    found = next((one for one in messages.all("question") if one.values["about"] == about), None)
-    if context.probed or found is None or not nothing_fails(messages, devices):
-        return None
-    return Problem(evidence=message_evidence(found), fixes=fixes)
+def _answer(finding_id: str, about: str, layer: str, title: str, cause: str, docs: str, *fixes: Fix) -> Declaration:
+    """Declare the answer to a question, given where somebody asks it and nothing in the text fails."""
+    declared = finding(
+        finding_id, layer=layer, severity=Severity.NOTE, answers=True, title=title, cause=cause, docs=docs
+    )
+
+    @declared.sign
+    def asked(context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
+        found = next((one for one in messages.all("question") if one.values["about"] == about), None)
+        if context.probed or found is None or not nothing_fails(messages, devices):
+            return None
+        answered = about == "in-use" and messages.has("gpu-created")  # the log answers itself
+        return None if answered else Problem(evidence=message_evidence(found), fixes=fixes)
+
+    return declared
 
 
-TOOLKIT = finding(
+TOOLKIT = _answer(
     "cuda.toolkit-not-needed",
-    layer="CUDA",
-    severity=Severity.NOTE,
-    answers=True,
-    title="The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
-    cause="pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of "
-    "the system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
-    docs="https://www.tensorflow.org/install/pip",
+    "toolkit",
+    "CUDA",
+    "The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
+    "pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of the "
+    "system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
+    "https://www.tensorflow.org/install/pip",
+    Fix("Install no toolkit; see whether the driver is new enough for the CUDA that is used", ("nvidia-smi",)),
 )
-
-
-@TOOLKIT.sign
-def toolkit_asked(
-    context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None = None
-) -> Problem | None:
-    """Whether a toolkit has to be installed as well."""
-    fixes = (
-        Fix("Install no toolkit; see whether the driver is new enough for the CUDA that is used", ("nvidia-smi",)),
-    )
-    return _declared_answer(context, messages, devices, "toolkit", fixes)
-
-
-IN_USE = finding(
+IN_USE = _answer(
     "gpu.usage-unknown",
-    layer="GPU",
-    severity=Severity.NOTE,
-    answers=True,
-    title="How to see whether TensorFlow uses the GPU",
-    cause='TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic '
-    'library" or "Skipping registering GPU devices" when it does not',
-    docs="https://www.tensorflow.org/guide/gpu",
+    "in-use",
+    "GPU",
+    "How to see whether TensorFlow uses the GPU",
+    'TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic library" or '
+    '"Skipping registering GPU devices" when it does not',
+    "https://www.tensorflow.org/guide/gpu",
+    Fix("List the GPUs that TensorFlow sees", (f'python3 -c "{list_gpus("2.1")}"',)),
+    Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
 )
-
-
-@IN_USE.sign
-def usage_asked(
-    context: Context,
-    messages: MessageLog,
-    devices: tuple[TfDevice, ...] | None = None,
-    tensorflow_version: str | None = None,
-) -> Problem | None:
-    """How to tell whether the GPU is used; a log in which it is answers itself."""
-    if messages.has("gpu-created"):
-        return None
-    fixes = (
-        Fix(
-            "List the GPUs that TensorFlow sees",
-            (f'{context.remedies.python} -c "{list_gpus(tensorflow_version or "2.1")}"',),
-        ),
-        Fix(
-            "Watch the GPU while the program runs: it is in the list of processes, and its memory in use",
-            ("nvidia-smi",),
-        ),
-    )
-    return _declared_answer(context, messages, devices, "in-use", fixes)
-
-
-FIRST_RUN = finding(
+FIRST_RUN = _answer(
     "perf.first-run",
-    layer="Compute",
-    severity=Severity.NOTE,
-    answers=True,
-    title="The first run is slower than all others: TensorFlow prepares the GPU in it",
-    cause="in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of "
-    "many minutes shows a fault: a GPU that is newer than the build",
-    docs="https://www.tensorflow.org/guide/profiler",
+    "first-run",
+    "Compute",
+    "The first run is slower than all others: TensorFlow prepares the GPU in it",
+    "in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of many "
+    "minutes shows a fault: a GPU that is newer than the build",
+    "https://www.tensorflow.org/guide/profiler",
+    Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),
 )
-
-
-@FIRST_RUN.sign
-def first_run_asked(
-    context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None = None
-) -> Problem | None:
-    """Why the first step takes longer."""
-    fixes = (
-        Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),
-    )
-    return _declared_answer(context, messages, devices, "first-run", fixes)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -513,10 +470,11 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     found = [m for m in messages.all("harmless") if m.values["what"] != _TENSORRT]
     if found:  # first what looks like an error
         return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] in _LOGGED_AS_ERRORS for m in found))
-    if (created := messages.first("gpu-created")) and not messages.complains:
-        works = Evidence(_brief(created.text), f"line {created.line}", "this: TensorFlow created the device")
-        return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
-    return None
+    created = None if messages.complains else messages.first("gpu-created")
+    if created is None:
+        return None
+    works = Evidence(_brief(created.text), f"line {created.line}", "this: TensorFlow created the device")
+    return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -543,16 +501,10 @@ def newer_minor_version(context: Context, tensorflow_version: str) -> Problem | 
         return None
     if newest is None or have.release[:2] <= newest.release[:2]:
         return None
+    found = f"TensorFlow {tensorflow_version}", context.source("tensorflow.version")
     return Problem(
         cause="its CUDA, cuDNN, kernels and known bugs are not in the matrix; checks that need them are left out",
-        evidence=(
-            evidence(
-                f"TensorFlow {tensorflow_version}",
-                context.source("tensorflow.version"),
-                f"{newest} or earlier",
-                f"compat_matrix.yaml of {context.matrix.revision}",
-            ),
-        ),
+        evidence=(evidence(*found, f"{newest} or earlier", f"compat_matrix.yaml of {context.matrix.revision}"),),
         fixes=(Fix("Update tfgpu, whose matrix may have this release by then"),),
     )
 
@@ -600,17 +552,12 @@ def bug_of_this_release(
     )
     if issue is None:
         return None
+    version = value_or(context.facts.tensorflow.version, release.version)
+    found = f"{release.package} {version}", context.source("tensorflow.version")
     return Problem(
         title=f"TensorFlow {release.version}: {issue.title}",
         cause=issue.symptom,
-        evidence=(
-            evidence(
-                f"{release.package} {value_or(context.facts.tensorflow.version, release.version)}",
-                context.source("tensorflow.version"),
-                "a release without this bug",
-                issue.source,
-            ),
-        ),
+        evidence=(evidence(*found, "a release without this bug", issue.source),),
         fixes=without_bug(context, release, issue),
         severity=Severity(issue.severity),
         despite_verified=issue.affects == "run" and not issue.condition.extra,  # the extra's libraries were found then
@@ -630,22 +577,19 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     issues = view.matrix.issues_for(
         row, python=view.python, compute_capabilities=view.target.capabilities, extra=view.extra
     )
+    better = replacement(view) if view.tensorflow and row.extra else None
+    nearest: tuple[Fix, ...] = ()
+    if view.tensorflow and better and better != requirement(row):
+        nearest = (write_tensorflow(view.tensorflow, better),)
     for issue in issues:
         if _concerns(view, issue):
             yield Problem(
                 title=f"TensorFlow {row.version}: {issue.title}",
                 cause=issue.symptom,
                 evidence=(Evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
-                fixes=(*_without_bug(view, row), Fix(issue.fix, issue.commands)),
+                fixes=(*nearest, Fix(issue.fix, issue.commands)),
                 severity=Severity(issue.severity),
             )
-
-
-def _without_bug(view: PlannedEnvironment, row: Release) -> Iterator[Fix]:
-    """The line of TensorFlow with a release that has no such bug: the nearest, where there is one."""
-    better = replacement(view) if view.tensorflow and row.extra else None
-    if view.tensorflow and better and better != requirement(row):
-        yield write_tensorflow(view.tensorflow, better)
 
 
 def _is_about_architecture(condition: Condition) -> bool:

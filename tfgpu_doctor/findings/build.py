@@ -21,7 +21,6 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.requirements import ended_on_macos, without_windows
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.alternatives import on_macos
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -49,7 +48,6 @@ def _severity(messages: MessageLog | None) -> Severity | None:
 WINDOWS_NATIVE = finding(
     "tf.windows-native",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="TensorFlow 2.11 and later have no GPU support on native Windows",
     cause="the Windows wheels contain no CUDA since 2.11; WSL2 runs the Linux wheels on the same GPU",
     docs="https://www.tensorflow.org/install/pip#windows-native",
@@ -79,10 +77,7 @@ def release_without_cuda(
         title=None if named else without_windows(context, python_version, release.platform),
         severity=_severity(messages),
         evidence=(found,),
-        fixes=(
-            *context.remedies.use_wsl(),
-            *_native(context),
-        ),
+        fixes=(*context.remedies.use_wsl(), *_native(context)),
     )
 
 
@@ -124,7 +119,6 @@ def _is_windows_native(view: PlannedEnvironment, row: Release | None) -> bool:
 CPU_BUILD = finding(
     "tf.cpu-build",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="This TensorFlow was built for the CPU only",
     cause="a build without CUDA does not look for a GPU, whatever driver and CUDA are installed",
     explained_by=("tf.python-unsupported", "tf.package-conflict"),
@@ -201,25 +195,23 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     variants = messages.all("conda-build")
     if variants and variants[-1].values.get("variant") != "cpu":
         variants = ()  # the last one installed is what runs
-    seen = (
-        *(m for m in variants if m.values.get("variant") == "cpu"),
-        *messages.all("built-without-cuda"),
-    )
+    seen = (*(m for m in variants if m.values.get("variant") == "cpu"), *messages.all("built-without-cuda"))
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
     by_name = Alternative(
         text="Select conda's GPU build by name (the variable is for a machine without driver)",
         commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
     )
+    cause = "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it uses"
+    if any("libtensorflow" in message.text for message in seen):
+        cause = (
+            "libtensorflow, which the bindings of other languages use, has a CPU and a GPU build, and the first is used"
+        )
+    elif not variants and not messages.has("built-without-cuda"):
+        cause = "an environment or an image for the CPU holds a TensorFlow without CUDA, whatever the machine has"
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,
-        cause="libtensorflow, which the bindings of other languages use, has a CPU and a GPU build, and the bindings "
-        "use the CPU build by default"
-        if any("libtensorflow" in message.text for message in seen)
-        else "an environment or an image for the CPU holds a TensorFlow without CUDA, whatever the machine has"
-        if not variants and not messages.has("built-without-cuda")
-        else "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it "
-        "installs",
+        cause=cause,
         evidence=message_evidence(*seen),
         fixes=(*context.remedies.reinstall("it can use the GPU"), *(() if context.remedies.image else (by_name,))),
     )
@@ -243,22 +235,19 @@ def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None =
 
 @CPU_BUILD.sign
 def no_gpu_on_macos(
-    context: Context, messages: MessageLog, os: str | None = None, devices: tuple[TfDevice, ...] | None = None
+    context: Context,
+    messages: MessageLog,
+    os: str | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+    wheel_platform: str | None = None,
 ) -> Problem | None:
-    """A Mac that lists no GPU and no other complaint."""
+    """A Mac that lists no GPU and has no other complaint, or on which pip looked for tensorflow-gpu."""
+    if ended := ended_on_macos(messages, wheel_platform):
+        return _on_macos(context, *message_evidence(*ended))
     if os != "macos" or devices is None or lists_gpu(devices) or messages.complains:
         return None
     no_gpu = evidence("no GPU", context.source("tensorflow.devices"))
     return _on_macos(context, no_gpu, evidence("macOS", context.source("host.os")))
-
-
-@CPU_BUILD.sign
-def no_gpu_package_for_macos(
-    context: Context, messages: MessageLog, wheel_platform: str | None = None
-) -> Problem | None:
-    """pip looked for tensorflow-gpu on a Mac."""
-    ended = ended_on_macos(messages, wheel_platform)
-    return _on_macos(context, *message_evidence(*ended)) if ended else None
 
 
 def _on_macos(context: Context, *seen: Evidence) -> Problem:
@@ -270,18 +259,19 @@ def _on_macos(context: Context, *seen: Evidence) -> Problem:
     )
 
 
+# tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167)
+_WITH_METAL = (
+    "python3.12 -m venv ~/tf",
+    "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0",
+)
+
+
 def _mac_fixes(context: Context) -> Iterator[Fix]:
-    """What tfgpu plan offers for a Mac; one of unknown processor is taken to be of Apple silicon."""
-    target = structs.replace(from_facts(context.facts, context.matrix), os="macos")
+    """The GPU of Apple silicon, or the CPU; a Mac of unknown processor is taken to be of Apple silicon."""
     if value_or(context.facts.python.wheel_platform, "") != "macos_x86_64":
-        target = structs.replace(target, machine="arm64")
-    for option in on_macos(PlanRequest(context.matrix, target), None):
-        if option.kind == "metal":
-            yield Fix(
-                text=f"On Apple silicon, in an environment of its own: {option.title}", commands=option.commands["pip"]
-            )
+        title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
+        yield Fix(text=f"On Apple silicon, in an environment of its own: {title}", commands=_WITH_METAL)
     yield Fix(text="Use the CPU: TensorFlow works there as it is installed")
-    yield Fix(text="For CUDA, use a machine with an NVIDIA GPU and Linux")
 
 
 @in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import structs
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
-    CONDA_RECIPE,
     DECIDED_BY_PACKAGE,
-    USE_PIP,
     Context,
     MessageLog,
     Problem,
-    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -35,7 +33,6 @@ from tfgpu_doctor.findings.libraries import (
     needed_by,
     needed_library,
     off_path_evidence,
-    pip_libraries,
     requested_in_vain,
 )
 from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_libraries, tell_apart, without_bug
@@ -102,7 +99,6 @@ _WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cud
 VERSION_MISMATCH = finding(
     "cuda.version-mismatch",
     layer="CUDA",
-    severity=Severity.ERROR,
     title="CUDA is installed, but not the version that TensorFlow loads",
     cause="the version is part of the library names, so another CUDA version cannot replace it. " + NOT_THE_DRIVER,
     fixes=install_libraries,
@@ -208,29 +204,11 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     )
 
 
-@in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
-def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A CUDA is pinned for which conda-forge has no build of these versions."""
-    rows = [row for row in conda_builds(view) if row.cuda]
-    for pin in view.cudas if rows else ():
-        if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
-            continue
-        built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
-        words = f"In {pin.place}, write cuda-version={first}, or leave the choice to conda"
-        yield Problem(
-            title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
-            cause="conda cannot solve the environment, or installs a CPU build",
-            evidence=(evidence(pin.text, pin.place, f"CUDA {built}", f"{CONDA_RECIPE}, {rows[0].version}"),),
-            fixes=(write_conda_cuda(view, first, rows[0].cudnn) or Fix(words), USE_PIP),
-        )
-
-
 # --------------------------------------------------------------------------------------------- cuda.missing
 
 MISSING = finding(
     "cuda.missing",
     layer="CUDA",
-    severity=Severity.ERROR,
     title="The CUDA libraries are not installed",
     fixes=install_libraries,
     explained_by=("tf.install-damaged",),
@@ -256,22 +234,17 @@ def no_usable_file(
     cause = _WITHOUT_EXTRA if gpu_release.extra else _OF_THE_SYSTEM
     if partly or any(package.name.startswith("nvidia-") for package in packages or ()):
         cause = "only some of the CUDA libraries are installed"
+    # the libraries, or what those that are there need
+    missing = dict.fromkeys(needed_library(one) or one.soname for one in wanting)
+    needing = names(one for one in wanting if needed_library(one))
+    needs = f", which {needing} needs" if needing else ""
     return Problem(
-        title=_not_installed(wanting) if partly else None,
+        title=f"{', '.join(missing)} not installed{needs}" if partly and len(missing) <= 3 else None,
         cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=missing_evidence(context, wanting, gpu_release),
         # files that are missing from TensorFlow itself do not explain CUDA packages that were never installed
         never_consequence=not any(one.name.startswith("nvidia-") for one in damaged or ()),
     )
-
-
-def _not_installed(wanting: tuple[Soname, ...]) -> str | None:
-    """What is not there: the libraries, or what those that are there need."""
-    missing = [needed_library(one) or one.soname for one in wanting]
-    if len(set(missing)) > 3:
-        return None
-    needing = names(one for one in wanting if needed_library(one))
-    return f"{', '.join(dict.fromkeys(missing))} not installed" + (f", which {needing} needs" if needing else "")
 
 
 @MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
@@ -286,8 +259,9 @@ def not_opened(
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
     cause = _WITHOUT_EXTRA if has_extra else _OF_THE_SYSTEM
     certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
+    misses = messages.has("no-gpu-listed", "gpu-libraries-not-opened")  # who misses a GPU, and not only reads a line
     return Problem(
-        sure=cuda.without_extra,
+        sure=cuda.without_extra or (cuda.extra_would_help and misses),
         title=None if certain else "The CUDA libraries are missing, or not on the loader path",
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
         f"the loader path. {NOT_THE_DRIVER}",
@@ -311,42 +285,36 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     release, tensorflow, base = view.release, view.tensorflow, view.base
     if release is None or tensorflow is None or release.cuda is None or not _lacks_cuda(view):
         return
-    runtime_only = _has_runtime_only(view)
+    runtime_only, wheel = _has_runtime_only(view), f"TensorFlow {release.version}"
     # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
     certain = runtime_only or (base is not None and base.no_cuda)
     found = f"{tensorflow.text}, and {base.image.reference}" if base else tensorflow.text
     expected = f"CUDA {release.cuda} and cuDNN {release.cudnn}"
-    nothing = f"Nothing installs CUDA {minor(release.cuda)} for TensorFlow {release.version}"
+    cause = _WITHOUT_EXTRA if release.extra else _OF_THE_SYSTEM
+    if runtime_only:
+        cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
+    elif not view.wants_gpu:
+        cause = f"{_ON_THE_CPU}. {cause}"
     grave = Severity.ERROR if certain else Severity.WARNING
+    nothing = f"Nothing installs CUDA {minor(release.cuda)} for {wheel}"
     yield Problem(
         title=nothing if certain and view.wants_gpu else f"{tensorflow.text} does not install CUDA",
-        cause=_why_nothing(view, release, runtime_only=runtime_only),
-        evidence=(evidence(found, str(tensorflow.place), expected, f"TensorFlow {release.version} (wheel)"),),
+        cause=cause,
+        evidence=(evidence(found, str(tensorflow.place), expected, f"{wheel} (wheel)"),),
         fixes=tuple(_bring_cuda(view, release, tensorflow)),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
 
 
-def _why_nothing(view: PlannedEnvironment, release: Release, *, runtime_only: bool) -> str:
-    if runtime_only:
-        return "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
-    without = _WITHOUT_EXTRA if release.extra else _OF_THE_SYSTEM
-    return without if view.wants_gpu else f"{_ON_THE_CPU}. {without}"
-
-
 def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
     """The line with its extra; another release only where a GPU is meant and the extra of this one is broken."""
     better = with_extra(view, release) if release.extra else replacement(view)
-    if not (view.wants_gpu and release.extra) and not _keeps_release(better, tensorflow, release):
+    version, wanted = (better or "").partition("==")[2], specifier(tensorflow.specifier)
+    keeps = version and (same_minor(version, release.version) or (wanted and wanted.contains(version)))
+    if not (view.wants_gpu and release.extra) and not keeps:
         yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
     elif better and better != tensorflow.text:
         yield write_tensorflow(tensorflow, better)
-
-
-def _keeps_release(better: str | None, line: Requirement, release: Release) -> bool:
-    """Whether it is what the line asks for, or of the same minor version."""
-    version, wanted = (better or "").partition("==")[2], specifier(line.specifier)
-    return bool(version) and (minor(version) == minor(release.version) or bool(wanted and wanted.contains(version)))
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
@@ -392,7 +360,6 @@ _ON_WINDOWS = (
 LIB_PATH = finding(
     "cuda.lib-path",
     layer="CUDA",
-    severity=Severity.ERROR,
     title="The CUDA libraries are installed, but the loader does not find them",
     fixes=_add_to_path,
     explained_by=("tf.install-damaged",),
@@ -429,21 +396,7 @@ def not_found_by_loader(
     )
 
 
-_UNNAMED = ("gpu-libraries-not-opened", "no-gpu-registered")
 _FIRST_LINES = {"absl-init", "onednn", "cpu-features"}
-
-
-def _finds_runtime(messages: MessageLog) -> bool:
-    """Whether a log that is there from its first line does not miss libcudart: CUDA is installed."""
-    return not (messages.has("cudart-not-found") or _FIRST_LINES.isdisjoint(messages.values("harmless", "what")))
-
-
-def _speaks_only_of_forgotten(messages: MessageLog) -> bool:
-    """Whether all that fails is a library that is not named, or one of those whose folders are forgotten."""
-    named = {name for name, _ in messages.libraries("library-not-opened", "loader-error")}
-    if not all(name.startswith("libcusolver") for name in named):
-        return False
-    return messages.speaks_only_of(*_UNNAMED, "library-not-opened", "loader-error")
 
 
 @LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
@@ -455,30 +408,29 @@ def extra_not_found_by_release(
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """A release that is known not to find what its own extra installs, and no other reason for it."""
-    known = context.matrix.issues_for(gpu_release, extra=True)
-    bug = next(filter(forgets_folders, known), None)
-    wheels = pip_libraries(packages or ())
-    no_gpu = devices is not None and not lists_gpu(devices)
-    failed = messages.all("gpu-libraries-not-opened")
-    by_extra = messages.all("asked-for-extra")
-    found = by_extra or wheels or _finds_runtime(messages)
-    if bug is None or not found or not (failed or no_gpu) or not _speaks_only_of_forgotten(messages):
+    bug = next(filter(forgets_folders, context.matrix.issues_for(gpu_release, extra=True)), None)
+    failed, by_extra = messages.all("gpu-libraries-not-opened"), messages.all("asked-for-extra")
+    wheels = any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name) for one in packages or ())
+    # a log that is there from its first line, and does not miss libcudart: CUDA is installed
+    from_start = not _FIRST_LINES.isdisjoint(messages.values("harmless", "what"))
+    installed = by_extra or wheels or (from_start and not messages.has("cudart-not-found"))
+    no_gpu = failed or (devices is not None and not lists_gpu(devices))
+    named = [name for name, _ in messages.libraries("library-not-opened", "loader-error")]
+    forgotten = ("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error")
+    alone = messages.speaks_only_of(*forgotten) and all(name.startswith("libcusolver") for name in named)
+    if bug is None or not installed or not no_gpu or not alone:
         return None
-    listed = (evidence(f"{one.name} {one.version}", one.location or "installed packages") for one in wheels[:2])
     return Problem(
         title=f"TensorFlow {gpu_release.version}: {bug.title}",
         cause=bug.symptom,
-        evidence=(*message_evidence(*failed, *by_extra, most=2), *listed),
+        evidence=message_evidence(*failed, *by_extra, most=2),
         fixes=(*without_bug(context, gpu_release, bug), PIP_FOLDERS),
     )
 
 
 @LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
 def installed_but_not_opened(
-    context: Context,
-    messages: MessageLog,
-    reported_cuda: ReportedCuda,
-    gpu_release: Release | None = None,
+    context: Context, messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
 ) -> Problem | None:
     """Something of CUDA cannot be opened, although the right version is installed."""
     cuda = reported_cuda

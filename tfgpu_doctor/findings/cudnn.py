@@ -44,16 +44,7 @@ from tfgpu_doctor.findings.library_fixes import (
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
-from tfgpu_doctor.records.facts import (
-    ComputeCheck,
-    CudnnFile,
-    Message,
-    Phase,
-    Soname,
-    TfDevice,
-    Toolkit,
-    lists_gpu,
-)
+from tfgpu_doctor.records.facts import ComputeCheck, CudnnFile, Message, Phase, Soname, TfDevice, Toolkit, lists_gpu
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
 
@@ -78,7 +69,6 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
 VERSION_MISMATCH = finding(
     "cudnn.version-mismatch",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but not a version that TensorFlow can use",
     cause="within a major version, TensorFlow works with the cuDNN that it was compiled with, and with later ones",
     fixes=_one_version,
@@ -107,17 +97,14 @@ def installed_version(
     if not (too_old or (wanting and not same_major)):
         return None
     return Problem(
-        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {_needed(gpu_release.cudnn)}",
+        # a later minor version serves, another major one does not
+        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {gpu_release.cudnn} or a later "
+        f"{major(gpu_release.cudnn)}.x",
         evidence=(
             evidence(f"cuDNN {found}", where, f"cuDNN {gpu_release.cudnn}", needed_by(gpu_release)),
             *missing_evidence(context, wanting, gpu_release),
         ),
     )
-
-
-def _needed(cudnn: str) -> str:
-    """A later minor version serves, another major one does not: "8.9 or a later 8.x"."""
-    return f"{cudnn} or a later {major(cudnn)}.x"
 
 
 @VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
@@ -214,7 +201,6 @@ def _edits_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda, be
 MISSING = finding(
     "cudnn.missing",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is not installed",
     cause=_DISABLES,
     fixes=install_libraries,  # of CUDA, too, so that missing CUDA explains it
@@ -277,7 +263,6 @@ def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 LIB_PATH = finding(
     "cudnn.lib-path",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but the loader does not find it",
     cause=_DISABLES,
     explained_by=("cuda.lib-path", "tf.install-damaged"),
@@ -302,17 +287,12 @@ def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: t
     )
 
 
-def _parts_not_opened(messages: MessageLog) -> list[Message]:
-    """Messages about libraries of cuDNN that its main library loads."""
-    named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
-    parts = [message for name, message in named if CUDNN_PART.search(name)]
-    return parts + [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
-
-
 @LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
 def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
     """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
-    parts = _parts_not_opened(messages)
+    named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
+    parts = [message for name, message in named if CUDNN_PART.search(name)]
+    parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     somewhere = bool(installed) or is_said_to_work(messages)
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
@@ -343,7 +323,6 @@ def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn
 DEP_MISSING = finding(
     "cudnn.dep-missing",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN is installed, but a library that it needs is not",
     cause="the loader does not load a library if one that it needs cannot be loaded",
     fixes=install_libraries,
@@ -423,7 +402,6 @@ def _free_memory(context: Context) -> tuple[Fix, ...]:
 INIT_FAILED = finding(
     "cudnn.init-failed",
     layer="cuDNN",
-    severity=Severity.ERROR,
     title="cuDNN cannot be initialised",
     cause="the library is found, but its handle cannot be created. Usually the GPU has no memory left for it, because "
     "TensorFlow or another process has allocated it; otherwise cuDNN or CUDA is too old for the GPU",

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar, overload
 
 from tfgpu_doctor.matrix.loader import Matrix
@@ -55,8 +55,8 @@ class Problem:
     sure: bool = False  # facts show it, so that the words of a text raise no doubt
 
 
+D = TypeVar("D", bound=Callable[..., Any])
 Decision = Callable[..., Problem | None]
-D = TypeVar("D", bound=Decision)
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ class Declaration:
 
     def sign(
         self,
-        decide: D | None = None,
+        decide: Decision | None = None,
         *,
         gates: tuple[str, ...] = (),
         conclusive: bool | None = None,
         unless: tuple[str, ...] = (),
-    ) -> D | Callable[[D], D]:
+    ) -> Any:
         """Register a sign.
 
         `gates` are inputs that must be known although the function does not need their value. A sign over facts is
@@ -124,19 +124,16 @@ class Declaration:
         back where probes looked at the machine. A sign over messages never is. `unless` names the findings that
         account for what this sign sees, so that it shows nothing of its own beside them.
         """
-
-        def register(function: D) -> D:
-            code, defaults = function.__code__, function.__defaults__ or ()
-            names = code.co_varnames[: code.co_argcount]
-            takes_context = names[:1] == ("context",)
-            inputs = names[1:] if takes_context else names
-            required = inputs[: len(inputs) - len(defaults)]
-            decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
-            optional = inputs[len(required) :]
-            self.signs.append(Sign(function, takes_context, required, optional, gates, decides, unless))
-            return function
-
-        return register(decide) if decide is not None else register
+        if decide is None:
+            return partial(self.sign, gates=gates, conclusive=conclusive, unless=unless)
+        code, defaults = decide.__code__, decide.__defaults__ or ()
+        names = code.co_varnames[: code.co_argcount]
+        takes_context = names[:1] == ("context",)
+        inputs = names[1:] if takes_context else names
+        required, optional = inputs[: len(inputs) - len(defaults)], inputs[len(inputs) - len(defaults) :]
+        decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
+        self.signs.append(Sign(decide, takes_context, required, optional, gates, decides, unless))
+        return decide
 
     def is_pointless(self, ids: set[str]) -> bool:
         """Whether one of these findings makes its question pointless."""
@@ -150,9 +147,9 @@ def finding(
     finding_id: str,
     *,
     layer: str,
-    severity: Severity,
     title: str,
     docs: str,
+    severity: Severity = Severity.ERROR,
     about_gpus: bool | None = None,
     **more: Any,
 ) -> Declaration:
@@ -362,18 +359,14 @@ def in_manifests(declared: Declaration, unless: tuple[str, ...] = ()) -> Callabl
     def register(search: Search) -> Search:
         @declared.sign(conclusive=False, unless=unless)
         def sign(planned: PlannedEnvironment) -> Problem | None:
-            decided = set(DECIDED_BY_PACKAGE) <= set(unless) and _is_replaced(planned)
+            one = planned.tensorflow  # a discontinued package, of any release
+            replaced = one is not None and one.name in ("tensorflow-gpu", "tf-nightly-gpu") and pinned(one) is None
+            decided = replaced and set(DECIDED_BY_PACKAGE) <= set(unless)
             return None if decided else _joined(tuple(search(planned)))
 
         return search
 
     return register
-
-
-def _is_replaced(view: PlannedEnvironment) -> bool:
-    """Whether a discontinued package is required, of any release."""
-    one = view.tensorflow
-    return one is not None and one.name in ("tensorflow-gpu", "tf-nightly-gpu") and pinned(one) is None
 
 
 def _joined(problems: Iterable[Problem]) -> Problem | None:

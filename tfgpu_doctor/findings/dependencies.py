@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.findings import symptoms
@@ -28,6 +27,7 @@ from tfgpu_doctor.findings.requirements import (
     outside_bounds,
     refused,
     refused_versions,
+    required_by,
     requirements,
     without_gaps,
 )
@@ -158,7 +158,6 @@ def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
 PACKAGE_CONFLICT = finding(
     "tf.package-conflict",
     layer="Python",
-    severity=Severity.ERROR,
     title="Packages of different TensorFlow releases are mixed in this environment",
     cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
     "packages installed their files into the same folder",
@@ -228,7 +227,8 @@ def _of_one_folder(
 
 def _of_another_release(packages: tuple[Package, ...], release: Release | None) -> Iterator[Evidence]:
     """Companions whose version the installed TensorFlow does not allow."""
-    required = _requirements(packages)
+    tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
+    required = {one.name: str(one.specifier) for one in required_by(tensorflow, "3.8", None)} if tensorflow else {}
     for package in packages if release else ():
         if release is None or package.name not in _COMPANIONS:
             continue
@@ -237,18 +237,6 @@ def _of_another_release(packages: tuple[Package, ...], release: Release | None) 
         if bound and allows(bound, package.version) is False:
             found, folder = f"{package.name} {package.version}", package.location or "installed packages"
             yield evidence(found, folder, f"{package.name} {bound}", f"TensorFlow {release.version} (wheel)")
-
-
-def _requirements(packages: tuple[Package, ...]) -> dict[str, str]:
-    """What the metadata of the installed TensorFlow requires, without extras."""
-    found: dict[str, str] = {}
-    for line in next((p.requires for p in packages if p.name in TENSORFLOW and p.requires), ()):
-        try:
-            required = Requirement(line.replace("(", "").replace(")", "") if "extra" not in line else "none")
-        except ValueError:
-            continue
-        found[required.name.lower().replace("_", "-")] = str(required.specifier)
-    return found
 
 
 def _companion_bound(name: str, release: Release) -> str | None:
@@ -306,47 +294,12 @@ PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
 def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
     """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
-    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
-    other = (*messages.all(*kinds), *_requirement_conflicts(messages), *_missing_names(messages))
-    seen = (*_other_keras(messages), *other)
-    return Problem(evidence=message_evidence(*seen)) if seen else None
-
-
-def _other_keras(messages: MessageLog) -> tuple[Message, ...]:
-    """A Keras that needs what the TensorFlow beside it does not have yet, or no longer."""
+    # a Keras that needs what the TensorFlow beside it does not have yet, or no longer
     mixed = tuple(m for m in messages.all("keras-mismatch") if not asks_for_other_keras(m))
     absent = any(m.values.get("module") == "tensorflow" for m in messages.all("module-not-found"))
-    return mixed if absent else (*mixed, *messages.all("keras-needs-tensorflow"))
-
-
-def _requirement_conflicts(messages: MessageLog) -> Iterator[Message]:
-    """pip's warning about companions of TensorFlow that are of another release."""
-    companions = re.compile(r"^(?:keras|tensorboard|tensorflow[\w-]*|tf[-_]keras)$")
-    for message in messages.all("requirement-conflict"):
-        if all(companions.match(message.values.get(name, "")) for name in ("other", "package")):
-            yield message
-
-
-_NEAR = 14  # lines from the last frame to the exception, as IPython prints them
-# of the names that Keras before 2.3 uses, what TensorFlow 2 does not have
-_OF_TENSORFLOW_1 = frozenset(
-    {
-        *("get_default_graph", "placeholder", "Session", "ConfigProto", "global_variables_initializer", "log"),
-        *("get_default_session", "placeholder_with_default", "is_variable_initialized", "variables_initializer"),
-        *("reset_default_graph", "assign", "assign_add", "matrix_inverse", "sparse_tensor_to_dense", "to_float"),
-    }
-)
-
-
-def _missing_names(messages: MessageLog) -> Iterator[Message]:
-    """Names of TensorFlow 1 that an old Keras misses in TensorFlow 2; `compat`, that a newer estimator misses in 1."""
-    old_keras = bool(messages.values("traceback", "through"))
-    frames = [m.line for m in messages.all("traceback") if "neighbour" in m.values]
-    for message in messages.all("no-attribute"):
-        name = message.values.get("name")
-        near = any(0 < message.line - frame <= _NEAR for frame in frames)
-        if name == "compat" or (old_keras and name in _OF_TENSORFLOW_1) or near:
-            yield message
+    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
+    seen = (*mixed, *messages.all(*(() if absent else ("keras-needs-tensorflow",)), *kinds))
+    return Problem(evidence=message_evidence(*seen)) if seen else None
 
 
 @in_manifests(PACKAGE_CONFLICT)
@@ -373,40 +326,10 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
 
 
-_DIFFERENT = {  # title, cause, fix
-    "TensorFlow": (
-        "Files of this project ask for different TensorFlow releases",
-        "which one is installed depends on the file that is used",
-        "Write the same release into both files, or name only those that belong together",
-    ),
-    "Python": (
-        "Files of this project name different Python versions",
-        "which one is used depends on the tool that makes the environment",
-        "Write the same Python into both files",
-    ),
-    "packages": (
-        "The packages that are copied were installed for another Python",
-        "a virtual environment and site-packages work with the Python version that made them only",
-        "Use the same Python version in both stages",
-    ),
-}
-
-
-@in_manifests(PACKAGE_CONFLICT)
-def files_differ(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Two files, or two stages, that contradict each other."""
-    for one in view.differences:
-        title, cause, fix = _DIFFERENT[one.about]
-        found = Evidence(one.one, str(one.one_place), one.other, str(one.other_place))
-        yield Problem(title=title, cause=cause, evidence=(found,), fixes=(Fix(fix),), severity=Severity.WARNING)
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # NumPy, protobuf and Keras of versions that this TensorFlow cannot use.
 
 
-# a version of every minor release
-_NUMPY = tuple(f"1.{n}.0" for n in range(13, 27)) + tuple(f"2.{n}.0" for n in range(6))
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
 # bool and long). All others that a message names went with 2.0
 _REMOVED_IN = {
@@ -431,20 +354,17 @@ def _outside_bounds(
     """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
     name, bound = re.findall(r"^[a-z]+|.+", requirement)
     package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
-    if package is None:
-        return None
     phase = phase_named(phases, "import")
     failed = phase is not None and phase.outcome in ("raised", "died")
     from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
-    if not failed and (from_conda or (phase and phase.outcome == "ok")):
+    if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
         return None
     found, folder = f"{name} {package.version}", package.location or "installed packages"
-    seen = [evidence(found, folder, requirement, f"TensorFlow {release.version} (wheel)")]
-    if exception := phase.exception if phase else None:
-        seen.append(evidence(exception, "import tensorflow"))
+    seen = evidence(found, folder, requirement, f"TensorFlow {release.version} (wheel)")
+    raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
     return Problem(
         cause=f"TensorFlow {release.version} is built for {requirement}",
-        evidence=tuple(seen),
+        evidence=(seen, *raised),
         fixes=_install(context, requirement),
     )
 
@@ -479,7 +399,6 @@ def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]
 ABI_NUMPY = finding(
     "tf.abi-numpy",
     layer="Python",
-    severity=Severity.ERROR,
     title="The installed NumPy is incompatible with this TensorFlow",
     cause="TensorFlow before 2.18 is compiled for NumPy 1; its modules cannot run with NumPy 2",
     explained_by=("env.pythonpath", "tf.shadowed"),
@@ -514,7 +433,10 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
     """A name that a later NumPy does not have: TensorFlow before 2.7 asks for some, else the user's code does."""
     removed_in = _REMOVED_IN.get(name, "2")
-    requirement, available = _before(removed_in, (numpy_bound(release) if release else None) or "")
+    bounds = ((numpy_bound(release) if release else None) or "").split(",")
+    floor = next((one for one in bounds if one.startswith((">=", "~="))), "")
+    available = not floor or at_least(floor[2:], removed_in) is False
+    requirement = f"numpy{f'{floor},' if available and floor.startswith('>') else ''}<{removed_in}"
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
     edit = Alternative(text=f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
@@ -524,14 +446,6 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
         evidence=message_evidence(*seen, need=requirement),
         fixes=(*(_install(context, requirement) if available else ()), *newer, edit),
     )
-
-
-def _before(removed_in: str, bound: str) -> tuple[str, bool]:
-    """The requirement of a NumPy that has the name yet, and whether one of them is within TensorFlow's own bound."""
-    of_minors = (f"{minor(one)}.{patch}" for one in _NUMPY for patch in (0, 2, 5))  # "~=1.19.2" has no 1.19.0
-    available = any(allows(f"<{removed_in}", one) and (not bound or allows(bound, one)) for one in of_minors)
-    floor = next((one for one in bound.split(",") if one.startswith(">")), "") if available else ""
-    return f"numpy{floor}{',' * bool(floor)}<{removed_in}", available
 
 
 @ABI_NUMPY.sign
@@ -574,7 +488,6 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
 ABI_PROTOBUF = finding(
     "tf.abi-protobuf",
     layer="Python",
-    severity=Severity.ERROR,
     title="The installed protobuf is incompatible with this TensorFlow",
     cause="TensorFlow contains code that was generated by protobuf, which the installed protobuf does not support",
     explained_by=("env.pythonpath", "tf.shadowed"),
@@ -630,7 +543,6 @@ def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
 ABI_KERAS = finding(
     "tf.abi-keras",
     layer="Python",
-    severity=Severity.ERROR,
     title="Keras 2 and Keras 3 are mixed",
     cause="TensorFlow installs Keras 3 since 2.16; code and models for Keras 2 need the package tf-keras",
     explained_by=("env.keras-backend", "env.legacy-keras", "env.pythonpath", "tf.shadowed", "tf.install-damaged"),
@@ -641,10 +553,7 @@ ABI_KERAS = finding(
 
 @ABI_KERAS.sign
 def keras_messages(
-    context: Context,
-    messages: MessageLog,
-    release: Release | None = None,
-    packages: tuple[Package, ...] | None = None,
+    context: Context, messages: MessageLog, release: Release | None = None, packages: tuple[Package, ...] | None = None
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))

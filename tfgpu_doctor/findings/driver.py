@@ -33,7 +33,6 @@ from tfgpu_doctor.records.versions import at_least, major, minor, numbers, parts
 UNRESPONSIVE = finding(
     "driver.unresponsive",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The NVIDIA driver does not respond",
     cause="calls into the driver block in the kernel: a GPU has failed or left the PCI bus, or the driver hangs",
     fixes=lambda _: (inputs.KERNEL_LOG, inputs.RESTART),
@@ -78,7 +77,6 @@ def _restart(context: Context) -> tuple[Fix, ...]:
 VERSION_MISMATCH = finding(
     "driver.version-mismatch",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The loaded NVIDIA kernel module and the driver libraries have different versions",
     cause="the driver was updated while the old kernel module stayed loaded; a restart loads the new one",
     fixes=_restart,
@@ -151,7 +149,6 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
 STUB_LOADED = finding(
     "driver.stub-loaded",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The CUDA toolkit's stub libcuda is loaded instead of the driver's",
     cause="a folder of stub libraries, which exist for linking only, is on the loader path; every call into the "
     "stub returns an error",
@@ -185,7 +182,6 @@ def stub_answers(
 MISSING = finding(
     "driver.missing",
     layer="Driver",
-    severity=Severity.ERROR,
     title="This machine has an NVIDIA GPU but no NVIDIA driver",
     cause="TensorFlow uses the GPU through the NVIDIA driver, which is not installed",
     fixes=lambda context: (context.remedies.install_driver(),),
@@ -298,7 +294,6 @@ _SWITCH_ON = Fix(
 NOT_LOADED = finding(
     "driver.not-loaded",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The NVIDIA driver is installed, but its kernel module is not loaded",
     cause="nouveau uses the GPU, Secure Boot rejects the module, it was not built for the running kernel, or a laptop "
     "has switched off its NVIDIA GPU; the kernel log says which",
@@ -358,21 +353,19 @@ def module_message(
     if messages.has("gpu-lost", "xid"):
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
-        return None if messages.has("kernel-version") else _uvm_fails(messages)
-    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
+        uvm_fails = Problem(
+            title="The kernel module nvidia-uvm, which CUDA requires, does not work",
+            cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend, or "
+            "this user has no permission for its device node; sometimes it is the hardware",
+            evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
+            fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
+        )
+        return None if messages.has("kernel-version") else uvm_fails
+    reported = ("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
+    absent = messages.all(*reported)
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
-
-
-def _uvm_fails(messages: MessageLog) -> Problem:
-    return Problem(
-        title="The kernel module nvidia-uvm, which CUDA requires, does not work",
-        cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend or an "
-        "update, or this user has no permission for its device node; sometimes it is the hardware",
-        evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
-        fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
-    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -382,7 +375,6 @@ def _uvm_fails(messages: MessageLog) -> Problem:
 TOO_OLD = finding(
     "driver.too-old",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The NVIDIA driver is too old for the CUDA version in use",
     despite_verified=True,
     cause="the CUDA version in use requires a newer driver",
@@ -593,10 +585,6 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
     )
 
 
-_VISIBLE = Fix(
-    text="Check whether an environment variable hides the GPU, and whether the driver lists it",
-    commands=("env | grep VISIBLE_DEVICES", "nvidia-smi -L"),
-)
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.
 _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
     inputs.OUT_OF_MEMORY: (
@@ -608,14 +596,9 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
         "the driver could not start: device nodes or the module nvidia-uvm are missing",
         (inputs.DEVICE_NODES, inputs.KERNEL_LOG),
     ),
-    46: ("another process uses the GPU, whose compute mode allows only one", (_VISIBLE, inputs.DEVICE_NODES)),
     100: (
         "the driver lists a GPU that CUDA cannot use: no permission for /dev/nvidia*, or no nvidia-uvm",
         (inputs.DEVICE_NODES,),
-    ),
-    101: (
-        "a device was requested that does not exist, or a MIG instance that no longer exists",
-        (_VISIBLE, inputs.KERNEL_LOG),
     ),
     inputs.SYMBOL_NOT_FOUND: (
         f"libcuda lacks a function of its driver. In a container under WSL2: {inputs.NOT_MOUNTED}",
@@ -627,14 +610,13 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
     ),
     999: (
         "an internal error of the driver: usually nvidia-uvm after suspend or an update, sometimes the hardware",
-        (inputs.RELOAD_UVM, inputs.RESTART, inputs.KERNEL_LOG),
+        (inputs.RELOAD_UVM, inputs.RESTART),
     ),
 }
 
 INIT_FAILED = finding(
     "driver.init-failed",
     layer="Driver",
-    severity=Severity.ERROR,
     title="The driver is loaded, but CUDA cannot be initialised",
     cause="the CUDA driver cannot start; the kernel log may say why",
     fixes=lambda _: (inputs.KERNEL_LOG, inputs.RELOAD_UVM, inputs.DEVICE_NODES),

@@ -29,7 +29,6 @@ from tfgpu_doctor.findings.judging import (
 )
 from tfgpu_doctor.findings.likeliest import (
     Open,
-    Text,
     as_possible,
     doubted,
     likeliest,
@@ -95,7 +94,12 @@ def diagnose(
     likely: dict[str, float] = {}
     text = read(context)
     if text:
-        judged, certain, opened, likely = _weighed(text, judged, certain, opened, context)
+        likely = weigh(text, certain, opened)
+        while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
+            judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
+            certain, opened = holding(judged, context)
+            likely = weigh(text, certain, opened)
+        opened = likeliest(text, likely, certain, [*suggested(text, opened)], judged, context)
     elif not context.probed:
         opened = [one for one in opened if not one[1].by_value_alone]
     possible = _to_decide(
@@ -104,32 +108,11 @@ def diagnose(
         {one.declared.id: one for one in judged},
         context,
     )
-    findings = with_possible(
-        arrange(
-            only_asked(certain if for_any_machine else as_notes(certain, context), context),
-            likely if text and tells_enough(text) else {},
-        ),
-        possible,
-    )
-    return Diagnosis(findings, tuple(_undetermined(judged, {finding.id for finding in findings})))
-
-
-def _weighed(
-    text: Text, judged: list[Judged], certain: list[Found], opened: list[Open], context: Context
-) -> tuple[list[Judged], list[Found], list[Open], dict[str, float]]:
-    """What holds in a text and what may, once what its words speak against is doubted, and how likely each is."""
-    likely = weigh(text, certain, opened)
-    while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
-        judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
-        certain, opened = holding(judged, context)
-        likely = weigh(text, certain, opened)
-    return judged, certain, likeliest(text, likely, certain, [*suggested(text, opened)], judged, context), likely
-
-
-def _undetermined(judged: Iterable[Judged], ids: set[str]) -> Iterator[Undetermined]:
-    for one in judged:
-        if one.unknown and one.is_open(ids):
-            yield Undetermined(id=one.declared.id, reason=one.unknown.reason)
+    asked = only_asked(certain if for_any_machine else as_notes(certain, context), context)
+    findings = with_possible(arrange(asked, likely if text and tells_enough(text) else {}), possible)
+    ids = {finding.id for finding in findings}
+    unknown = (Undetermined(one.declared.id, one.unknown.reason) for one in judged if one.unknown and one.is_open(ids))
+    return Diagnosis(findings, tuple(unknown))
 
 
 def holding(judged: list[Judged], context: Context) -> tuple[list[Found], list[Open]]:
@@ -139,7 +122,8 @@ def holding(judged: list[Judged], context: Context) -> tuple[list[Found], list[O
     silent = (one for one in judged if not one.candidates and not one.contradicted)
     opened = [one for one in shown if one[1].possible]
     opened += [(one.declared, found) for one in silent if (found := _possibility(one, context, fired))]
-    return [_found(*one, context) for one in shown if not one[1].possible], opened
+    certain = [one for one in shown if not one[1].possible]
+    return [Found(one[0], one[1].problem, _finding(*one, context)) for one in certain], opened
 
 
 def _possibility(one: Judged, context: Context, fired: set[str]) -> Candidate | None:
@@ -160,35 +144,23 @@ def _to_decide(
 ) -> list[Finding]:
     """Findings that are only possible, with the commands that decide, which several share.
 
-    Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first.
+    Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first. The others
+    keep none that would repair what may be whole.
     """
     own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
     undecided = [one.id for one in possible if not any(fix.decides for fix in one.fixes)]
-    shared = () if context.probed else (_deciding(_commands_of(undecided, judged, own), own),)
-    repairs = [tuple(_words(one)) for one in possible]
-    if possible and not any(map(_is_problem, certain)):
-        repairs[0] = _repair(possible[0], judged[possible[0].id].declared, context)
+    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
+    commands = tuple(dict.fromkeys(one for finding in undecided for one in judged[finding].asks if one not in asked))
+    shared = () if context.probed else (_deciding(commands, own),)
+    repairs = [tuple(fix if fix.decides else replace(fix, commands=()) for fix in one.fixes) for one in possible]
+    if possible and not any(one.severity is not Severity.NOTE and one.id not in SYMPTOMS for one in certain):
+        first, declared = possible[0], judged[possible[0].id].declared
+        of_finding = declared.fixes(context) if declared.fixes and not first.fixes else ()
+        repairs[0] = first.fixes or context.remedies.that_work_here(of_finding)
     return [
         replace(one, fixes=(*fixes, *(shared if one.id in undecided else ())))
         for one, fixes in zip(possible, repairs, strict=True)
     ]
-
-
-def _commands_of(undecided: list[str], judged: dict[str, Judged], own: list[Fix]) -> tuple[str, ...]:
-    """The commands that decide on these findings, each once, without those that a fix has already."""
-    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
-    return tuple(dict.fromkeys(one for finding in undecided for one in judged[finding].asks if one not in asked))
-
-
-def _is_problem(one: Finding) -> bool:
-    return one.severity is not Severity.NOTE and one.id not in SYMPTOMS
-
-
-def _repair(one: Finding, declared: Declaration, context: Context) -> tuple[Fix, ...]:
-    """The fixes of a possible cause with their commands; of one that nothing shows, those of the finding."""
-    if one.fixes or declared.fixes is None:
-        return one.fixes
-    return context.remedies.that_work_here(declared.fixes(context))
 
 
 def _deciding(commands: tuple[str, ...], own: list[Fix]) -> Fix:
@@ -197,15 +169,6 @@ def _deciding(commands: tuple[str, ...], own: list[Fix]) -> Fix:
         return own[0]
     text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
     return Fix(text=text, commands=commands or (_ASK_DOCTOR,))
-
-
-def _words(one: Finding) -> Iterator[Fix]:
-    """Its fixes, without commands that would repair what may be whole."""
-    yield from (fix if fix.decides else replace(fix, commands=()) for fix in one.fixes)
-
-
-def _found(declared: Declaration, candidate: Candidate, context: Context) -> Found:
-    return Found(declared, candidate.problem, _finding(declared, candidate, context))
 
 
 def _finding(declared: Declaration, candidate: Candidate, context: Context) -> Finding:

@@ -15,20 +15,14 @@ from tfgpu_doctor.findings.declaration import (
     in_manifests,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import (
-    KERNEL_LOG,
-    Card,
-    capabilities_of,
-    needs,
-    of_card,
-    required_by,
-    visible_devices,
-)
+from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, needs, of_card, required_by, visible_devices
 from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, runs_on
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, driver_reaches, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
+from tfgpu_doctor.matrix.schema import Architecture
 from tfgpu_doctor.plan.file_edits import remove_setting, write, write_beside
+from tfgpu_doctor.plan.gate import Situation
 from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
@@ -48,7 +42,6 @@ def _named(gpu: Gpu) -> str:
 FAULT = finding(
     "gpu.fault",
     layer="GPU",
-    severity=Severity.ERROR,
     title="A GPU is faulty",
     despite_verified=True,
     cause="the GPU, its memory, its slot or its power supply reports a hardware error; results are not reliable",
@@ -116,19 +109,16 @@ def _in_mig_mode(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...]:
 
 def _choose_instance(context: Context) -> tuple[Fix, ...]:
     gpus: tuple[Gpu, ...] = value_or(context.facts.gpus, ())
-    names = [name for gpu in gpus for name in value_or(gpu.mig_instances, ())]
-    uuid = next((found[0] for name in names if (found := _MIG_UUID.search(name))), "MIG-UUID-OF-ONE-INSTANCE")
-    choose = Fix(
-        text="List the instances, and assign one to each process by its UUID",
-        commands=("nvidia-smi -L", f"export CUDA_VISIBLE_DEVICES={uuid}"),
-    )
+    found = (_MIG_UUID.search(name) for gpu in gpus for name in value_or(gpu.mig_instances, ()))
+    uuid = next((one[0] for one in found if one), "MIG-UUID-OF-ONE-INSTANCE")
+    commands = ("nvidia-smi -L", f"export CUDA_VISIBLE_DEVICES={uuid}")
+    choose = Fix("List the instances, and assign one to each process by its UUID", commands)
     return (choose, _turn_off(_in_mig_mode(gpus) or (Gpu(index=0),)))
 
 
 MIG = finding(
     "gpu.mig",
     layer="GPU",
-    severity=Severity.ERROR,
     title="MIG mode is on: a process can use one MIG instance at most",
     cause="a process sees one MIG instance, named by its UUID, with its share of the memory and the multiprocessors; "
     "to CUDA, the index of another instance or of the whole GPU is no device",
@@ -151,13 +141,10 @@ def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, 
             evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty),
             fixes=(create, _turn_off(empty)),
         )
-    listed = [(gpu.index, name) for gpu in divided for name in value_or(gpu.mig_instances, ())]
-    used = [device for device in devices or () if " MIG " in (device.device_name or "")]
-    found = (
-        *(evidence(f"GPU {index}: {name}", source) for index, name in listed),
-        *(evidence(f"{device.name}: {device.device_name}", "TensorFlow's device list") for device in used),
-    )
-    return Problem(evidence=found, severity=Severity.WARNING) if found else None
+    listed = [(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())]
+    used = [(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices or ()]
+    found = [*listed, *(pair for pair in used if " MIG " in pair[0])]
+    return Problem(evidence=tuple(evidence(*one) for one in found), severity=Severity.WARNING) if found else None
 
 
 _MIG_FAILURES = (
@@ -165,25 +152,18 @@ _MIG_FAILURES = (
 )
 
 
-def _several(messages: MessageLog, gpus: tuple[Gpu, ...]) -> bool:
-    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus)
-    return max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
-
-
 @MIG.sign(unless=("container.no-gpu", "driver.version-mismatch"))
-def mig_message(
-    context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] | None = None, variables: dict[str, str] | None = None
-) -> Problem | None:
+def mig_message(messages: MessageLog, gpus: tuple[Gpu, ...] | None = None) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
     reported = messages.all("mig", "mig-empty")
     small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
     empty, fails = messages.has("mig-empty"), messages.has(*_MIG_FAILURES) or small
-    is_problem = fails or (_several(messages, gpus or ()) and not messages.complains)
+    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus or ())
+    several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
+    is_problem = fails or (several and not messages.complains)
     if not empty and not (is_problem and (reported or _in_mig_mode(gpus))):
         return None
     found = message_evidence(*reported, *messages.all("no-cuda-device", "cuinit-failed", "out-of-memory"))
-    if visible := (variables or {}).get("CUDA_VISIBLE_DEVICES"):
-        found += (evidence(f"CUDA_VISIBLE_DEVICES={visible}", context.source("variables")),)
     severity = None if fails or empty else Severity.WARNING
     return Problem(title=_NO_INSTANCE if empty else None, evidence=found, severity=severity)
 
@@ -266,7 +246,6 @@ def _unset(context: Context) -> tuple[Fix, ...]:
 HIDDEN = finding(
     "gpu.hidden",
     layer="Devices",
-    severity=Severity.ERROR,
     title="An environment variable hides the GPU",
     cause="CUDA shows a process only the devices that the variable names, up to the first that does not exist",
     fixes=_unset,
@@ -333,10 +312,7 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
 @in_manifests(HIDDEN)
 def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
     """A line of the file sets a variable that hides every GPU."""
-    hiding = {
-        "NVIDIA_VISIBLE_DEVICES": ("none", "void", ""),
-        "CUDA_VISIBLE_DEVICES": ("-1", "", "none", "nodevfiles"),
-    }
+    hiding = {"NVIDIA_VISIBLE_DEVICES": ("none", "void", ""), "CUDA_VISIBLE_DEVICES": ("-1", "", "none", "nodevfiles")}
     for setting in view.environment.settings if view.wants_gpu else ():
         if setting.value.strip().lower() in hiding.get(setting.name, ()):
             found = evidence(f"{setting.name}={setting.value}", str(setting.place), "unset, or all")
@@ -358,7 +334,6 @@ _EVERY_CAUSE = (
 NOT_VISIBLE = finding(
     "gpu.not-visible",
     layer="Devices",
-    severity=Severity.ERROR,
     title="TensorFlow lists no GPU",
     cause="tf.config.list_physical_devices('GPU') is empty, and nothing that was examined explains it",
     explained_by=_EVERY_CAUSE,
@@ -388,7 +363,6 @@ def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | 
 FEWER_THAN_REQUIRED = finding(
     "gpu.fewer-than-required",
     layer="Devices",
-    severity=Severity.ERROR,
     title="Fewer usable GPUs than required",
     despite_verified=True,
     explained_by=_EVERY_CAUSE,
@@ -441,7 +415,6 @@ def _older_release(context: Context) -> tuple[Fix, ...]:
 ARCH_TOO_OLD = finding(
     "gpu.arch-too-old",
     layer="GPU",
-    severity=Severity.ERROR,
     title="The GPU is older than this TensorFlow or its cuDNN supports",
     despite_verified=True,
     cause="the build contains no kernel that this GPU can run",
@@ -545,6 +518,8 @@ def left_out_message(
     if not (ignored or mismatch or (no_kernel and old)) or _is_of_pytorch(messages):
         return None
     required = required_by(ignored)
+    if messages.has("gpu-created") and any(capability(one) >= capability(low) for low in required for one in known):
+        return None  # another GPU is used
     expected = f"compute capability {required[0]} or higher" if required else None
     gap = "the build contains no kernel that this GPU can run; its list may have a gap, as that of 2.3 at 5.0"
     found = (*message_evidence(*ignored, *no_kernel, *mismatch, need=expected), *of_card(messages, cards))
@@ -577,13 +552,16 @@ def _newer_release(context: Context) -> tuple[Fix, ...]:
     kept = () if is_refused else (_KEEP_CACHE,)
     if not target.gpus:
         return (_WHICH_BUILD, *kept)
-    return (*_other_release(context, "it has kernels for this GPU"), *kept)
+    others = _other_release(context, "it has kernels for this GPU")
+    image = None if others else Situation(context.facts, context.matrix).container
+    if image and not (target.driver and driver_reaches(target.driver, image.min_driver)):
+        return (context.remedies.install_driver(),)  # the image has kernels, and its driver is what is missing
+    return others if image else (*others, *kept)
 
 
 ARCH_TOO_NEW = finding(
     "gpu.arch-too-new",
     layer="GPU",
-    severity=Severity.ERROR,
     title="The GPU is newer than the kernels in this TensorFlow",
     despite_verified=True,
     cause="the build has no machine code (SASS) for this GPU: the driver compiles its PTX at first use, which takes "
@@ -652,17 +630,26 @@ def no_kernels_message(
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
     """The line in which a CUDA is opened that cannot compile for the GPU at all, so that the driver has to."""
+    # the first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major
+    rows = [row for row in context.matrix.data.architectures if row.min_cuda]
+    families = (
+        [row.min_cuda or "" for row in rows if major(row.compute_capability) == major(gpu) and _runs(row, gpu)]
+        for gpu in known
+    )
+    first = [min(family, key=numbers) for family in families if family]
     for name, message in log.libraries("library-opened"):
         library = known_library(name)
-        if library is None or library.cuda_version is None:
-            continue
+        newest = library.cuda_version if library else None
         # libcudart.so.11.0 belongs to 11.0 and to 11.8 alike: from 11 on the name shows the major version only
-        newest = library.cuda_version
-        if at_least(newest, "11") is not False:
+        if newest and at_least(newest, "11") is not False:
             newest = f"{major(newest)}.99"
-        if _is_before(context, [newest], known):
+        if newest and first and all(at_least(newest, one) is False for one in first):
             return message
     return None
+
+
+def _runs(row: Architecture, gpu: str) -> bool:
+    return capability(row.compute_capability) <= capability(gpu)
 
 
 def _wrong_in_old_cuda(
@@ -673,31 +660,10 @@ def _wrong_in_old_cuda(
     Only in a text: toolkits that probes find on a disk need not be the ones that are used.
     """
     stated = [kit.version for kit in toolkits or () if kit.version]
-    if context.probed or not _precedes(context, stated, known):
+    first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
+    exact = [cuda for one in known if (cuda := first.get(one))]
+    older = bool(stated and exact) and all(at_least(cuda, one) is False for cuda in stated for one in exact)
+    if context.probed or not older:
         return None
     failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
     return log.first("nan-result", "wrong-result") or next(failed, None)
-
-
-def _precedes(context: Context, cudas: list[str], known: list[str]) -> bool:
-    """Whether all these CUDA versions are older than the very cards, by which cuBLAS chooses its kernels."""
-    first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
-    exact = [cuda for one in known if (cuda := first.get(one))]
-    return bool(cudas and exact) and all(at_least(cuda, one) is False for cuda in cudas for one in exact)
-
-
-def _is_before(context: Context, cudas: list[str], known: list[str]) -> bool:
-    """Whether all these CUDA versions are older than the first that compiles for these GPUs."""
-    first = [cuda for one in known if (cuda := _first_cuda(context, one))]
-    return bool(cudas and first) and all(at_least(cuda, one) is False for cuda in cudas for one in first)
-
-
-def _first_cuda(context: Context, gpu: str) -> str | None:
-    """The first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major."""
-    family = [
-        row.min_cuda
-        for row in context.matrix.data.architectures
-        if row.min_cuda and major(row.compute_capability) == major(gpu)
-        if capability(row.compute_capability) <= capability(gpu)
-    ]
-    return min(family, key=numbers, default=None)

@@ -30,7 +30,6 @@ from tfgpu_doctor.records.facts import (
 )
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.units import memory_size
-from tfgpu_doctor.records.versions import at_least
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
@@ -52,7 +51,6 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
 ADDRESS_SPACE = finding(
     "env.address-space-limit",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The address space of this process is limited, and CUDA does not start",
     cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it starts "
     "for the memory of all GPUs and of the machine",
@@ -76,7 +74,9 @@ def reservation_refused(
     if address_space_limit.soft is None or (started and not unloaded):
         return None
     limit = f"address space limited to {memory_size(address_space_limit.soft)}"
-    found = [evidence(limit, context.source("host.address_space_limit"), "unlimited"), *message_evidence(*unloaded)]
+    shown = messages.all("address-space-limit")[-1:] if messages else ()
+    read = evidence(limit, context.source("host.address_space_limit"), "unlimited")
+    found = [*(message_evidence(*shown) or (read,)), *message_evidence(*unloaded)]
     if cuda_init is not None and not started:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
     title = "The address space of this process is too small to load TensorFlow" if started else None
@@ -91,7 +91,6 @@ def _another_folder(context: Context) -> tuple[Fix, ...]:
 TMPDIR = finding(
     "env.tmpdir-unwritable",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The folder for temporary files cannot be written",
     cause="XLA writes PTX code there, from which ptxas makes the code for the GPU: what XLA compiles (jit_compile, "
     "Keras 3 on a GPU) fails",
@@ -134,7 +133,6 @@ def _more_room(context: Context) -> tuple[Fix, ...]:
 DISK_FULL = finding(
     "env.disk-full",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The disk is full",
     cause="a file cannot be written: no space, no inodes or no quota is left on the file system that holds it; the "
     "memory of the GPU has nothing to do with it",
@@ -169,7 +167,6 @@ def _fixes(context: Context) -> tuple[Fix, ...]:
 GPU_NONE = finding(
     "gpu.none",
     layer="GPU",
-    severity=Severity.ERROR,
     title="This machine has no NVIDIA GPU",
     cause="TensorFlow's GPU builds use NVIDIA GPUs only; without one, TensorFlow runs on the CPU",
     fixes=_fixes,
@@ -321,18 +318,13 @@ def _toolkit(context: Context, text: str, *then: str) -> tuple[Fix, ...]:
     return (install, Fix(configure, (_CONFIGURE, restart, *then)))
 
 
-def with_docker_desktop(context: Context) -> bool:
-    """True if containers run in the virtual machine of Docker Desktop: no systemd of the host manages them."""
-    return context.remedies.host in ("windows", "macos")
-
-
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
     if container == "kubernetes":
         return (Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",)), _DEVICE_LINKS)
     program = "podman" if container == "podman" else "docker"
     again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
-    if with_docker_desktop(context):
+    if context.remedies.host in ("windows", "macos"):  # no systemd manages the containers of Docker Desktop
         return (again, Fix("If that does not help, restart Docker Desktop, and update it"))
     return (again, _DEVICE_LINKS)
 
@@ -355,7 +347,6 @@ _DEVICE_LINKS = Fix(
 NO_GPU = finding(
     "container.no-gpu",
     layer="Machine",
-    severity=Severity.ERROR,
     title="This container was started without access to the GPU",
     cause="the container runtime provides GPUs and the driver's libraries only on request",
     fixes=lambda context: access(context, value_or(context.facts.host.container, None)),
@@ -388,14 +379,8 @@ def no_device_nodes(
     return Problem(evidence=tuple(found))
 
 
-_NO_GPU_REPORTED = (
-    "docker-no-gpu-driver",
-    "docker-no-runtime",
-    "container-no-cdi",
-    "kubernetes-no-gpu",
-    "ngc-no-driver",
-)
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
+_NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
 _CAUSES = (
@@ -435,7 +420,10 @@ def container_message(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    if _explained_by_libraries(messages, cuda_init, variables or {}):
+    # two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access
+    stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")
+    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
+    if stub_answers or messages.has("driver-versions-differ", "nvml-mismatch"):
         return None
     hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
     reported = messages.all(*_NO_GPU_REPORTED)
@@ -472,13 +460,6 @@ def _no_access(
     )
 
 
-def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, variables: dict[str, str]) -> bool:
-    """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
-    stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
-    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch")
-
-
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
     known = _CAUSES if of_hook else [row for row in _CAUSES if "container-hook-failed" not in row[0]]
     return next((cause for kinds, cause in known if messages.has(*kinds)), None)
@@ -489,19 +470,17 @@ def _inside(
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]  # nvidia-smi may have run elsewhere before
+    first = min(starts, default=None)
     # whoever provides a GPU provides nvidia-smi with it
-    no_program = [m for m in log.all("smi-not-found") if _ran_inside(m, starts)] if container else []
+    absent = log.all("smi-not-found") if container else ()
+    ran_inside = (m for m in absent if "executable file not found" in m.text or (first is not None and m.line > first))
     half = log.all("smi-no-libcuda") if starts and not wsl else ()
-    shown = (*log.all("nvml-blocked"), *no_program, *half)
+    shown = (*log.all("nvml-blocked"), *ran_inside, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
     return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
-
-
-def _ran_inside(message: Message, starts: list[int]) -> bool:
-    return "executable file not found" in message.text or any(message.line > line for line in starts)
 
 
 def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
@@ -524,15 +503,9 @@ def _requests_gpus(log: MessageLog) -> bool:
     return bool(before) and before[-1].values["gpus"] == "yes"
 
 
-_LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
 _RESERVATION = (
-    "deploy:",
-    "  resources:",
-    "    reservations:",
-    "      devices:",
-    "        - driver: nvidia",
-    "          count: all",
-    "          capabilities: [gpu]",
+    *("deploy:", "  resources:", "    reservations:", "      devices:"),
+    *("        - driver: nvidia", "          count: all", "          capabilities: [gpu]"),
 )
 
 
@@ -540,7 +513,7 @@ _RESERVATION = (
 _REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "kubernetes": (
         "resources.limits nvidia.com/gpu: 1",
-        _LIMITS,
+        ("resources:", "  limits:", "    nvidia.com/gpu: 1"),
         "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
         "Kubernetes gives a container only the devices under its limits",
     ),
@@ -585,7 +558,6 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 SETUP = finding(
     "wsl.setup",
     layer="Machine",
-    severity=Severity.ERROR,
     title="WSL2 is not set up for the GPU",
     cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
     "shadowed",
@@ -624,10 +596,6 @@ def no_wsl_driver(
         evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
         fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
     )
-
-
-def _is_not_mounted(cuda_init: CallResult | None, driver: str | None) -> bool:
-    return inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) and at_least(driver, "555") is not False
 
 
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
@@ -682,7 +650,7 @@ def wsl_message(
     docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
     in_container = host_container or messages.has("container-hook-failed")
     steps = (REMOVE_LINUX_DRIVER, UPDATE_WSL) if linux_driver else (UPDATE_WSL, REMOVE_LINUX_DRIVER)
-    if in_container and _is_not_mounted(cuda_init, driver_version):
+    if in_container and inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
         cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
     return Problem(
         cause=cause,

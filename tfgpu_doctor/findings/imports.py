@@ -25,7 +25,7 @@ from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import DamagedPackage, LibraryFile, Package, Phase, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import major
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -42,7 +42,6 @@ _DISTRIBUTIONS = {"absl": "absl-py", "google.protobuf": "protobuf", "grpc": "grp
 DAMAGED = finding(
     "tf.install-damaged",
     layer="Python",
-    severity=Severity.ERROR,
     title="Installed packages are incomplete",
     about_gpus=False,
     explained_by=("tf.package-conflict",),
@@ -79,7 +78,7 @@ def files_differ_from_record(
     return Problem(
         title=f"{what} files of {names}{' and others' if len(wanted) > 3 else ''}",
         cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
-        evidence=tuple(map(_evidence_of, wanted)),
+        evidence=tuple(evidence(_shown(one), one.record, f"the files of {one.name} {one.version}") for one in wanted),
         fixes=remedies.installing(
             "Install the same releases again",
             *("--force-reinstall", "--no-deps", *again),
@@ -87,6 +86,11 @@ def files_differ_from_record(
         ),
         severity=None if fails else Severity.WARNING,
     )
+
+
+def _shown(one: DamagedPackage) -> str:
+    files = [*(f"{path} is missing" for path in one.missing), *(f"{path} has another size" for path in one.overwritten)]
+    return ", ".join(files[:2]) + (f", and {one.files - 2} more" if one.files > 2 else "")
 
 
 def _is_used(name: str, release: Release | None) -> bool:
@@ -100,13 +104,6 @@ def _same_files_by(name: str, packages: tuple[Package, ...]) -> str | None:
     stem = _CUDA_SUFFIX.sub("", name)
     others = (one.name for one in packages if one.name != name and _CUDA_SUFFIX.sub("", one.name) == stem != one.name)
     return next(others, None) if stem != name else None
-
-
-def _evidence_of(one: DamagedPackage) -> Evidence:
-    shown = [*(f"{path} is missing" for path in one.missing), *(f"{path} has another size" for path in one.overwritten)]
-    more = one.files - len(shown[:2])
-    text = ", ".join(shown[:2]) + (f", and {more} more" if more else "")
-    return evidence(text, one.record, f"the files of {one.name} {one.version}", "RECORD")
 
 
 @DAMAGED.sign(conclusive=False)
@@ -172,7 +169,6 @@ _CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu ba
 GLIBC_TOO_OLD = finding(
     "tf.glibc-too-old",
     layer="Machine",
-    severity=Severity.ERROR,
     title="The system's C library is too old for this TensorFlow",
     cause="the library was built on a newer Linux than this one",
     docs="https://github.com/pypa/manylinux",
@@ -181,10 +177,7 @@ GLIBC_TOO_OLD = finding(
 
 @GLIBC_TOO_OLD.sign
 def version_not_found(
-    context: Context,
-    messages: MessageLog,
-    libc: str | None = None,
-    variables: dict[str, str] | None = None,
+    context: Context, messages: MessageLog, libc: str | None = None, variables: dict[str, str] | None = None
 ) -> Problem | None:
     """The loader does not find a version of GLIBC, GLIBCXX or CXXABI."""
     seen = messages.all("glibc-too-old")
@@ -254,7 +247,6 @@ def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
 IMPORT_AVX = finding(
     "tf.import-avx",
     layer="Machine",
-    severity=Severity.ERROR,
     title="TensorFlow uses CPU instructions that this CPU does not support",
     cause="the official wheels are compiled with AVX, which this CPU lacks, or which its virtual machine or emulator "
     "(Rosetta, Docker on Apple silicon) hides",
@@ -336,7 +328,6 @@ _INSTALL_RUNTIME = Fix(
 VC_RUNTIME = finding(
     "tf.vc-runtime",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="The Visual C++ runtime that TensorFlow needs is not installed",
     cause="TensorFlow's library is linked to these DLLs, and Windows does not contain them",
     fixes=lambda _: (_INSTALL_RUNTIME,),
@@ -362,7 +353,6 @@ def runtime_incomplete(
 IMPORT_DLL = finding(
     "tf.import-dll",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="Windows cannot load TensorFlow's native library",
     explained_by=("cuda.*", "cudnn.*", "gpu.none", "tf.vc-runtime"),
     docs=_ERRORS_GUIDE,
@@ -408,7 +398,6 @@ def _find_where_it_waits(context: Context) -> tuple[Fix, ...]:
 IMPORT_HANG = finding(
     "tf.import-hang",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="The import of TensorFlow does not finish",
     cause="it waits for something (a network file system, a lock, a driver that does not answer, PTX compilation), or "
     "it needs more time",
@@ -467,7 +456,6 @@ def _clean_environment(context: Context) -> tuple[Fix, ...]:
 IMPORT_FAILED = finding(
     "tf.import-failed",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="TensorFlow cannot be imported",
     fixes=_clean_environment,
     explained_by=_CAUSES,

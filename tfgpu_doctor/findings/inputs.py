@@ -95,10 +95,7 @@ def gpu_release(release: Fact[Release]) -> Fact[Release]:
 
 
 def driver_speaks(
-    gpus: Fact[tuple[Gpu, ...]],
-    nvml_init: Fact[CallResult],
-    cuda_init: Fact[CallResult],
-    nvidia_smi: Fact[SmiResult],
+    gpus: Fact[tuple[Gpu, ...]], nvml_init: Fact[CallResult], cuda_init: Fact[CallResult], nvidia_smi: Fact[SmiResult]
 ) -> Fact[bool]:
     """Whether the driver of a GPU answers here, even with an error; a stub does not, nor a driver without a GPU."""
     if value_or(gpus, ()):
@@ -136,15 +133,10 @@ def _models(
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
     yield from ((name, matrix.gpu(name)) for name in names)
     for pci in value_or(pci_gpus, ()) if not names else ():
-        yield pci.name or pci.device_id, matrix.gpu_of_device(pci.device_id) or _as_people_say(pci.name, matrix)
-
-
-def _as_people_say(name: str | None, matrix: Matrix) -> Model | None:
-    """By its name, also with GTX for RTX and the reverse, since no two cards of these lines share a number."""
-    if not name:
-        return None
-    swapped = _LINE.sub(lambda line: "RTX" if line[0].lower() == "gtx" else "GTX", name)
-    return matrix.gpu(name) or matrix.gpu(swapped)
+        # also with GTX for RTX and the reverse, since no two cards of these lines share a number
+        swapped = _LINE.sub(lambda line: "RTX" if line[0].lower() == "gtx" else "GTX", pci.name or "")
+        by_name = matrix.gpu(pci.name or "") or matrix.gpu(swapped)
+        yield pci.name or pci.device_id, matrix.gpu_of_device(pci.device_id) or by_name
 
 
 def cards(
@@ -179,21 +171,22 @@ def _by_name(models: Iterable[tuple[str, Model | None]]) -> Iterator[Card]:
             yield Card(name, told, "as stated")
 
 
-def _components(sonames: Fact[tuple[Soname, ...]], wanted: Callable[[str], bool]) -> Fact[tuple[Soname, ...]]:
-    if isinstance(sonames, Unknown):
-        return sonames
-    chosen = tuple(s for s in sonames.value if s.component not in OPTIONAL_COMPONENTS and wanted(s.component))
-    return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
-
-
 def cuda_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
     """The CUDA libraries (without cuDNN) that this TensorFlow opens by soname."""
-    return _components(sonames, lambda component: component != "cudnn")
+    return _without_optional(sonames, of_cudnn=False)
 
 
 def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
     """The cuDNN library that this TensorFlow opens by soname."""
-    return _components(sonames, lambda component: component == "cudnn")
+    return _without_optional(sonames, of_cudnn=True)
+
+
+def _without_optional(sonames: Fact[tuple[Soname, ...]], *, of_cudnn: bool) -> Fact[tuple[Soname, ...]]:
+    if isinstance(sonames, Unknown):
+        return sonames
+    needed = (one for one in sonames.value if one.component not in OPTIONAL_COMPONENTS)
+    chosen = tuple(one for one in needed if (one.component == "cudnn") is of_cudnn)
+    return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
 
 
 def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[CudnnFile, ...]]) -> Fact[CudnnRelease]:
@@ -245,12 +238,9 @@ def modules_in_the_way(
     wheel_platform: Fact[str],
 ) -> Fact[tuple[ShadowedModule, ...]]:
     """The modules from other folders that TensorFlow cannot use, where its import fails."""
-    for needed in (shadowed, packages, python_version):
-        if isinstance(needed, Unknown):
-            return needed
-    found = unusable(
-        value_or(shadowed, ()), value_or(packages, ()), value_or(python_version, ""), value_or(wheel_platform, None)
-    )
+    if isinstance(shadowed, Unknown) or isinstance(packages, Unknown) or isinstance(python_version, Unknown):
+        return next(one for one in (shadowed, packages, python_version) if isinstance(one, Unknown))
+    found = unusable(shadowed.value, packages.value, python_version.value, value_or(wheel_platform, None))
     return Known(tuple(found) if import_fails(value_or(phases, None)) else (), "sys.path")
 
 
@@ -277,9 +267,8 @@ def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[
 DERIVED: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
-        *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release),
+        *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release, gpu_count),
         *(
-            gpu_count,
             gpus_usable,
             required_gpus,
             cuda_in_use,

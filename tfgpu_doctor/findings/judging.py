@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -23,68 +23,33 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import fetch, unreadable
-from tfgpu_doctor.parsers.own_report import without_blanks
 from tfgpu_doctor.records.facts import NOT_ASKED, ONE_OF, Facts, Known, Message, Record, Unknown, lists_gpu, value_or
 from tfgpu_doctor.records.report import Evidence, Finding, Fix, Severity
 from tfgpu_doctor.records.units import count
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A report of tfgpu that was pasted as text: its findings are taken over.
-# The report was made with all facts of its machine, and its text shows some of them: these are not judged again. A fix
-# is made anew of them, and stands only where the report advises it, too. So nothing of a pasted text is printed as
-# advice of ours, and no advice contradicts that of the report. A report made with another matrix may advise what was
-# corrected since, so that none of its fixes stands. The JSON form contains all facts.
+# A report of tfgpu that was pasted as text: its findings are taken over, and not judged again, since it was made with
+# all facts of its machine, and its text shows some of them. Its fixes stand in it; the JSON form contains all facts.
 
 
 _AS_JSON = Fix(
-    text="Get the complete report as JSON, and read it with tfgpu explain",
+    text="Follow the fixes of that report; or get it as JSON, with all facts, and read it with tfgpu explain",
     commands=("tfgpu doctor --format json --output report.json",),
 )
 
 
-def is_there(context: Context) -> bool:
-    """Whether the text has a report of ours."""
-    return any(message.kind == "own-report" for message in value_or(context.facts.messages, ()))
-
-
-def has_failures_beside(context: Context) -> bool:
-    """Whether programs report a failure outside of that report."""
-    messages = value_or(context.facts.messages, ())
-    return MessageLog(tuple(one for one in messages if one.kind != "own-finding")).complains
-
-
-def problem(declared: Declaration, shown: Iterable[Problem], context: Context) -> Problem | None:
-    """A finding of a pasted report; None if the report does not name it, or if there is no such report.
-
-    Args:
-        shown: what the signs of the finding show in the facts that the text has, for their fixes.
-    """
-    for message in value_or(context.facts.messages, ()):
-        if message.kind == "own-finding" and message.values["id"] == declared.id:
-            return Problem(
-                title=message.values.get("title", message.text),
-                cause="tfgpu found it on the machine of the pasted report",
-                evidence=message_evidence(message),
-                fixes=_advised(declared, shown, message, context) or (_AS_JSON,),
-                severity=Severity(message.values["severity"]),
-            )
-    return None
-
-
-def _advised(declared: Declaration, shown: Iterable[Problem], message: Message, context: Context) -> tuple[Fix, ...]:
-    """The fixes of these facts that the report has as well, in its order; none where its first is not among them."""
-    reports = MessageLog(value_or(context.facts.messages, ())).all("own-report")
-    if not any(f"matrix of {context.matrix.revision}" in one.text for one in reports):
-        return ()
-    made = [fix for one in shown for fix in one.fixes or ()]
-    made += declared.fixes(context) if declared.fixes else ()
-    advice = message.values.get("advice", "").lower()
-    places = {advice.find(_as_printed(context.remedies.where_it_belongs(fix))): fix for fix in reversed(made)}
-    return tuple(places[place] for place in sorted(places) if place >= 0) if 0 in places else ()
-
-
-def _as_printed(fix: Fix) -> str:
-    return without_blanks("".join((fix.text.removeprefix("Or "), *fix.commands))).lower()
+def _reported(declared: Declaration, messages: Iterable[Message]) -> Problem | None:
+    """A finding of a pasted report; None if no such report names it."""
+    named = (one for one in messages if one.kind == "own-finding" and one.values["id"] == declared.id)
+    if (message := next(named, None)) is None:
+        return None
+    return Problem(
+        title=message.values.get("title", message.text),
+        cause="tfgpu found it on the machine of the pasted report",
+        evidence=message_evidence(message),
+        fixes=(_AS_JSON,),
+        severity=Severity(message.values["severity"]),
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -151,33 +116,25 @@ _Outcome: TypeAlias = "tuple[Sign, Problem | Unknown | None]"
 def judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ...]) -> Judged:
     """Ask every sign of a finding; what a pasted report of ours says of it, it says with all facts of its machine."""
     over_facts, over_messages = _outcomes(declared, context)
-    shown = [one for _, one in (*over_facts, *over_messages) if isinstance(one, Problem)]
-    if reported := problem(declared, shown, context):
+    messages = value_or(context.facts.messages, ())
+    if reported := _reported(declared, messages):
         return Judged(declared, (Candidate(reported),))
-    if is_there(context):
+    if any(message.kind == "own-report" for message in messages):
+        beside = MessageLog(tuple(one for one in messages if one.kind != "own-finding"))
         over_facts = [(sign, one) for sign, one in over_facts if one is None]
-        over_messages = over_messages if has_failures_beside(context) else []
-    return _judged(declared, over_facts, over_messages, context, hypotheses)
-
-
-def _judged(
-    declared: Declaration,
-    over_facts: list[_Outcome],
-    over_messages: list[_Outcome],
-    context: Context,
-    hypotheses: tuple[Context, ...],
-) -> Judged:
+        over_messages = over_messages if beside.complains else []
     outcomes = [*over_facts, *over_messages]
     found = [Candidate(one, one.possible, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = [(sign, why) for sign, why in outcomes if isinstance(why, Unknown)]
     by_value = [*_open_candidates([sign for sign, _ in unknown], hypotheses)]
     found = [*by_value, *found] if len(hypotheses) == 1 else [*found, *by_value]  # the only value that is left is known
+    asked = (fetch(name, context) for sign, _ in unknown for name in sign.inputs)
     return Judged(
         declared,
         tuple(found),
         unknown=unknown[0][1] if unknown else None,
         contradicted=any(outcome is None for _, outcome in over_facts),
-        asks=tuple(dict.fromkeys(command for sign, _ in unknown for command in _asks(sign, context))),
+        asks=tuple(dict.fromkeys(fact.ask for fact in asked if isinstance(fact, Unknown) and fact.ask)),
     )
 
 
@@ -189,39 +146,28 @@ def signs_that_show(declared: Declaration, context: Context) -> list[Sign]:
 
 def _outcomes(declared: Declaration, context: Context) -> tuple[list[_Outcome], list[_Outcome]]:
     """Of the signs over facts and over messages; where probes looked, a conclusive one overrules printed lines."""
-    signs = [sign for sign in declared.signs if _is_asked(sign, context)]
-    over_facts = [(sign, _outcome(sign, context)) for sign in signs if not sign.reads_messages]
+    # not those about what nobody asked for: messages, a manifest, a number of GPUs that are required
+    asked = [s for s in declared.signs if all(fetch(name, context) != NOT_ASKED for name in (*s.gates, *s.required))]
+    over_facts = [(sign, _outcome(sign, context)) for sign in asked if not sign.reads_messages]
     if context.probed and any(sign.conclusive and outcome is None for sign, outcome in over_facts):
         return over_facts, []
-    return over_facts, [(sign, _outcome(sign, context)) for sign in signs if sign.reads_messages]
-
-
-def _is_asked(sign: Sign, context: Context) -> bool:
-    """Whether nobody left out what the sign is about: messages, a manifest, a number of GPUs that are required."""
-    return all(fetch(name, context) != NOT_ASKED for name in (*sign.gates, *sign.required))
+    return over_facts, [(sign, _outcome(sign, context)) for sign in asked if sign.reads_messages]
 
 
 def _outcome(sign: Sign, context: Context) -> Problem | Unknown | None:
-    """What a sign comes to; a value that is no version or number where one belongs makes the answer unknown."""
+    """What a sign comes to; a missing input that it requires, or one that cannot be read, makes the answer unknown."""
+    inputs = {name: fetch(name, context) for name in sign.inputs}
+    unknown = [fact for fact in inputs.values() if isinstance(fact, Unknown)]
+    needed = [inputs[name] for name in (*sign.gates, *sign.required)]
+    if missing := [fact for fact in needed if isinstance(fact, Unknown)]:
+        return missing[0]
+    if not needed and unknown and len(unknown) == len(inputs):
+        return Unknown(unknown[0].reason)
+    given = {name: value_or(inputs[name], None) for name in (*sign.required, *sign.optional)}
     try:
-        return _apply(sign, context)
+        problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)
     except ValueError as error:
         return unreadable(error)
-
-
-def _apply(sign: Sign, context: Context) -> Problem | Unknown | None:
-    """Hand the sign its inputs; a missing one that it requires makes the answer unknown."""
-    for name in (*sign.gates, *sign.required):
-        fact = fetch(name, context)
-        if isinstance(fact, Unknown):
-            return fact
-    optional = {name: fetch(name, context) for name in sign.optional}
-    if not sign.required and not sign.gates and optional and all(isinstance(f, Unknown) for f in optional.values()):
-        first = next(iter(optional.values()))
-        return Unknown(first.reason) if isinstance(first, Unknown) else None
-    required = {name: value_or(fetch(name, context), None) for name in sign.required}
-    given = {**required, **{name: value_or(fact, None) for name, fact in optional.items()}}
-    problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)
     return problem
 
 
@@ -229,12 +175,13 @@ def hypotheses(context: Context) -> Iterator[Context]:
     """The same machine with each value of the facts that are one of several."""
     open_facts = list(_open_facts(context.facts))
     combinations = product(*(fact.one_of for _, fact in open_facts)) if open_facts else ()
-    for number, values in enumerate(combinations):
-        if number == _MOST_HYPOTHESES:
-            return
+    for values in islice(combinations, _MOST_HYPOTHESES):
         facts = context.facts
         for (path, fact), value in zip(open_facts, values, strict=True):
-            facts = _with_value(facts, path, Known(value, f"{ONE_OF}{', '.join(fact.one_of)}", "inferred"))
+            section, name = path.split(".")
+            known = Known(value, f"{ONE_OF}{', '.join(fact.one_of)}", "inferred")
+            record = msgspec.structs.replace(getattr(facts, section), **{name: known})
+            facts = msgspec.structs.replace(facts, **{section: record})
         yield replace(context, facts=facts, derived={})
 
 
@@ -249,12 +196,6 @@ def _open_facts(facts: Facts) -> Iterator[tuple[str, Unknown]]:
                 yield f"{section}.{name}", fact
 
 
-def _with_value(facts: Facts, path: str, value: Known[str]) -> Facts:
-    section, name = path.split(".")
-    record = msgspec.structs.replace(getattr(facts, section), **{name: value})
-    return msgspec.structs.replace(facts, **{section: record})
-
-
 def _open_candidates(signs: list[Sign], contexts: tuple[Context, ...]) -> Iterator[Candidate]:
     """What signs show where a fact is one of several values: certain when a sign holds for all of them."""
     for sign in signs if contexts else ():
@@ -265,13 +206,6 @@ def _open_candidates(signs: list[Sign], contexts: tuple[Context, ...]) -> Iterat
                 first = replace(first, title=None)  # it names one of the values, and they remain open
             partly = len(found) < len(outcomes)
             yield Candidate(first, first.possible or partly, sign.unless, partly and not sign.reads_messages)
-
-
-def _asks(sign: Sign, context: Context) -> Iterator[str]:
-    for name in sign.inputs:
-        fact = fetch(name, context)
-        if isinstance(fact, Unknown) and fact.ask:
-            yield fact.ask
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -315,13 +249,10 @@ def arrange(found: list[Found], likely: Mapping[str, float] = MappingProxyType({
 
 
 def _repaired_with(one: Found, unexplained: list[Found]) -> Found:
-    """The first finding whose advice repairs this one, too: one repair, so one fault."""
-    return next(other for other in unexplained if other is one or _same_repair(_advice(one), _advice(other)))
-
-
-def _same_repair(commands: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    """Whether the others begin alike, or contain all of them."""
-    return bool(commands) and (commands[:1] == others[:1] or set(commands) <= set(others))
+    """The first finding whose advice repairs this one, too, beginning alike or containing it: one fault, then."""
+    own = _advice(one)
+    others = ((other, _advice(other)) for other in unexplained)
+    return next(o for o, more in others if o is one or (own and (own[:1] == more[:1] or set(own) <= set(more))))
 
 
 def _advice(one: Found) -> tuple[str, ...]:
@@ -376,35 +307,33 @@ _PER_GPU = frozenset({"matmul", "conv2d"})
 def contradicted_as_warnings(found: list[Found], context: Context) -> list[Found]:
     """Return the findings, with errors that verified computations contradict as warnings."""
     verified = _verified(context)
-    return [_softened(one, verified) if verified else one for one in found]
-
-
-def _softened(one: Found, verified: Evidence) -> Found:
-    beyond = one.declared.despite_verified or one.problem.despite_verified
-    if beyond or one.finding.severity is not Severity.ERROR:
-        return one
-    lines = (*one.finding.evidence, verified)
-    return replace(one, finding=msgspec.structs.replace(one.finding, severity=Severity.WARNING, evidence=lines))
+    if verified is None:
+        return found
+    softened = []
+    for one in found:
+        beyond = one.declared.despite_verified or one.problem.despite_verified
+        if not beyond and one.finding.severity is Severity.ERROR:
+            lines = (*one.finding.evidence, verified)
+            warning = msgspec.structs.replace(one.finding, severity=Severity.WARNING, evidence=lines)
+            one = replace(one, finding=warning)
+        softened.append(one)
+    return softened
 
 
 def _verified(context: Context) -> Evidence | None:
     """Return what was verified, as evidence; None unless it was everything, on all GPUs that are there or required."""
     facts = context.facts
-    gpus = [one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"]
+    gpus = sum(one.kind == "GPU" for one in value_or(facts.tensorflow.devices, ()))
     wanted = max(context.require_gpus or 1, value_or(facts.driver.cuda_device_count, 0))
-    if not context.probed or len(gpus) < wanted or not _all_went_well(facts, len(gpus)):
-        return None
-    text = f"matmul, conv2d and XLA give correct results on {count(len(gpus), 'GPU')}"
-    return evidence(text, context.source("tensorflow.checks"))
-
-
-def _all_went_well(facts: Facts, gpus: int) -> bool:
-    """True if no phase failed and no computation, and each kind was done where the probe does it."""
     checks = value_or(facts.tensorflow.checks, ())
     devices = {kind: {check.device for check in checks if check.kind == kind} for kind in (*_PER_GPU, "xla")}
     complete = all(len(devices[kind]) == gpus for kind in _PER_GPU) and bool(devices["xla"])
     phases_ok = all(phase.outcome in ("ok", "skipped") for phase in facts.tensorflow.phases)
-    return complete and phases_ok and all(check.ok for check in checks)
+    all_well = complete and phases_ok and all(check.ok for check in checks)
+    if not context.probed or gpus < wanted or not all_well:
+        return None
+    text = f"matmul, conv2d and XLA give correct results on {count(gpus, 'GPU')}"
+    return evidence(text, context.source("tensorflow.checks"))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

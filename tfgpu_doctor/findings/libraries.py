@@ -218,40 +218,27 @@ def reported_cuda(
     if isinstance(messages, Unknown):
         return messages
     log, release = messages.value, value_or(gpu_release, None)
-    if _gpu_works(log, value_or(devices, ())):
+    if log.has("gpu-created") or lists_gpu(value_or(devices, ())):
         return NOT_ASKED
-    not_opened = tuple(_not_opened(log))
-    dll = _linked_dll(log, release)
-    if log.stops_import and not _fatal(log, not_opened) and not dll:
+    not_opened, dll = tuple(_not_opened(log)), _linked_dll(log, release)
+    fatal = not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
+    if log.stops_import and not fatal and not dll:
         return NOT_ASKED  # that libcudart is missing besides is no news
     opened = tuple(library for name, _ in log.libraries("library-opened") if (library := known_library(name)))
     listed = value_or(packages, ())
-    installed = (
-        *((kit.version, kit.source) for kit in value_or(toolkits, ()) if kit.version),
-        *_runtime_packages(listed),
-        *_opened_runtimes(opened),
-        *_on_loader_path(log, value_or(variables, {})),
-    )
-    return Known(_reported(log, release, not_opened, opened, installed, listed, dll), messages.source)
-
-
-def _reported(
-    log: MessageLog,
-    release: Release | None,
-    not_opened: tuple[tuple[Library, Message], ...],
-    opened: tuple[Library, ...],
-    installed: Installed,
-    listed: tuple[Package, ...],
-    dll: tuple[Message, ...],
-) -> ReportedCuda:
-    """What is wanted, and whether pip would have brought it."""
+    installed = tuple(_installed(log, opened, value_or(toolkits, ()), listed, value_or(variables, {})))
     # what somebody built himself was built for the CUDA that he had
     built_for = release.cuda if release and not log.has("source-build") else None
     wanted = _wanted_cuda(log, not_opened, built_for)
-    extra = not installed and _could_have_extra(log, release)
-    plain = extra and _is_plain_list(listed)
+    # whether the extra was not asked for, of a release that has it, by its version or by the form of its log
+    has_extra = release.extra is not None if release else "12" in log.values("log-era", "cuda")
+    others = ("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
+    extra = not installed and has_extra and not log.has(*others)
+    names = {one.name for one in listed if one.installer != "conda"}  # a list of all of pip's packages, or nothing
+    of_nvidia = any(one.startswith(("nvidia-", "cuda")) for one in names)
+    plain = extra and {"tensorflow", "numpy"} <= names and not of_nvidia
     by_pip = any(" install " in message.text for message in log.all("tensorflow-installed"))
-    return ReportedCuda(
+    found = ReportedCuda(
         wanted=wanted,
         wanted_by=needed_by(release) if release and wanted == built_for else "the library's name",
         not_opened=not_opened,
@@ -262,31 +249,21 @@ def _reported(
         opened=opened,
         dll=dll,
     )
-
-
-def _gpu_works(log: MessageLog, devices: tuple[TfDevice, ...]) -> bool:
-    return log.has("gpu-created") or lists_gpu(devices)
+    return Known(found, messages.source)
 
 
 def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:
     """Libraries of CUDA that could not be opened, and are needed."""
-    of_cudnn = {message.line for message in log.all("cudnn-part-missing")}
-    # TensorRT's plugins want others, too, and nobody needs them
-    of_cudnn |= {
-        m.line for name, m in log.libraries("library-not-opened") if name.startswith(("libnvinfer", "nvinfer"))
-    }
+    # cuDNN's own helpers; TensorRT's plugins want others, too, and nobody needs them
+    of_others = {message.line for message in log.all("cudnn-part-missing")}
+    of_others |= {m.line for name, m in log.libraries("library-not-opened") if "nvinfer" in name}
     for name, message in log.libraries(*_NOT_OPENED):
         library = known_library(name)
-        if library is None or library.component in ("cuda", "cudnn"):
+        if library is None or library.component in ("cuda", "cudnn") or name == "libnvrtc.so":
             continue
-        if message.line in of_cudnn or name == "libnvrtc.so":  # cuDNN's own helpers
-            continue
-        if not library.optional or (library.component == "cupti" and _ends_without(message, log)):
+        needed = not library.optional or (library.component == "cupti" and _ends_without(message, log))
+        if needed and message.line not in of_others:
             yield library, message
-
-
-def _fatal(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...]) -> bool:
-    return not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
 
 
 def _ends_without(message: Message, log: MessageLog) -> bool:
@@ -314,18 +291,6 @@ def _wanted_cuda(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...
     return named or built_for or other or next(iter(log.values("log-era", "cuda")), None)
 
 
-def _could_have_extra(log: MessageLog, release: Release | None) -> bool:
-    """Whether the extra was not asked for, of a release that has it, by its version or by the form of its log."""
-    has = release.extra is not None if release else "12" in log.values("log-era", "cuda")
-    return has and not log.has("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
-
-
-def _is_plain_list(packages: tuple[Package, ...]) -> bool:
-    """Whether a list of all of pip's packages has TensorFlow and none of NVIDIA's."""
-    names = {one.name for one in packages if one.installer != "conda"}
-    return {"tensorflow", "numpy"} <= names and not any(one.startswith(("nvidia-", "cuda")) for one in names)
-
-
 def _unnamed(
     log: MessageLog, release: Release | None, opened: tuple[Library, ...], *, plain: bool
 ) -> tuple[Message, ...]:
@@ -334,41 +299,34 @@ def _unnamed(
         return log.all("gpu-libraries-not-opened")
     # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
     tells_cudart = bool(opened) or log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
-    if (tells_cudart and not log.has(*_CUDART)) or _only_cudnn_named(log):
-        return ()
-    stub = log.all("cudart-symbol") if release else ()  # the stub in place of libcudart; no other library is named
-    return (
-        *log.all("cudart-not-found"),
-        *stub,
-        *log.all("cudart-ignorable", "gpu-libraries-not-opened"),
-    )
-
-
-def _only_cudnn_named(log: MessageLog) -> bool:
-    """Whether cuDNN alone is among the libraries that are named as missing."""
     named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
-    needed = [library for library in named if not library.optional]
-    return bool(needed) and all(one.component == "cudnn" for one in needed) and not log.has("cudart-not-found")
+    needed = {library.component for library in named if not library.optional}
+    only_cudnn = needed == {"cudnn"} and not log.has("cudart-not-found")
+    if (tells_cudart and not log.has(*_CUDART)) or only_cudnn:
+        return ()
+    # the stub in place of libcudart tells something only where a release is known
+    kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")
+    return log.all(*kinds, "gpu-libraries-not-opened")
 
 
-def _runtime_packages(packages: tuple[Package, ...]) -> Iterator[tuple[str, str]]:
+def _installed(
+    log: MessageLog,
+    opened: tuple[Library, ...],
+    toolkits: tuple[Toolkit, ...],
+    packages: tuple[Package, ...],
+    variables: dict[str, str],
+) -> Iterator[tuple[str, str]]:
+    """Each CUDA that is there, and where it is named: toolkits, packages, opened libraries, paths."""
+    yield from ((kit.version, kit.source) for kit in toolkits if kit.version)
     for package in packages:
-        if package.name in _RUNTIMES:
-            yield package.version, f"{package.name} {package.version}"
-        elif found := _PIP_RUNTIME.fullmatch(package.name):
-            yield found[1], f"{package.name} {package.version}"
-
-
-def _opened_runtimes(opened: tuple[Library, ...]) -> Iterator[tuple[str, str]]:
+        found = _PIP_RUNTIME.fullmatch(package.name)
+        if found or package.name in _RUNTIMES:
+            yield found[1] if found else package.version, f"{package.name} {package.version}"
     for library in opened:
         if library.component == "cudart" and library.version:
             yield library.version, f"{library.name} was opened"
-
-
-def _on_loader_path(log: MessageLog, variables: dict[str, str]) -> Iterator[tuple[str, str]]:
     for path in (*variables.values(), *log.values("loader-path", "path")):
-        for match in _IN_PATH.finditer(path):
-            yield match[1] or match[2], "the loader path"
+        yield from ((match[1] or match[2], "the loader path") for match in _IN_PATH.finditer(path))
 
 
 # --------------------------------------------------------------------------------------------------- cuDNN
@@ -392,25 +350,20 @@ def reported_cudnn(
     # TensorFlow 1.4 to 1.13 on Windows look for it themselves
     named = [library.version for library, _ in libraries if library.version] + list(log.values("self-check", "cudnn"))
     listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
+    # from 2.12 on TensorFlow does not name what it misses; when libcudart is not it, cuDNN mostly is, unless all of
+    # them came from pip, and are missed together
+    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    silent = modern and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
     found = ReportedCudnn(
         wanted=next(iter(named), release.cudnn if release else None),
         not_opened=(*(message for _, message in libraries), *log.all("self-check")),
-        unnamed=_unnamed_cudnn(log, release),
+        unnamed=log.all("gpu-libraries-not-opened") if silent else (),
         installed=(
             *((file.version, file.path) for file in value_or(installed, ()) if file.version),
             *((package.version, f"{package.name} {package.version}") for package in listed),
         ),
     )
     return Known(found, messages.source)
-
-
-def _unnamed_cudnn(log: MessageLog, release: Release | None) -> tuple[Message, ...]:
-    """From 2.12 on TensorFlow does not name what it misses; when libcudart is not it, cuDNN mostly is."""
-    if log.has("asked-for-extra"):
-        return ()  # then all of them came from pip, and are missed together
-    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
-    silent = modern and not log.has("cudart-not-found", *_NOT_OPENED)
-    return log.all("gpu-libraries-not-opened") if silent else ()
 
 
 def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:
@@ -424,11 +377,6 @@ def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool
 def is_said_to_work(messages: MessageLog) -> bool:
     """Whether somebody has found the library, or the program runs where the shell's settings reach it."""
     return known_to_be_installed(messages, None) or messages.has("said-to-be-there")
-
-
-def pip_libraries(packages: tuple[Package, ...]) -> tuple[Package, ...]:
-    """NVIDIA's wheels of CUDA's libraries, as the extra and-cuda installs them."""
-    return tuple(one for one in packages if re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name))
 
 
 def from_pip(messages: MessageLog, release: Release | None) -> bool:

@@ -85,8 +85,10 @@ def tell_apart(context: Context) -> Fix:
 
 def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release | None = None) -> tuple[Fix, ...]:
     """Get the files out of the way that come first and fail, or let the loader find the good ones."""
-    if renamed := _renamed(context, libraries):
-        return renamed
+    blocking = [one.path for library in libraries for one in library.candidates if one.is_in_the_way]
+    if blocking:  # damaged files that the loader opens in place of good ones
+        moves = tuple(context.remedies.rename(path, path + ".broken") for path in blocking)
+        return (Fix("Rename the damaged file, so that the loader does not find it", moves),)
     good = [one for one in map(good_candidate, libraries) if one]
     first = [file for library in libraries for file in library.candidates[:1] if file.reachable and file.problem]
     off = off_library_path(context, on_library_path(first)) if all(one.reachable for one in good) else ()
@@ -94,22 +96,11 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
     folders = dict.fromkeys(paths.dirname(one.path) for one in good)
     lasting = (*off, *_linked(context, good, folders, release))
     if release and any(map(forgets_folders, release.known_issues)):
-        lasting = _beside_another_release(context, release, lasting)
+        # a patch release without this bug is the better fix, a new minor release comes last
+        other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
+        patch = advised is not None and minor(advised.version) == minor(release.version)
+        lasting = (*other, *lasting) if patch else (*lasting, *other)
     return (*lasting, _exported(context, folders))
-
-
-def _renamed(context: Context, libraries: tuple[Soname, ...]) -> tuple[Fix, ...]:
-    """Damaged files that the loader opens in place of good ones."""
-    blocking = [one.path for library in libraries for one in library.candidates if one.is_in_the_way]
-    moves = tuple(context.remedies.rename(path, path + ".broken") for path in blocking)
-    return (Fix("Rename the damaged file, so that the loader does not find it", moves),) if moves else ()
-
-
-def _beside_another_release(context: Context, release: Release, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
-    """A release without this bug: a patch release is the better fix, a new minor release comes last."""
-    other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
-    patch = advised is not None and minor(advised.version) == minor(release.version)
-    return (*other, *fixes) if patch else (*fixes, *other)
 
 
 def _linked(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -78,14 +77,6 @@ def another_holder(log: MessageLog) -> list[Message]:
     return found
 
 
-def is_shrinking(log: MessageLog) -> bool:
-    """Whether TensorFlow asked for the whole GPU, then for less and less, as it does at its start."""
-    failures = log.all("out-of-memory")
-    sizes = [size for m in failures if (size := _bytes(m.values.get("size")))]
-    down = all(later < earlier for earlier, later in pairwise(sizes))
-    return len(sizes) >= 2 and down and sizes[0] > GIB and not any("OOM when" in m.text for m in failures)
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Computations on the GPU whose result is wrong.
 
@@ -93,7 +84,6 @@ def is_shrinking(log: MessageLog) -> bool:
 WRONG_RESULT = finding(
     "compute.wrong-result",
     layer="Compute",
-    severity=Severity.ERROR,
     title="A computation on the GPU gave a wrong result",
     despite_verified=True,
     cause="results may differ in the last digits (TF32, another order of summation); a larger difference is a "
@@ -216,7 +206,6 @@ def _in_use(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
 OOM = finding(
     "memory.oom",
     layer="GPU",
-    severity=Severity.ERROR,
     title="The GPU ran out of memory",
     despite_verified=True,
     explained_by=("memory.taken",),
@@ -305,9 +294,6 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
     failed, host = _not_allocated(messages), messages.all("host-out-of-memory")
-    large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
-    if large and (killed := messages.all("process-killed")):
-        host = (*host, *large, *killed)
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
     return Problem(
@@ -389,7 +375,7 @@ def allocation_failed_beside_another(
         *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"),
     )
     others, in_use = another_holder(messages), _in_use(gpus)
-    certain = bool(others or in_use or is_shrinking(messages))
+    certain = bool(others or in_use)
     # a routine that was executed had its memory
     texts = [message.text for message in messages.all("cublas-handle")]
     launch = any("launch failed" in one for one in texts) and not any("EXECUTION_FAILED" in one for one in texts)

@@ -9,12 +9,9 @@ from msgspec import structs
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
-    CONDA_RECIPE,
-    USE_PIP,
     Context,
     MessageLog,
     Problem,
-    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -76,7 +73,6 @@ def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
 WRONG_ENV = finding(
     "tf.wrong-env",
     layer="Python",
-    severity=Severity.ERROR,
     title="TensorFlow is installed, but in another environment",
     cause="each Python has its own packages; pip, conda or the terminal use one Python, and the program or the "
     "notebook's kernel another",
@@ -204,7 +200,6 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
 NOT_INSTALLED = finding(
     "tf.not-installed",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="TensorFlow is not installed in this Python",
     cause="the Python that runs has no package tensorflow; it may be installed in another one",
     fixes=_install_here,
@@ -233,6 +228,21 @@ def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None
     if not missing or _is_installed_somewhere(messages, packages):
         return None
     return Problem(evidence=message_evidence(*missing))
+
+
+@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
+def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
+    """pip stopped, and nothing else fails."""
+    seen = messages.all("index-unreachable")
+    others = ("index-unreachable", "no-space-left", "externally-managed", "no-distribution", "build-failed")
+    if not seen or not messages.speaks_only_of(*others):
+        return None
+    return Problem(
+        title="The installation of TensorFlow failed",
+        cause="pip installs a package completely or not at all; its message is the reason",
+        evidence=message_evidence(*seen),
+        fixes=context.remedies.installing("Then install it again", *context.remedies.tensorflow),
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -371,7 +381,6 @@ def _another_python_for_pip(context: Context) -> tuple[Fix, ...]:
 PYTHON_UNSUPPORTED = finding(
     "tf.python-unsupported",
     layer="Python",
-    severity=Severity.ERROR,
     title="There is no TensorFlow wheel for this Python",
     cause="TensorFlow is published as wheels, each for one Python version, operating system and processor type; pip "
     "offers only those that match",
@@ -477,10 +486,12 @@ def no_matching_distribution(
             evidence=seen,
             fixes=(_what_decides(context), *for_it, *_another_environment(context)),
         )
-    if row is not None and not no_wheel:
+    ends_before = (newest_minor(one) < newest_minor([row.version]) for m in refused if row and (one := offered(m)))
+    if row is not None and not no_wheel and any(ends_before):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
-        return Problem(evidence=seen, fixes=(update, *for_it) if python else (*for_it, update))
+        fixes = (update, *for_it) if python else (*for_it, update)
+        return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
 
 
@@ -541,24 +552,6 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         yield from no_release(view, view.tensorflow)
 
 
-@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
-def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
-    """conda-forge has no build of these versions for the Python."""
-    rows, pythons, tensorflow = conda_builds(view), view.pythons, view.tensorflow
-    if tensorflow is None or not rows or not pythons:
-        return
-    if any(python in row.python for row in rows for python in pythons):
-        return
-    first, last = rows[0].python[0], rows[0].python[-1]
-    recipe = f"{CONDA_RECIPE}, {rows[0].version}"
-    yield Problem(
-        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
-        cause="conda cannot solve the environment",
-        evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", recipe),),
-        fixes=(write_python(view, rows[0].python), USE_PIP),
-    )
-
-
 def _require_tensorflow(context: Context) -> tuple[Fix, ...]:
     text = "Require tensorflow instead of tensorflow-gpu; update a dependency that requires tensorflow-gpu"
     return (*context.remedies.reinstall("the package tensorflow, with its CUDA libraries"), Fix(text=text))
@@ -567,7 +560,6 @@ def _require_tensorflow(context: Context) -> tuple[Fix, ...]:
 PACKAGE_REMOVED = finding(
     "tf.package-removed",
     layer="Python",
-    severity=Severity.ERROR,
     title="tensorflow-gpu has been discontinued",
     cause="2.11.0 was the last release, and 2.12.0 is an empty package that fails to install; the package tensorflow "
     "includes GPU support since 2.1",
@@ -680,7 +672,6 @@ def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
 SHADOWED = finding(
     "tf.shadowed",
     layer="TensorFlow",
-    severity=Severity.ERROR,
     title="A local file or folder shadows the tensorflow package",
     cause="Python imports the first `tensorflow` on sys.path; the folder of the program and PYTHONPATH come before the "
     "installed packages",

@@ -22,7 +22,7 @@ from tfgpu_doctor.plan.file_edits import replacement, write, write_python
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, ShadowedModule
-from tfgpu_doctor.records.report import Evidence, Fix
+from tfgpu_doctor.records.report import Evidence
 from tfgpu_doctor.records.versions import at_least, minor, parts
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -69,7 +69,8 @@ def refused(view: PlannedEnvironment, *, only: str | None = None, but: Collectio
                 cause=_REFUSED,
                 evidence=conflict.evidence,
                 fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
-                or tuple(_other_python(view)),
+                # a Python for which all packages have a wheel, where there is one
+                or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := all_fitting(view)) else ()),
             )
 
 
@@ -80,12 +81,6 @@ def _for_the_gpu(view: PlannedEnvironment, better: str | None) -> str | None:
     request = PlanRequest(view.matrix, structs.replace(view.target, python=None))
     suits = row is None or not row.gpu or broken_within(request, row, frozenset({"known-issue"})) is not None
     return better if suits else replacement(view)
-
-
-def _other_python(view: PlannedEnvironment) -> Iterator[Fix]:
-    """A Python for which all packages have a wheel, where there is one."""
-    if pythons := all_fitting(view):
-        yield write_python(view, pythons, HAVE_WHEELS)
 
 
 def _title(view: PlannedEnvironment, conflict: Conflict) -> str:
@@ -103,7 +98,8 @@ def outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> It
     row, requirement = view.release, view.requirement(name)
     if row is None or requirement is None or bound is None or view.conda:
         return
-    if specifier(requirement.specifier) is None or specifier(bound) is None or name in _giving_way(view):
+    giving_way = {one for conflict in conflicts(view) for one in conflict.names}
+    if specifier(requirement.specifier) is None or specifier(bound) is None or name in giving_way:
         return
     if not _both(view, requirement, bound):
         expected = f"{name}{bound}"
@@ -128,10 +124,6 @@ def _both(view: PlannedEnvironment, requirement: Planned, bound: str) -> bool:
         return False
     package = view.universe.package(requirement.name)
     return bool(package.allowed(requirement.specifier) & package.allowed(bound))
-
-
-def _giving_way(view: PlannedEnvironment) -> set[str]:
-    return {name for conflict in conflicts(view) for name in conflict.names}
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -162,7 +162,6 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
         mig_instances=_shown("MIG devices", tuple(instances.get(index, ())) if mig else None),
         compute_mode=_shown("compute mode", COMPUTE_MODES.get(load.get("mode", ""))),
         persistence_mode=_shown("persistence mode", _switch(first[3])),
-        display_active=_shown("display", _switch(bus[2])),
         fault=Known("nvidia-smi shows ERR! for this GPU", SOURCE) if broken else Unknown("none"),
     )
 
@@ -273,14 +272,12 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "power.limit": ("power_limit", _decimal),
     "clocks.sm": ("sm_clock", _integer),
     "clocks.max.sm": ("sm_clock_max", _integer),
-    "clocks.mem": ("memory_clock", _integer),
     "clocks.max.mem": ("memory_clock_max", _integer),
     "pstate": ("performance_state", lambda text: int(text.removeprefix("P"))),
     "ecc.mode.current": ("ecc_mode", _on),
     "mig.mode.current": ("mig_mode", _on),
     "compute_mode": ("compute_mode", _snake),
     "persistence_mode": ("persistence_mode", _on),
-    "display_active": ("display_active", _on),
     "pcie.link.gen.current": ("pcie_generation", _integer),
     "pcie.link.gen.max": ("pcie_generation_max", _integer),
     "pcie.link.width.current": ("pcie_width", _integer),

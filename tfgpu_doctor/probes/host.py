@@ -7,20 +7,34 @@ Everything is read from files below a root, so that a test can show a machine as
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import platform
-import posixpath
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, read_text, text_fact, whole, why
-from tfgpu_doctor.probes.systems import here
+from tfgpu_doctor.probes import systems
+from tfgpu_doctor.probes.files import (
+    below,
+    exists_fact,
+    listed,
+    module_loaded,
+    names_in,
+    read_text,
+    text_fact,
+    text_in,
+    whole,
+    why,
+)
 from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
+
+T = TypeVar("T", int, float)
 
 OSRELEASE = "/proc/sys/kernel/osrelease"
 # UEFI specification, chapter "Globally Defined Variables"
@@ -30,7 +44,7 @@ SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e0
 def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
     """Describe the machine whose file system begins at `root`; a `root` other than "/" is taken for a Linux."""
     environ = os.environ if environ is None else environ
-    if system_here := here.other(root):
+    if system_here := systems.other(root):
         return system_here.host()
     osrelease = text_fact(root, OSRELEASE)
     system = map_fact(osrelease, linux_kind)
@@ -45,11 +59,15 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
         distribution_id=release["ID"],
         distribution_version=release["VERSION_ID"],
         libc=_libc(root),
-        cpu_model=_cpuinfo(cpu, ("model name", "Model", "Hardware")),
-        cpu_flags=map_fact(_cpuinfo(cpu, ("flags", "Features")), lambda text: tuple(sorted(text.split()))),
-        cpus=_cpus(),
+        cpu_model=_line(cpu, "model name", "Model", "Hardware"),
+        cpu_flags=map_fact(_line(cpu, "flags", "Features"), lambda text: tuple(sorted(text.split()))),
+        cpus=Known(len(os.sched_getaffinity(0)), "sched_getaffinity")
+        if hasattr(os, "sched_getaffinity")
+        else Unknown("sched_getaffinity is Linux's"),
         cpu_quota=cpu_quota(root),
-        memory=_memory(root),
+        memory=map_fact(
+            _line(text_fact(root, "/proc/meminfo"), "MemTotal"), lambda text: int(text.removesuffix(" kB")) * 1024
+        ),
         memory_limit=memory_limit(root),
         address_space_limit=address_space_limit(),
         temporary_folder=temporary_folder(environ, root),
@@ -106,35 +124,18 @@ def _libc(root: str) -> Fact[str]:
             version = None
         if version:
             return Known(version, "confstr(CS_GNU_LIBC_VERSION)")
-    try:
-        names = sorted(os.listdir(below(root, "/lib")))
-    except OSError as error:
-        return Unknown(why(error, "/lib"))
-    musl = next((name for name in names if name.startswith("ld-musl-")), None)
+    musl = next((name for name in names_in(below(root, "/lib")) if name.startswith("ld-musl-")), None)
     return Known("musl", f"/lib/{musl}") if musl else Unknown("neither glibc's confstr nor musl's loader in /lib")
 
 
-def _cpuinfo(cpuinfo: Fact[str], keys: tuple[str, ...]) -> Fact[str]:
-    if isinstance(cpuinfo, Unknown):
-        return cpuinfo
+def _line(text: Fact[str], *keys: str) -> Fact[str]:
+    """What stands behind the first of these keys in a file of /proc."""
+    if isinstance(text, Unknown):
+        return text
     for key in keys:
-        if found := re.search(rf"^{key}\s*:[ \t]*(.*\S)", cpuinfo.value, re.MULTILINE):
-            return Known(found[1], cpuinfo.source)
-    return Unknown(f"{cpuinfo.source} has no line {' or '.join(keys)}")
-
-
-def _cpus() -> Fact[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return Known(len(os.sched_getaffinity(0)), "sched_getaffinity")
-    return Unknown("sched_getaffinity is Linux's")
-
-
-def _memory(root: str) -> Fact[int]:
-    meminfo = text_fact(root, "/proc/meminfo")
-    if isinstance(meminfo, Unknown):
-        return meminfo
-    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", meminfo.value, re.MULTILINE)
-    return Known(int(found[1]) * 1024, meminfo.source) if found else Unknown("/proc/meminfo has no MemTotal")
+        if found := re.search(rf"^{key}\s*:[ \t]*(.*\S)", text.value, re.MULTILINE):
+            return Known(found[1], text.source)
+    return Unknown(f"{text.source} has no line {' or '.join(keys)}")
 
 
 def _shm(root: str) -> Fact[int]:
@@ -162,43 +163,32 @@ def _secure_boot(root: str) -> Fact[bool]:
 
 
 # in the order of how much they say; the first that is there counts
-CONTAINER_MARKS = (
-    ("/.singularity.d", "apptainer"),
-    ("/run/.containerenv", "podman"),
-    ("/.dockerenv", "docker"),
-)
-CONTAINER_CGROUPS = (
-    ("kubepods", "kubernetes"),
-    ("docker", "docker"),
-    ("libpod", "podman"),
-    ("lxc", "lxc"),
-    ("containerd", "containerd"),
-)
+CONTAINER_VARIABLES = {
+    "KUBERNETES_SERVICE_HOST": "kubernetes",
+    "APPTAINER_CONTAINER": "apptainer",
+    "SINGULARITY_CONTAINER": "apptainer",
+}
+CONTAINER_MARKS = {"/.singularity.d": "apptainer", "/run/.containerenv": "podman", "/.dockerenv": "docker"}
+CONTAINER_MANAGERS = ("/run/host/container-manager", "/run/systemd/container")  # systemd's: its own name stands there
+CONTAINER_CGROUPS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
 
 
 def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
     """The kind of container that this process runs in, or "none"."""
-    if environ.get("KUBERNETES_SERVICE_HOST"):
-        return Known("kubernetes", "KUBERNETES_SERVICE_HOST")
-    for variable in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"):
-        if environ.get(variable):
-            return Known("apptainer", variable)
-    for path, kind in CONTAINER_MARKS:
-        if os.path.exists(below(root, path)):
-            return Known(kind, path)
-    # systemd's container interface: the manager writes its own name
-    for path in ("/run/host/container-manager", "/run/systemd/container"):
-        named = text_fact(root, path)
-        if isinstance(named, Known) and named.value:
-            return named
-    if named_here := environ.get("container"):
-        return Known(named_here, "the variable `container`")
+    found = [(kind, variable) for variable, kind in CONTAINER_VARIABLES.items() if environ.get(variable)]
+    found += [(kind, path) for path, kind in CONTAINER_MARKS.items() if os.path.exists(below(root, path))]
+    managers = (text_fact(root, path) for path in CONTAINER_MANAGERS)
+    found += [(named.value, named.source) for named in managers if isinstance(named, Known) and named.value]
+    if environ.get("container"):
+        found.append((environ["container"], "the variable `container`"))
+    if found:
+        return Known(*found[0])
     groups = text_fact(root, "/proc/1/cgroup")
     if isinstance(groups, Unknown):
         return groups
-    for word, kind in CONTAINER_CGROUPS:
-        if word in groups.value:
-            return Known(kind, "/proc/1/cgroup")
+    kind = next((kind for word, kind in CONTAINER_CGROUPS.items() if word in groups.value), None)
+    if kind:
+        return Known(kind, "/proc/1/cgroup")
     return Known("none", "no mark of a container: environment, /.dockerenv, /run, /proc/1/cgroup")
 
 
@@ -211,54 +201,46 @@ def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
 # A limit may be set on the process's own group or on any above it: the smallest counts.
 
 MOUNT = "/sys/fs/cgroup"
+OOM_COUNTERS = ("memory.events", "memory.oom_control")
+VMSTAT = "/proc/vmstat"
 UNLIMITED_V1 = 1 << 60  # version 1 writes the largest long, rounded to pages, for "no limit"
-
-T = TypeVar("T", int, float)
 
 
 def cpu_quota(root: str) -> Fact[float]:
     """CPUs' worth of time that the groups allow; unknown("no limit") without a limit."""
-    limits: list[tuple[float, str]] = []
-    seen = False
-    for folder in _groups(root, "cpu"):
-        for name in ("cpu.max", "cpu.cfs_quota_us"):
-            path = f"{folder}/{name}"
-            try:
-                words = read_text(root, path).split()
-                if name == "cpu.cfs_quota_us":
-                    words.append(read_text(root, f"{folder}/cpu.cfs_period_us").strip())
-            except OSError:  # not in this version, or not at this level
-                continue
-            seen = True
-            quota, period = map(whole, words) if len(words) == 2 else (None, None)
-            if quota is not None and period:
-                limits.append((quota / period, path))
-    return _smallest(limits, seen)
+
+    def quotient(words: list[str]) -> float | None:
+        quota, period = map(whole, words) if len(words) == 2 else (None, None)
+        return quota / period if quota is not None and period else None
+
+    return _smallest(root, "cpu", ("cpu.max", "cpu.cfs_quota_us cpu.cfs_period_us"), quotient)
 
 
 def memory_limit(root: str) -> Fact[int]:
     """Bytes that the groups allow; unknown("no limit") without a limit."""
-    limits: list[tuple[int, str]] = []
+
+    def size(words: list[str]) -> int | None:
+        limit = whole(words[0]) if words else None
+        return limit if limit is not None and limit < UNLIMITED_V1 else None
+
+    return _smallest(root, "memory", ("memory.max", "memory.limit_in_bytes"), size)
+
+
+def _smallest(root: str, controller: str, files: tuple[str, ...], value: Callable[[list[str]], T | None]) -> Fact[T]:
+    """The smallest limit that `value` finds in what stands in `files`, those of one version separated by a space."""
+    found: list[tuple[T, str]] = []
     seen = False
-    for folder in _groups(root, "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            path = f"{folder}/{name}"
-            try:
-                text = read_text(root, path).strip()
-            except OSError:  # not in this version, or not at this level
-                continue
-            seen = True
-            limit = whole(text)
-            if limit is not None and limit < UNLIMITED_V1:
-                limits.append((limit, path))
-    return _smallest(limits, seen)
-
-
-def _smallest(limits: list[tuple[T, str]], seen: bool) -> Fact[T]:
-    if not limits:
+    for folder, names in itertools.product(_groups(root, controller), files):
+        try:
+            words = [word for name in names.split() for word in read_text(root, f"{folder}/{name}").split()]
+        except OSError:  # not in this version, or not at this level
+            continue
+        seen = True
+        if (limit := value(words)) is not None:
+            found.append((limit, f"{folder}/{names.split()[0]}"))
+    if not found:
         return Unknown("no limit") if seen else Unknown(f"no control group files below {MOUNT}")
-    value, path = min(limits)
-    return Known(value, path)
+    return Known(*min(found))
 
 
 def _groups(root: str, controller: str) -> Iterator[str]:
@@ -267,26 +249,41 @@ def _groups(root: str, controller: str) -> Iterator[str]:
     In a container the path of /proc/self/cgroup may be the host's, which the mount does not show;
     its parents, up to the mount itself, still lead to the container's own limits.
     """
-    try:
-        lines = read_text(root, "/proc/self/cgroup").splitlines()
-    except OSError:
-        lines = ["0::/", f"1:{controller}:/"]
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
+    lines = text_in(root, "/proc/self/cgroup").splitlines() or ["0::/", f"1:{controller}:/"]
+    for _, controllers, group in (line.split(":", 2) for line in lines if line.count(":") >= 2):
         if not controllers:
             mounts = (MOUNT, f"{MOUNT}/unified")
         elif controller in controllers.split(","):
             mounts = (f"{MOUNT}/{controllers}", f"{MOUNT}/{controller}")
         else:
             continue
-        for mount in dict.fromkeys(mounts):
-            here = group
-            while True:
-                yield (mount + here).rstrip("/")
-                if here in ("", "/"):
-                    break
-                here = posixpath.dirname(here)
+        above = map(str, PurePosixPath(group).parents)
+        for mount, folder in itertools.product(dict.fromkeys(mounts), (group, *above)):
+            yield (mount + folder).rstrip("/")
+
+
+def oom_kills(root: str = "/") -> dict[str, int]:
+    """How often the kernel's out-of-memory killer has struck, by the file that counts; never raises."""
+    groups = (f"{folder}/{name}" for folder in _groups(root, "memory") for name in OOM_COUNTERS)
+    own = next(((path, number) for path in groups if (number := _oom_kills(root, path)) is not None), None)
+    anywhere = _oom_kills(root, VMSTAT)
+    return dict(([own] if own else []) + ([(VMSTAT, anywhere)] if anywhere is not None else []))
+
+
+def _oom_kills(root: str, path: str) -> int | None:
+    found = re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def explain_kill(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """Say what a SIGKILL that came between these two readings of :func:`oom_kills` probably was."""
+    for path, number in after.items():
+        if number > before.get(path, number):
+            probably = "probably " if path == VMSTAT else ""
+            return f"{probably}killed by the kernel's OOM killer ({path}: oom_kill {before[path]} -> {number})"
+    if not after:
+        return "killed from outside, perhaps by the kernel's OOM killer: see dmesg"
+    return "killed from outside, and not by the kernel's OOM killer, whose counters did not move"
 
 
 # ------------------------------------------------------------------------------------------------------------- limits
@@ -324,24 +321,11 @@ def temporary_folder(environ: Mapping[str, str], root: str = "/") -> Fact[Tempor
     for path, via in (*named, ("/tmp", "default")):
         folder = below(root, os.path.abspath(path)) if path else ""
         if os.path.isdir(folder):
-            return Known(TemporaryFolder(path, via, _why_not_writable(folder), _free(folder)), f"access({path})")
-    absent = TemporaryFolder("/tmp", "default", os.strerror(errno.ENOENT))
-    return Known(absent, "access(/tmp)")
-
-
-def _why_not_writable(folder: str) -> str | None:
-    if os.access(folder, os.W_OK | os.X_OK):
-        return None
-    read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY) if sys.platform != "win32" else False
-    return os.strerror(errno.EROFS if read_only else errno.EACCES)
-
-
-def _free(folder: str) -> int | None:
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return None
-    return found.f_frsize * found.f_bavail
+            about = os.statvfs(folder)
+            error = errno.EROFS if about.f_flag & os.ST_RDONLY else errno.EACCES
+            problem = None if os.access(folder, os.W_OK | os.X_OK) else os.strerror(error)
+            return Known(TemporaryFolder(path, via, problem, about.f_frsize * about.f_bavail), f"access({path})")
+    return Known(TemporaryFolder("/tmp", "default", os.strerror(errno.ENOENT)), "access(/tmp)")
 
 
 # ---------------------------------------------------------------------------------------------------------------- pci
@@ -351,100 +335,34 @@ def _free(folder: str) -> int | None:
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"
 DISPLAY = "0x03"  # PCI base class: VGA (0300), 3D (0302) and other display controllers
-PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids", "/var/lib/pciutils/pci.ids")
-TEGRA_MARKS = ("/etc/nv_tegra_release", "/sys/devices/soc0/family")
+TEGRA = "/etc/nv_tegra_release"
 
 
 def gpus(root: str, *, wsl: bool) -> Fact[tuple[PciGpu, ...]]:
     """NVIDIA's display controllers in bus order; unknown where a GPU would not be on the bus (WSL2, Jetson)."""
-    try:
-        addresses = sorted(os.listdir(below(root, DEVICES)))
-    except OSError as error:
-        return Unknown(why(error, DEVICES))
-    found = [address for address in addresses if _is_gpu(root, address)]
+    addresses = listed(root, DEVICES)
+    if isinstance(addresses, Unknown):
+        return addresses
+    found = [
+        address
+        for address in addresses.value
+        if text_in(root, f"{DEVICES}/{address}/vendor").strip() == NVIDIA
+        and text_in(root, f"{DEVICES}/{address}/class").startswith(DISPLAY)
+    ]
     if not found and wsl:
         return Unknown("WSL2 passes GPUs through /dev/dxg, not over the PCI bus")
-    if not found and _tegra(root):
+    if not found and (text_in(root, TEGRA) or "tegra" in text_in(root, "/sys/devices/soc0/family").lower()):
         return Unknown("the GPU of a Tegra (Jetson) is not on the PCI bus")
-    names = _names(root) if found else {}
-    return Known(tuple(_gpu(root, address, names) for address in found), DEVICES)
+    return Known(tuple(_gpu(root, address) for address in found), DEVICES)
 
 
-def _is_gpu(root: str, address: str) -> bool:
-    vendor = _attribute(root, address, "vendor")
-    return vendor == NVIDIA and (_attribute(root, address, "class") or "").startswith(DISPLAY)
-
-
-def _gpu(root: str, address: str, names: dict[str, str]) -> PciGpu:
-    device = (_attribute(root, address, "device") or "").removeprefix("0x")
-    width = _attribute(root, address, "current_link_width") or ""
-    return PciGpu(
-        address=address,
-        device_id=f"10de:{device}",
-        driver=_driver(root, address),
-        name=names.get(device),
-        link_speed=_attribute(root, address, "current_link_speed"),
-        link_width=whole(width),
-    )
-
-
-def _attribute(root: str, address: str, name: str) -> str | None:
+def _gpu(root: str, address: str) -> PciGpu:
+    number = text_in(root, f"{DEVICES}/{address}/device").strip().removeprefix("0x")
     try:
-        return read_text(root, f"{DEVICES}/{address}/{name}").strip()
-    except OSError:  # the device has no such attribute, or went away
-        return None
-
-
-def _driver(root: str, address: str) -> str | None:
-    try:
-        return os.path.basename(os.readlink(below(root, f"{DEVICES}/{address}/driver")))
+        driver = os.path.basename(os.readlink(below(root, f"{DEVICES}/{address}/driver")))
     except OSError:  # no driver is bound
-        return None
-
-
-def _tegra(root: str) -> bool:
-    for path in TEGRA_MARKS:
-        try:
-            text = read_text(root, path).lower()
-        except OSError:
-            continue
-        if path == "/etc/nv_tegra_release" or "tegra" in text:
-            return True
-    return False
-
-
-def _names(root: str) -> dict[str, str]:
-    """Device number → name of NVIDIA's section of the machine's own pci.ids; empty without one."""
-    for path in PCI_IDS:
-        try:
-            text = read_text(root, path)
-        except OSError:
-            continue
-        return parse_pci_ids(text, NVIDIA.removeprefix("0x"))
-    return {}
-
-
-def parse_pci_ids(text: str, vendor: str) -> dict[str, str]:
-    """Read one vendor's devices out of a pci.ids file.
-
-    >>> parse_pci_ids('''10de  NVIDIA Corporation
-    ... \\t2684  AD102 [GeForce RTX 4090]
-    ... \\t\\t1043 889b  TUF Gaming
-    ... 10df  Emulex Corporation
-    ... \\t0720  OneConnect NIC (Skyhawk)''', "10de")
-    {'2684': 'AD102 [GeForce RTX 4090]'}
-    """
-    start = 0 if text.startswith(vendor) else text.find(f"\n{vendor} ") + 1
-    if not text.startswith(f"{vendor} ", start):
-        return {}
-    names = {}
-    for line in text[start:].splitlines()[1:]:
-        if line and line[0] not in "\t#":
-            break
-        if line.startswith("\t") and not line.startswith("\t\t"):
-            number, _, name = line.strip().partition("  ")
-            names[number] = name
-    return names
+        driver = None
+    return PciGpu(address=address, device_id=f"10de:{number}", driver=driver)
 
 
 # ---------------------------------------------------------------------------------------------------------- variables

@@ -1,51 +1,56 @@
-"""The one place that starts child processes.
+"""The one place that starts child processes, and that kills them with all that descends from them.
 
-Every child has a deadline, is never started through a shell, and has both of its streams drained all the time, of
-which a bounded part is kept. When it ends, or is killed because it hangs, what descends from it is killed, too; how
-far that reaches, :mod:`tfgpu_doctor.probes.descendants` says. A process that cannot even be killed (it sleeps in the
-kernel, as behind a dead driver) is left behind after a second instead of being waited for.
+Every child has a deadline and a session of its own, is never started through a shell, and has both of its streams
+drained all the time, of which a bounded part is kept. When it ends, or is killed because it hangs, what descends from
+it is killed, too. On Linux this process becomes the parent of descendants whose own parent has ended
+(PR_SET_CHILD_SUBREAPER), and a variable that they inherit names the child that an orphan belongs to. An orphan that has
+cleared its environment is known only as a process below this one: `end_all` ends it together with the command.
+Elsewhere, descendants are found while their parents run; on Linux without a /proc of its own, none is, and only the
+session of a child is killed. A process that cannot be killed (it sleeps in the kernel, as behind a dead driver) is left
+behind after a second.
 """
 
 from __future__ import annotations
 
 import atexit
-import codecs
 import errno
-import itertools
 import os
-import queue
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
 from types import TracebackType
 from typing import IO
 
-from tfgpu_doctor.probes import descendants, launch
+from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.programs import find
-from tfgpu_doctor.probes.systems.job import Job
 from tfgpu_doctor.records.printable import utf8
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
+PAUSE = 0.002  # seconds between two looks at processes that are ending
 FLOOD = 256_000_000  # bytes on both streams, after which a child is killed: it would keep a core busy to its deadline
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
-QUEUED = 4_000_000  # bytes of lines that wait to be read; of a child that writes faster than that, the rest is dropped
-_CONTINUATION = bytes(range(0x80, 0xC0))  # of UTF-8: never the first byte of a character
-PER_LINE = 100  # bytes that the shortest line takes in memory
+QUEUED = 4_000_000  # bytes that wait to be read as lines; of a child that writes faster than that, the rest is dropped
 
-_EOF = object()
-_numbers = itertools.count(1)
+VARIABLE = "TFGPU_CHILD"
+TOKEN = os.urandom(8).hex()  # of this process, so that nobody's variable is taken for one of ours
+PR_SET_CHILD_SUBREAPER = 36
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows: TerminateProcess
+
+_numbers = count(1)
 _running: set[Child] = set()  # those whose block has not been left
-_starting: set[Child] = set()
+_starting = threading.Lock()  # held while a child starts
 _closed = threading.Event()  # the command ends: nothing is started any more
+_abandoned: set[int] = set()  # killed, but the kernel does not let them go
 
 
 @dataclass(frozen=True)
@@ -76,36 +81,25 @@ class _Kept:
     """The first and the last `KEEP` bytes of a stream."""
 
     head: bytearray = field(default_factory=bytearray)
-    tail: deque[bytes] = field(default_factory=deque)
-    tail_size: int = 0
-    dropped: int = 0
+    tail: bytearray = field(default_factory=bytearray)
+    size: int = 0  # bytes that came in all
 
     def add(self, data: bytes) -> None:
-        if room := KEEP - len(self.head):
-            self.head += data[:room]
-            data = data[room:]
-        if not data:
-            return
-        self.tail.append(data)
-        self.tail_size += len(data)
-        while self.tail_size > KEEP and len(self.tail) > 1:
-            gone = len(self.tail.popleft())
-            self.tail_size -= gone
-            self.dropped += gone
-
-    @property
-    def size(self) -> int:
-        """Bytes that came in all."""
-        return len(self.head) + self.tail_size + self.dropped
+        room = KEEP - len(self.head)
+        self.head += data[:room]
+        self.tail += data[room:]
+        if len(self.tail) > 2 * KEEP:
+            del self.tail[:-KEEP]
+        self.size += len(data)
 
     def text(self) -> str:
         """What is kept; a character that the gap cuts in two is left out with it."""
-        tail = b"".join(self.tail)
-        if not self.dropped:
-            return (bytes(self.head) + tail).decode("utf-8", "replace")
-        begun = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self.head))  # keeps back half a character
-        ended = tail.lstrip(_CONTINUATION).decode("utf-8", "replace")
-        return f"{begun}\n[... {self.dropped} bytes left out ...]\n{ended}"
+        head, tail = bytes(self.head), bytes(self.tail)
+        if not (dropped := self.size - len(head) - len(tail)):
+            return (head + tail).decode("utf-8", "replace")
+        begun = head.decode("utf-8", "replace").rstrip("\ufffd")
+        ended = tail.decode("utf-8", "replace").lstrip("\ufffd")
+        return f"{begun}\n[... {dropped} bytes left out ...]\n{ended}"
 
 
 class FloodError(TimeoutError):
@@ -138,46 +132,45 @@ class Child:
         """
         self.argv = tuple(argv)
         self.started = time.monotonic()
-        self.stderr = _Kept()
-        self.stdout = _Kept()
-        self._lines: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._queued = 0  # bytes that were ever put into it
-        self._taken = 0  # bytes that were ever taken from it
-        self._readers: list[threading.Thread] = []
-        self._partial = b""
-        self._ended = 0.0  # monotonic time at which it was seen that it has ended, and what it left behind was killed
+        self.stdout, self.stderr = _Kept(), _Kept()
+        self._unread = bytearray()
+        self._changed = threading.Condition()  # of what is unread, and of `_complete`
+        self._complete = False  # no more lines come
         self._deaf = False  # nothing that is written from now on is read
+        self._ended = 0.0  # monotonic time at which it was seen that it has ended, and what it left behind was killed
+        self._readers: list[threading.Thread] = []
         self._number = next(_numbers)
         self._tether = list(os.pipe()) if tether and os.name == "posix" else []
-        _starting.add(self)
         try:
-            if _closed.is_set():
-                raise InterruptedError(errno.EINTR, "the command ends")
-            environ = os.environ if env is None else env
-            if (program := find(argv[0], environ)) is None and not os.path.dirname(argv[0]):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            self.process = subprocess.Popen(
-                [program or argv[0], *argv[1:]],
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-                env={**environ, **descendants.mark(self._number), **launch.tether(self._tether)},
-                cwd=cwd,
-                pass_fds=self._tether[:1],
-                start_new_session=True,  # a process group of its own, so that the whole group can be killed
-            )
-            self._job = Job(int(getattr(self.process, "_handle", 0)))
-            _running.add(self)
+            with _starting:
+                self._start(os.environ if env is None else env, cwd, stdin, merged)
             self._let_go(keep=1)
         except BaseException:  # also Ctrl-C: the pipe to the child would stay open
             self._let_go()
             raise
-        finally:
-            _starting.discard(self)
-        drained = ((self.process.stdout, self._take_stdout), (self.process.stderr, self.stderr.add))
+        drained = ((self.process.stdout, self._take), (self.process.stderr, self.stderr.add))
         self._readers = [threading.Thread(target=self._drain, args=one, daemon=True) for one in drained if one[0]]
         for reader in self._readers:
             reader.start()
+
+    def _start(self, environ: Mapping[str, str], cwd: str | None, stdin: bool, merged: bool) -> None:
+        if _closed.is_set():
+            raise InterruptedError(errno.EINTR, "the command ends")
+        program = find(self.argv[0], environ)
+        if program is None and not os.path.dirname(self.argv[0]):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        _adopt_orphans()
+        self.process = subprocess.Popen(
+            [program or self.argv[0], *self.argv[1:]],
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            env={**environ, VARIABLE: f"{TOKEN}.{self._number}.", **launch.tether(self._tether)},
+            cwd=cwd,
+            pass_fds=self._tether[:1],
+            start_new_session=True,  # a process group of its own, so that the whole group can be killed
+        )
+        _running.add(self)
 
     def _drain(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
         try:
@@ -186,35 +179,34 @@ class Child:
         except (OSError, ValueError):  # the pipe was closed under us because the child was abandoned
             pass
         if stream is self.process.stdout:
-            if self._partial:
-                self._lines.put(self._partial)
-            self._lines.put(_EOF)
+            with self._changed:
+                self._complete = True
+                self._changed.notify_all()
 
-    def _take_stdout(self, data: bytes) -> None:
-        self.stdout.add(data)
-        *lines, self._partial = (self._partial + data).split(b"\n")
-        self._partial = self._partial[-KEEP:]  # a line without end must not eat the memory
-        for line in lines:
-            size = len(line) + PER_LINE
-            if self._queued - self._taken + size > QUEUED:
-                break
-            self._queued += size
-            self._lines.put(line)
+    def _take(self, data: bytes) -> None:
+        with self._changed:
+            self.stdout.add(data)
+            if len(self._unread) < QUEUED and not self._deaf:
+                self._unread += data
+            self._changed.notify_all()
 
     def read_line(self, timeout: float) -> str | None:
         """Return the next line of standard output, or None at its end.
 
         Raises TimeoutError: no line came within `timeout` seconds.
         """
-        try:
-            line = self._lines.get(timeout=max(timeout, 0.0))
-        except queue.Empty:
-            raise TimeoutError(f"{self.argv[0]} wrote nothing for {timeout:.1f} s") from None
-        if line is _EOF:
-            self._lines.put(_EOF)
-            return None
-        assert isinstance(line, bytes)
-        self._taken += len(line) + PER_LINE
+
+        def has_line() -> bool:  # a line without end must not eat the memory
+            return self._complete or b"\n" in self._unread or len(self._unread) >= QUEUED
+
+        with self._changed:
+            if not self._changed.wait_for(has_line, max(timeout, 0.0)):
+                raise TimeoutError(f"{self.argv[0]} wrote nothing for {timeout:.1f} s")
+            if not self._unread:
+                return None
+            end = self._unread.find(b"\n")
+            line = bytes(self._unread[:end] if end >= 0 else self._unread)
+            del self._unread[: len(line) + 1]
         return line.decode("utf-8", "replace").rstrip("\r")
 
     def read_line_or_end(self, deadline: float) -> str | None:
@@ -223,25 +215,22 @@ class Child:
         Raises TimeoutError: the child itself still runs at the deadline, or (FloodError) has written too much.
         """
         while True:
-            late = time.monotonic() - deadline
+            now = time.monotonic()
+            patience = min(deadline - now, DRAIN_GRACE)
             if self.process.poll() is None:
-                if late >= 0:  # a child that writes without end never lets read_line run dry
+                if now >= deadline:  # a child that writes without end never lets read_line run dry
                     raise TimeoutError(f"{self.argv[0]} still runs at its deadline")
                 if self.stdout.size + self.stderr.size > FLOOD:
                     raise FloodError(f"{self.argv[0]} wrote more than {FLOOD / 1e6:.0f} MB")
             elif not self._ended:
-                descendants.kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
-                self._ended = time.monotonic()
-            elif late >= DRAIN_GRACE:
-                return None
-            elif not self._deaf and time.monotonic() >= self._ended + DRAIN_GRACE:
-                # what escaped holds the pipe, and may write for ever: what has come until now is all
-                self._deaf = True
-                self._lines.put(_EOF)
+                _kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
+                self._ended, patience = time.monotonic(), DRAIN_GRACE
+            else:
+                patience = self._ended + DRAIN_GRACE - now
+                if patience <= 0:  # what escaped holds the pipe: what has come until now is all
+                    self._deaf = self._complete = True
             with suppress(TimeoutError):
-                return self.read_line(min(-late, DRAIN_GRACE))
-            if self._ended:  # what escaped holds the pipe
-                return None
+                return self.read_line(patience)
 
     def send(self, text: str) -> None:
         """Write `text` to the child's standard input. Raises BrokenPipeError: the child is gone."""
@@ -263,8 +252,7 @@ class Child:
 
     def kill(self) -> None:
         """Kill the child and what descends from it; give up on what the kernel does not let go."""
-        descendants.kill(self._family, KILL_GRACE, spared={self.process.pid})
-        self._job.kill()
+        _kill(self._family, KILL_GRACE, spared={self.process.pid})
         if sys.platform != "win32":
             # the group may be empty, or hold a setuid program
             with suppress(ProcessLookupError, PermissionError):
@@ -273,7 +261,7 @@ class Child:
 
     def _family(self) -> set[int]:
         """The child while it runs, and those of its descendants that lost their parent."""
-        found = descendants.orphans(self._number)
+        found = _orphans(self._number)
         return found if self.process.poll() is not None else found | {self.process.pid}
 
     def completed(self, *, timed_out: bool = False, flooded: bool = False) -> Completed:
@@ -304,50 +292,10 @@ class Child:
         self._deaf = True  # what escaped may write for ever, and a server lives long
         _running.discard(self)
         self._let_go()
-        self._job.close()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None and not any(reader.is_alive() for reader in self._readers):
                 with suppress(BrokenPipeError):
                     stream.close()
-
-
-@atexit.register
-def _kill_running() -> None:
-    """Kill what threads still wait for when the program ends early: by an error elsewhere, or by Ctrl-C."""
-    for child in tuple(_running):
-        child.kill()
-
-
-def end_all() -> None:
-    """Start nothing any more, and kill all that this process has started, whatever it did to escape.
-
-    For a process that is a command from its begin to its end: children that others have started count, too.
-    """
-    deadline = time.monotonic() + END_GRACE
-    _end(lambda: descendants.kill_all(max(deadline - time.monotonic(), 0.0)), deadline)
-
-
-def end_running() -> None:
-    """Start nothing any more, and kill what this process has started here, as far as it is known to descend from it.
-
-    For a process that belongs to somebody else, whose other children stay.
-    """
-    _end(_kill_running, time.monotonic() + END_GRACE)
-
-
-def _end(kill: Callable[[], None], deadline: float) -> None:
-    _closed.set()
-    while True:
-        is_starting = bool(_starting)  # what has started by the end of a kill may have escaped it
-        kill()
-        if not is_starting or time.monotonic() >= deadline:
-            return
-        time.sleep(descendants.PAUSE)
-
-
-def begin_again() -> None:
-    """Allow processes after :func:`end_all`: a server goes on when one of its requests was cancelled."""
-    _closed.clear()
 
 
 def run(
@@ -374,8 +322,7 @@ def run(
         try:
             while (line := child.read_line_or_end(deadline)) is not None:
                 extended = on_line(line) if on_line else None
-                if extended is not None:
-                    deadline = time.monotonic() + extended
+                deadline = deadline if extended is None else time.monotonic() + extended
             ended = child.wait(deadline - time.monotonic()) is not None
         except TimeoutError as error:
             ended, flooded = False, isinstance(error, FloodError)
@@ -384,13 +331,196 @@ def run(
         return child.completed(timed_out=not ended, flooded=flooded)
 
 
+# -------------------------------------------------------------------------------------------------------- descendants
+
+
+def has_own_proc() -> bool:
+    """True if /proc is there, and not that of another PID namespace."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:  # not mounted
+        return False
+
+
+@cache
+def _lister() -> str | None:
+    """What tells the children of a process here: the kernel, psutil, or nothing."""
+    if sys.platform == "linux" and not has_own_proc():
+        return None
+    # built into the kernel only with CONFIG_PROC_CHILDREN; psutil reads all of /proc
+    return "kernel" if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else "psutil"
+
+
+@cache
+def _adopt_orphans() -> frozenset[int]:
+    """Become the parent of orphaned descendants; the children that this process already had.
+
+    They are the background jobs of a shell that was replaced by this process (`job & exec tfgpu ...`).
+    """
+    if sys.platform != "linux" or not _lister():
+        return frozenset()
+    import ctypes  # deferred: 2 ms
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    return frozenset(_children(os.getpid()))
+
+
+def _children(pid: int) -> set[int]:
+    """The direct children of a process, those that have ended and are not reaped included."""
+    found: set[int] = set()
+    if _lister() == "kernel":
+        with suppress(OSError):  # it has ended
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                found.update(map(int, _read(f"/proc/{pid}/task/{thread}/children").split()))
+    elif _lister() == "psutil":
+        import psutil  # deferred: 20 ms
+
+        with suppress(psutil.Error):
+            found.update(child.pid for child in psutil.Process(pid).children())
+    return found
+
+
+def _orphans(number: int | None = None) -> set[int]:
+    """The adopted processes with the mark of a child, or of any child of this process."""
+    if sys.platform != "linux":
+        return set()
+    marked = f"{VARIABLE}={TOKEN}." + ("" if number is None else f"{number}.")
+    return {pid for pid in _children(os.getpid()) if marked.encode() in _read(f"/proc/{pid}/environ")}
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs 5 ms
+            return file.read()
+    except OSError:  # it has ended, or belongs to another user
+        return b""
+
+
+def _kill(roots: Callable[[], set[int]], seconds: float, spared: Iterable[int] = ()) -> None:
+    """Kill `roots` and all below them, again and again until there are none; for `seconds` at most.
+
+    `spared` are not reaped: somebody else waits for their exit code.
+    """
+    deadline = time.monotonic() + seconds
+    dying: set[int] = set()
+    while True:
+        found, fresh = set[int](), roots()
+        while fresh:
+            found |= fresh
+            fresh = {child for pid in fresh for child in _children(pid)} - found
+        for pid in found:
+            with suppress(OSError):  # it has ended, or is a setuid program
+                os.kill(pid, _KILL)
+        dying = {pid for pid in (dying | found).difference(spared) if not _reaped(pid)}
+        if not (found or dying):
+            return
+        if time.monotonic() >= deadline:
+            _abandoned.update(found, dying)
+            return
+        time.sleep(PAUSE)
+
+
+def _reaped(pid: int) -> bool:
+    """True if a killed process is gone; one whose parent has ended is reaped here."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:  # its parent has not ended yet, or has reaped it
+        with suppress(PermissionError):
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return True
+        return False
+
+
+@atexit.register
+def _kill_running() -> None:
+    """Kill what threads still wait for when the program ends early: by an error elsewhere, or by Ctrl-C."""
+    for child in tuple(_running):
+        child.kill()
+
+
+def end_running() -> None:
+    """Start nothing any more, and kill what this process has started here, as far as it is known to descend from it.
+
+    For a process that belongs to somebody else, whose other children stay.
+    """
+    _closed.set()
+    if _starting.acquire(timeout=END_GRACE):
+        _starting.release()
+    _kill_running()
+
+
+def end_all() -> None:
+    """Start nothing any more, and kill all that this process has started, whatever it did to escape.
+
+    For a process that is a command from its begin to its end: children that others have started count, too. Those that
+    it had before it started any are spared. What such a child leaves behind cannot be distinguished from our own
+    orphans without mark: then only those with a mark are killed.
+    """
+    end_running()
+    if sys.platform == "linux":
+        before, me = _adopt_orphans(), os.getpid()
+        _kill(lambda: (_orphans() if _children(me) & before else _children(me)) - _abandoned, END_GRACE)
+
+
+def begin_again() -> None:
+    """Allow processes after :func:`end_all`: a server goes on when one of its requests was cancelled."""
+    _closed.clear()
+
+
+# ----------------------------------------------------------------------------------------------------------- activity
+
+
+class Watch:
+    """Looks at a process now and then, and knows since when it and its descendants have done nothing. Linux only."""
+
+    def __init__(self, pid: int, limit: float) -> None:
+        """`limit` is the number of seconds without any activity that make a hang."""
+        self.pid, self.limit, self.pause = pid, limit, limit / 20
+        self.since, self.seen = time.monotonic(), self._look()
+
+    def _look(self) -> tuple[float, int] | None:
+        """Seconds of CPU time and bytes read until now; None where the kernel does not count them."""
+        if sys.platform != "linux" or not has_own_proc():
+            return None
+        import psutil  # deferred: 20 ms
+
+        seconds, read = 0.0, 0
+        try:
+            process = psutil.Process(self.pid)
+            for one in (process, *process.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    times, disk = one.cpu_times(), one.io_counters()
+                    seconds += times.user + times.system
+                    read += disk.read_chars + disk.read_bytes
+        except (psutil.Error, AttributeError, OSError):
+            return None
+        return (seconds, read) if seconds and read else None  # a Python has used both of these to start
+
+    def hangs(self) -> bool:
+        """Look, and say if it has done nothing for as long as the limit; False where that cannot be known."""
+        now = self._look()
+        if now != self.seen:
+            self.since, self.seen = time.monotonic(), now
+        return now is not None and time.monotonic() - self.since >= self.limit
+
+    def used(self) -> str:
+        """What they had used when they stopped: "1.23 s of CPU time, 85.1 MB read"."""
+        seconds, read = self.seen or (0.0, 0)
+        return f"{seconds:.2f} s of CPU time, {read / 1e6:.1f} MB read"
+
+
 # --------------------------------------------------------------------------------------------------------- exit codes
 #
 # What a return code says about how a process ended: the signal, or what Windows has instead of one.
 
 # fatal signals by their numbers on Linux and macOS, where Windows numbers some otherwise
 NAMES = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
-FATAL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}  # how a shell wrapper passes a signal on
+FATAL = {128 + number: number for number in NAMES}  # how a shell wrapper passes a signal on
 # Microsoft, "NTSTATUS values": the code with which Windows ends a process, the signal that says the same, and words
 WINDOWS = {
     0xC0000005: (11, "access violation"),
@@ -404,19 +534,19 @@ WINDOWS = {
 
 
 def signal_number(returncode: int | None) -> int | None:
-    """The signal behind a return code of :mod:`subprocess`; None for an ordinary exit."""
+    """Return the signal behind a return code of :mod:`subprocess`; None for an ordinary exit."""
     if returncode is None:
         return None
     return -returncode if returncode < 0 else WINDOWS.get(returncode, (None, ""))[0]
 
 
 def words(returncode: int | None) -> str | None:
-    """What Windows calls it; None for a code that is not its own."""
-    return WINDOWS[returncode][1] if returncode is not None and returncode in WINDOWS else None
+    """Return what Windows calls it; None for a code that is not its own."""
+    return WINDOWS[returncode][1] if returncode in WINDOWS else None
 
 
 def name_of(number: int) -> str:
-    """ "SIGSEGV" for 11."""
+    """Return "SIGSEGV" for 11."""
     try:
         return NAMES.get(number) or signal.Signals(number).name
     except ValueError:
@@ -433,16 +563,12 @@ def signal_name(returncode: int | None) -> str | None:
     return None if number is None else name_of(number)
 
 
-# ---------------------------------------------------------------------------------------------------------- temporary
-#
-# A temporary folder for one child: TensorFlow leaves files of AutoGraph there when it is killed or ends at once.
-
-
 @contextmanager
 def temporary_folder(environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The variables for a child, with a folder of its own for temporary files, which is removed in the end.
 
-    On a machine that has no place for one, nothing changes.
+    TensorFlow leaves files of AutoGraph there when it is killed or ends at once. On a machine that has no place for
+    one, nothing changes.
     """
     with ExitStack() as stack:
         own: dict[str, str] = {}

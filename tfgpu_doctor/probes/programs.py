@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import below
-from tfgpu_doctor.probes.systems import here
 
 
 def folders(environ: Mapping[str, str]) -> list[str]:
     """The absolute entries of PATH, in their order."""
-    paths = here.paths()
+    paths = systems.paths()
     return [entry for entry in _entries(environ) if paths.isabs(entry)]
 
 
@@ -23,9 +23,9 @@ def find(name: str, environ: Mapping[str, str], *, root: str = "/", more: Iterab
 
     A `name` with a folder in it is that path itself.
     """
-    system = here.other(root)
+    system = systems.other(root)
     root = system.root if system else root
-    named = here.paths().dirname(name)
+    named = systems.paths().dirname(name)
     places = ("",) if named else (below(root, folder) for folder in (*folders(environ), *more))
     for place in places:
         for file in _files(name, system.endings if system else ("",)):
@@ -37,7 +37,7 @@ def find(name: str, environ: Mapping[str, str], *, root: str = "/", more: Iterab
 
 def missing(name: str, environ: Mapping[str, str]) -> str:
     """Why `find` found nothing: "nvidia-smi is not on PATH"."""
-    paths = here.paths()
+    paths = systems.paths()
     relative = [entry for entry in _entries(environ) if entry and not paths.isabs(entry)]
     passed_over = f"; its relative entries are not searched: {' '.join(dict.fromkeys(relative))}" if relative else ""
     return f"{name} is not on PATH{passed_over}"
@@ -45,7 +45,7 @@ def missing(name: str, environ: Mapping[str, str]) -> str:
 
 def _entries(environ: Mapping[str, str]) -> list[str]:
     """All entries of PATH; on Windows some are quoted."""
-    separator = here.paths().pathsep
+    separator = systems.paths().pathsep
     return [entry.strip('"') for entry in environ.get("PATH", os.defpath).split(separator)]
 
 

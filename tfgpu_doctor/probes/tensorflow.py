@@ -14,18 +14,16 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import TracebackType
 
-from tfgpu_doctor.probes import activity, launch, transcript
-from tfgpu_doctor.probes.activity import Watch
-from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, run
+from tfgpu_doctor.probes import host, launch, transcript
+from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, Watch
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import End, Ending, Start, Transcript, died, killed, parse_event
+from tfgpu_doctor.probes.transcript import Ending, Transcript
 from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
-from tfgpu_doctor.records.versions import at_least
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
 DEADLINES: Mapping[str, float] = {
@@ -46,7 +44,6 @@ NOISE = 8_000_000  # bytes on standard output; all events take less, so that thi
 INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
 
 SCRIPT = Path(__file__).with_name("tensorflow_probe.py")
-ASK_VERSION = "import sys; sys.stdout.write('tfgpu-python %d.%d.%d' % tuple(sys.version_info[:3]))"
 
 
 @dataclass(frozen=True)
@@ -60,17 +57,13 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(Environment):
     """All that the child reported."""
 
-    python: Python
     tensorflow: TensorFlow
     loaded: Fact[tuple[str, ...]]  # CUDA libraries in the child's memory map
     cudnn_runtime: Fact[str]
     address_space_limit: Fact[Limit] | None  # None: the child has not told it
-    sys_path: tuple[str, ...]
-    site_packages: tuple[str, ...]
-    tensorflow_dir: str | None
 
 
 class TensorFlowProbe:
@@ -83,8 +76,6 @@ class TensorFlowProbe:
         self._transcript = Transcript(executable, until or PHASES[-1])
         self._deadlines = {**DEADLINES, **(deadlines or {})}
         self._installers: tuple[str, ...] = ()
-        self._environ: Mapping[str, str] | None = None
-        self._cwd: str | None = None
         self._child: Child | None = None
         self._ending: Ending | None = None
         self._changed = threading.Condition()
@@ -101,7 +92,6 @@ class TensorFlowProbe:
         executable: str,
         *,
         environ: Mapping[str, str] | None = None,
-        cwd: str | None = None,
         until: str | None = None,
         deadlines: Mapping[str, float] | None = None,
         total: float | None = None,
@@ -112,7 +102,6 @@ class TensorFlowProbe:
 
         Args:
             environ: what the child gets as its environment; None: that of this process.
-            cwd: where it runs; None: here.
             until: the last phase to go through, such as "packages"; None: all of them.
             deadlines: seconds for a phase, over :data:`DEADLINES`.
             total: seconds for everything, and for each phase that needs TensorFlow; the phase that runs then has timed
@@ -121,16 +110,16 @@ class TensorFlowProbe:
             kind: devices that compute; "CPU" tries the script where there is no GPU.
         """
         self = cls(executable, until, deadlines)
-        self._cwd, self._quiet = cwd, quiet
+        self._quiet = quiet
         self._limit(total)
         environ = os.environ if environ is None else environ
         options = ("--until", self._transcript.until, "--kind", kind)
-        argv, self._environ = launch.command(environ, executable, str(SCRIPT), *options)
-        kills = activity.read()
+        argv, environment = launch.command(environ, executable, str(SCRIPT), *options)
+        kills = host.oom_kills()
         try:
-            child = Child(argv, env=self._environ, cwd=cwd, tether=True)
+            child = Child(argv, env=environment, tether=True)
         except OSError as error:
-            self._end(Ending("not started", note=_why_not_started(executable, cwd, error)))
+            self._end(Ending("not started", note=_why_not_started(executable, error)))
         else:
             self._child = child
             threading.Thread(target=self._watch, args=(child, kills), name="tensorflow probe", daemon=True).start()
@@ -146,14 +135,14 @@ class TensorFlowProbe:
         self._total = total or sum(self._deadlines[phase] + BETWEEN for phase in due)
         self._last = time.monotonic() + self._total
 
-    def _watch(self, child: Child, kills: activity.OomKills) -> None:
+    def _watch(self, child: Child, kills: Mapping[str, int]) -> None:
         ending = Ending("stopped", note="the doctor lost the child")
         try:
             ending = self._follow(child, kills)
         finally:  # whoever waits for the result must not wait for ever
             self._end(ending)
 
-    def _follow(self, child: Child, kills: activity.OomKills) -> Ending:
+    def _follow(self, child: Child, kills: Mapping[str, int]) -> Ending:
         with child:
             note = self._listen(child)
             ended = note is None
@@ -167,11 +156,10 @@ class TensorFlowProbe:
             outcome, note = "stopped", "stopped by the doctor"
             if self._given_up:
                 outcome, note = "timeout", self._given_up
-        elif ended and killed(completed.returncode):
-            note = kills.explain(activity.read())
         elif ended and not self._transcript.ends and self._transcript.running is None:
-            return self._foreign(completed, seconds)
-        return Ending(outcome, completed.returncode, seconds, note, completed.stderr, idle=self._idle)
+            return self._foreign(completed, seconds, kills)
+        ending = Ending(outcome, completed.returncode, seconds, note, completed.stderr, idle=self._idle)
+        return _explained(ending, kills)
 
     def _listen(self, child: Child) -> str | None:
         """Take in events until the child ends; where it does not end, the reason to kill it."""
@@ -186,21 +174,20 @@ class TensorFlowProbe:
                 if isinstance(error, FloodError):
                     return f"it wrote more than {FLOOD / 1e6:.0f} MB to standard error"
                 if watch and watch.hangs():
-                    return self._why_it_hangs(watch)
+                    self._idle = watch.limit
+                    did = f"neither used the CPU nor read anything for {watch.limit:g} s; until then {watch.used()}"
+                    return f"the import has {did}"
                 continue
             if line is None:
                 ended = child.wait(deadline - time.monotonic()) is not None
                 return None if ended else self._why_timed_out(child)
-            event = parse_event(line)
             with self._changed:
-                taken = event is not None and self._transcript.add(event)
+                event = self._transcript.add(line)
                 self._changed.notify_all()
-            if not taken:  # another program's line, or an event that is forged: it renews no deadline
-                continue
-            if isinstance(event, Start):
-                deadline = self._deadline(self._deadlines[event.phase])
-                watch = Watch(child.process.pid, self._quiet) if event.phase == "import" else None
-            elif isinstance(event, End):
+            if event and event["event"] == "start":  # another program's line renews no deadline
+                deadline = self._deadline(self._deadlines[event["phase"]])
+                watch = Watch(child.process.pid, self._quiet) if event["phase"] == "import" else None
+            elif event and event["event"] == "end":
                 deadline, watch = self._deadline(BETWEEN), None
         return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python(child)}"
 
@@ -221,10 +208,6 @@ class TensorFlowProbe:
         wrote = child.stdout.text().strip().splitlines()[:1]
         return f"; is {self._transcript.executable} a Python?" + (f" It wrote {wrote[0][:100]!r}" if wrote else "")
 
-    def _why_it_hangs(self, watch: Watch) -> str:
-        self._idle = watch.limit
-        return f"the import has neither used the CPU nor read anything for {watch.limit:g} s; until then {watch.used()}"
-
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
         if sys.platform == "win32" or not (self._transcript.ends or self._transcript.running):
@@ -237,24 +220,22 @@ class TensorFlowProbe:
             time.sleep(0.02)
         time.sleep(0.02)  # the frames follow the headline
 
-    def _foreign(self, completed: Completed, seconds: float) -> Ending:
+    def _foreign(self, completed: Completed, seconds: float, kills: Mapping[str, int]) -> Ending:
         """Find out what a program is that did not run the script: a Python before 3.6, one that died, or no Python."""
         executable = self._transcript.executable
         memory = "MemoryError" if "MemoryError" in completed.stderr else None
-        if died(completed.returncode) or memory:  # which does not tell whether it is a Python
-            return Ending("ended", completed.returncode, seconds, memory, completed.stderr)
-        answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ, cwd=self._cwd)
-        name, _, version = answer.stdout.partition(" ")
-        old = version if name == "tfgpu-python" else None
-        if old and at_least(old, "3.6"):
-            last = completed.stderr.strip().splitlines()[-1:] or ["no message"]
-            note = f"the examination cannot start in this Python {old}: {last[0][:200]}"
-        elif old:
-            note = f"Python {old} is too old to be examined: 3.6 is the oldest"
+        ending = Ending("ended", completed.returncode, seconds, memory, completed.stderr)
+        if ending.signal or memory:  # which does not tell whether it is a Python
+            return _explained(ending, kills)
+        last = completed.stderr.strip().splitlines()[-1:] or [""]
+        wrote = (completed.stdout or completed.stderr).strip().splitlines()
+        if "SyntaxError" in last[0]:
+            note = "this Python is too old to be examined: 3.6 is the oldest"
+        elif "Traceback (most recent" in completed.stderr or "Fatal Python error" in completed.stderr:
+            note = f"the examination cannot start in this Python: {last[0][:200]}"
         else:
-            wrote = (completed.stdout or completed.stderr).strip().splitlines()
             note = f"{executable} is no Python interpreter" + (f": it wrote {wrote[0][:100]!r}" if wrote else "")
-        return Ending("foreign", completed.returncode, seconds, note, completed.stderr, old_python=old)
+        return Ending("foreign", completed.returncode, seconds, note, completed.stderr)
 
     def _end(self, ending: Ending) -> None:
         with self._changed:
@@ -275,14 +256,11 @@ class TensorFlowProbe:
         assert ending is not None
         here = self._environment(ending)
         return ProbeResult(
-            python=here.python,
+            **vars(here),
             tensorflow=transcript.tensorflow(self._transcript, ending, here.python),
             loaded=transcript.loaded(self._transcript, ending),
             cudnn_runtime=transcript.cudnn_runtime(self._transcript, ending),
             address_space_limit=transcript.address_space_limit(self._transcript, ending),
-            sys_path=here.sys_path,
-            site_packages=here.site_packages,
-            tensorflow_dir=here.tensorflow_dir,
         )
 
     def hurry(self, seconds: float, why: str) -> None:
@@ -330,9 +308,14 @@ class TensorFlowProbe:
 SITE_FOLDERS = ("site-packages", "dist-packages")
 
 
-def _why_not_started(executable: str, cwd: str | None, error: OSError) -> str:
-    if cwd is not None and not os.path.isdir(cwd):
-        return f"no such folder to run in: {cwd}"
+def _explained(ending: Ending, kills: Mapping[str, int]) -> Ending:
+    """Say of a process that SIGKILL ended by itself whose signal that probably was."""
+    if ending.outcome != "ended" or ending.signal != 9:
+        return ending
+    return replace(ending, note=host.explain_kill(kills, host.oom_kills()))
+
+
+def _why_not_started(executable: str, error: OSError) -> str:
     if os.path.isdir(executable):  # False where a folder above it may not be entered
         return f"{executable} is a folder, not an interpreter"
     if isinstance(error, FileNotFoundError):

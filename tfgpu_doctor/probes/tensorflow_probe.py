@@ -62,8 +62,6 @@ OTHERS = frozenset((
 CUDA_LIBRARIES = (
     "libcuda.", "libcudart", "libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver", "libcusparse",
     "libnccl", "libnvrtc", "libnvJitLink", "libnvinfer", "libcupti", "libnvidia-", "libtensorflow",
-    "nvcuda.", "nvml.", "cudart64_", "cublas", "cudnn", "cufft64_", "curand64_", "cusolver64_", "cusparse64_",
-    "cupti64_", "nvrtc64_", "nvinfer", "msvcp140", "vcruntime140", "zlibwapi.",
 )  # fmt: skip
 
 # Frobenius norm of the error relative to that of the result. TensorFlow multiplies float32 in TF32 on Ampere and
@@ -174,22 +172,34 @@ def interpreter(_state: "State") -> "Data":
     base: "str" = getattr(sys, "real_prefix", sys.base_prefix)  # real_prefix: virtualenv before 20
     site = sys.modules.get("site")
     user_site = getattr(site, "USER_SITE", None)
+    bits = 64 if sys.maxsize > 2**32 else 32
     return {
         "executable": sys.executable,
         "version": sys.version.split()[0].rstrip("+"),
         "implementation": sys.implementation.name,
-        "bits": 64 if sys.maxsize > 2**32 else 32,
+        "bits": bits,
         "prefix": sys.prefix,
-        "base_prefix": base,
         "environment": kind_of_environment(sys.prefix, base),
         "externally_managed": sys.prefix == base
         and os.path.isfile(os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")),
         "user_site": user_site if user_site in PATH else None,
-        "platform": sys.platform,
-        "machine": os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", ""),
+        "wheel_platform": wheel_platform(sys.platform, machine(), bits),
         "sys_path": list(folders()),
         "address_space": address_space(),
     }
+
+
+def machine() -> "str":
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
+def wheel_platform(platform: "str", machine: "str", bits: "int") -> "str":
+    """The platform of wheels, as the doctor's matrix names it."""
+    name = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(platform, platform)
+    machine = machine.lower()
+    if bits == 32:
+        machine = {"x86_64": "i686", "amd64": "x86", "aarch64": "armv7l"}.get(machine, machine)
+    return name + "_" + machine
 
 
 def address_space() -> "List[int]":
@@ -318,19 +328,16 @@ def tensorflow_paths(spec: "Any") -> "Data":
     import importlib.machinery
 
     paths = []
-    leftovers = []
     for folder in folders():
         path = os.path.join(folder, "tensorflow")
         if any(os.path.isfile(os.path.join(path, "__init__" + suffix)) for suffix in (".py", ".pyc")):
             paths.append(path)
-        elif os.path.isdir(path):
-            leftovers.append(path)
         paths += [path + end for end in importlib.machinery.all_suffixes() if os.path.isfile(path + end)]
     origin = getattr(spec, "origin", None)
     if origin and origin != "namespace":  # an import hook (editable install) may find it outside of sys.path
         winner = os.path.dirname(origin) if spec.submodule_search_locations else origin
         paths = [winner] + [path for path in paths if path != winner]
-    return {"tensorflow_paths": paths, "leftovers": leftovers}
+    return {"tensorflow_paths": paths}
 
 
 # ------------------------------------------------------------------------------------ TensorFlow
@@ -528,49 +535,25 @@ def verdict(device: "str", placed_on: "str", residual: "float") -> "Data":
 def tell_loaded(phase: "str") -> "List[str]":
     """Tell the CUDA libraries in this process's memory, with their paths."""
     try:
-        found = set(modules_of_windows() if sys.platform == "win32" else mapped_files())
-    except OSError:  # macOS
+        with open("/proc/self/maps", errors="replace") as file:  # noqa: PTH123
+            lines = [line.rstrip("\n") for line in file]
+    except OSError:  # there is no memory map to look at on macOS and Windows
         return []
+    found = {line[line.find("/") :] for line in lines if "/" in line}
     paths = sorted(path for path in found if os.path.basename(path).startswith(CUDA_LIBRARIES))
     say("loaded", phase, data={"libraries": paths})
     return paths
 
 
-def mapped_files() -> "Iterator[str]":
-    with open("/proc/self/maps", errors="replace") as file:  # noqa: PTH123
-        for line in file:
-            start = line.find("/")
-            if start >= 0:
-                yield line[start:].rstrip("\n")
-
-
-def modules_of_windows() -> "Iterator[str]":
-    """K32EnumProcessModules, and the path of each module."""
-    ctypes = own("ctypes")
-    kernel32 = ctypes.WinDLL("kernel32")
-    modules, size = (ctypes.c_void_p * 4096)(), ctypes.c_uint32()
-    if not kernel32.K32EnumProcessModules(
-        ctypes.c_void_p(-1), modules, ctypes.c_uint32(ctypes.sizeof(modules)), ctypes.byref(size)
-    ):
-        raise OSError("K32EnumProcessModules failed")
-    buffer = ctypes.create_unicode_buffer(32768)
-    for module in modules[: size.value // ctypes.sizeof(ctypes.c_void_p)]:
-        if kernel32.GetModuleFileNameW(ctypes.c_void_p(module), buffer, len(buffer)):
-            yield buffer.value
-
-
 def tell_cudnn(paths: "List[str]") -> "None":
     """Ask the cuDNN that TensorFlow has loaded for its version."""
-    library = next((path for path in paths if os.path.basename(path).startswith(("libcudnn.so", "cudnn64_"))), None)
+    library = next((path for path in paths if os.path.basename(path).startswith("libcudnn.so")), None)
     if library is None:
         return
     ctypes = own("ctypes")
     try:
         # already in memory: no second copy, and no other file, can come in
-        if sys.platform == "win32":
-            handle = ctypes.WinDLL(library)
-        else:
-            handle = ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        handle = ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
         handle.cudnnGetVersion.restype = ctypes.c_size_t
         say("cudnn", "xla", data={"version": int(handle.cudnnGetVersion()), "library": library})
     except (OSError, AttributeError) as error:

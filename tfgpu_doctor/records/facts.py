@@ -141,9 +141,7 @@ class PciGpu(Record, frozen=True):
     device_id: Annotated[str, public("device id")]  # "10de:2684"
     # kernel driver bound to it: "nvidia", "nouveau", "vfio-pci"; None when unbound
     driver: Annotated[str | None, public("kernel driver", layer="Driver", group="driver")] = None
-    name: Annotated[str | None, private("name", grade="noise")] = None  # where the machine's own pci.ids names it
-    link_speed: Annotated[str | None, public("link speed", grade="noise")] = None  # "16.0 GT/s PCIe", now
-    link_width: Annotated[int | None, public("link width", unit="lanes", grade="noise")] = None  # now
+    name: Annotated[str | None, private("name", grade="noise")] = None
 
 
 class Setting(Record, frozen=True):
@@ -256,7 +254,6 @@ class Driver(Record, frozen=True):
     device_nodes: Annotated[Fact[tuple[str, ...]], private("device nodes")] = NOT_EXAMINED
     # every libcuda.so.1 the loader could use, winner first
     libcuda: Annotated[Fact[tuple[LibraryFile, ...]], private("libcuda.so.1")] = NOT_EXAMINED
-    libnvidia_ml: Annotated[Fact[tuple[LibraryFile, ...]], private("libnvidia-ml.so.1")] = NOT_EXAMINED
     nvml_init: Annotated[Fact[CallResult], private("NVML answers", grade="observation")] = NOT_EXAMINED
     cuda_init: Annotated[Fact[CallResult], private("cuInit answers", grade="observation")] = NOT_EXAMINED  # cuInit(0)
     # cuDeviceGetCount, under CUDA_VISIBLE_DEVICES
@@ -306,7 +303,6 @@ class Gpu(Record, frozen=True):
     power_limit: Annotated[Fact[float], public("power limit", unit="W")] = NOT_EXAMINED
     sm_clock: Annotated[Fact[int], public("SM clock", unit="MHz", grade="noise")] = NOT_EXAMINED
     sm_clock_max: Annotated[Fact[int], public("maximum SM clock", unit="MHz")] = NOT_EXAMINED
-    memory_clock: Annotated[Fact[int], public("memory clock", unit="MHz", grade="noise")] = NOT_EXAMINED
     memory_clock_max: Annotated[Fact[int], public("maximum memory clock", unit="MHz")] = NOT_EXAMINED
     memory_bus_width: Annotated[Fact[int], public("memory bus width", unit="bits")] = NOT_EXAMINED
     # "sw_power_cap", "hw_thermal_slowdown", "gpu_idle" ...
@@ -322,13 +318,11 @@ class Gpu(Record, frozen=True):
     # "default", "prohibited", "exclusive_process"
     compute_mode: Annotated[Fact[str], public("compute mode")] = NOT_EXAMINED
     persistence_mode: Annotated[Fact[bool], public("persistence mode")] = NOT_EXAMINED
-    display_active: Annotated[Fact[bool], public("display active", grade="noise")] = NOT_EXAMINED
     pcie_generation: Annotated[Fact[int], public("PCIe generation", grade="noise")] = NOT_EXAMINED
     pcie_generation_max: Annotated[Fact[int], public("maximum PCIe generation")] = NOT_EXAMINED
     pcie_width: Annotated[Fact[int], public("PCIe width", unit="lanes", grade="noise")] = NOT_EXAMINED
     pcie_width_max: Annotated[Fact[int], public("maximum PCIe width", unit="lanes")] = NOT_EXAMINED
     nvlinks: Annotated[Fact[tuple[NvLink, ...]], private("NVLinks", grade="noise")] = NOT_EXAMINED
-    numa_node: Annotated[Fact[int], public("NUMA node", grade="noise")] = NOT_EXAMINED
     # what NVML says of a GPU it cannot open: "GPU is lost"; unknown("none") when fine
     fault: Annotated[Fact[str], private("fault", grade="observation")] = NOT_EXAMINED
 
@@ -340,8 +334,6 @@ class PeerLink(Record, frozen=True):
     b: Annotated[int, public("other GPU")]
     # "internal", "single", "multiple", "hostbridge", "node", "system" (NVML's common ancestor)
     topology: Annotated[str, private("topology")]
-    # NVML P2P status: "ok", "chipset_not_supported", ...
-    p2p_read: Annotated[str | None, private("peer-to-peer read")] = None
 
 
 # --------------------------------------------------------------------------------------- CUDA
@@ -388,8 +380,6 @@ class Cuda(Record, frozen=True):
     libdevice: Annotated[Fact[tuple[XlaFile, ...]], private("libdevice.10.bc")] = NOT_EXAMINED
     # the first one whose version XLA accepts counts
     ptxas: Annotated[Fact[tuple[XlaFile, ...]], private("ptxas")] = NOT_EXAMINED
-    # cuda*, cudnn, cudatoolkit, tensorflow* from conda-meta
-    conda_packages: Annotated[Fact[tuple[Package, ...]], private("conda packages", key="name")] = NOT_EXAMINED
 
 
 LibraryState = Literal["fine", "off path", "unloadable", "other version", "absent"]
@@ -446,11 +436,6 @@ class Soname(Record, frozen=True):
 class Loader(Record, frozen=True):
     """What the dynamic loader does with the libraries that TensorFlow opens by soname."""
 
-    # LD_LIBRARY_PATH as the interpreter under test gets it
-    search_path: Annotated[
-        Fact[tuple[str, ...]],
-        private("LD_LIBRARY_PATH of the interpreter", unit="path", grade="noise", group="variables.LD_LIBRARY_PATH"),
-    ] = NOT_EXAMINED
     # of the TensorFlow library that calls dlopen, $ORIGIN resolved
     runpath: Annotated[
         Fact[tuple[str, ...]], private("RUNPATH of TensorFlow", unit="path", grade="noise", group="tensorflow")
@@ -476,7 +461,6 @@ class Cudnn(Record, frozen=True):
     installed: Annotated[Fact[tuple[CudnnFile, ...]], private("cuDNN on disk", key="path", element="cuDNN in {}")] = (
         NOT_EXAMINED
     )
-    header: Annotated[Fact[CudnnFile], private("cudnn_version.h")] = NOT_EXAMINED
     # cudnnGetVersion() of the file that the loader picks: "9.3.0"
     runtime: Annotated[Fact[str], public("cuDNN loaded", grade="observation")] = NOT_EXAMINED
 
@@ -560,7 +544,6 @@ class Python(Record, frozen=True):
     )
     # "venv", "conda", "system", "pyenv"
     environment: Annotated[Fact[str], public("kind of environment", group="interpreter")] = NOT_EXAMINED
-    conda_name: Annotated[Fact[str], private("conda environment", unit=OWN_NAME, group="interpreter")] = NOT_EXAMINED
     # PEP 668
     externally_managed: Annotated[Fact[bool], public("managed by the distribution", group="interpreter")] = NOT_EXAMINED
     # the user's own site-packages; unknown("not on sys.path") when switched off
@@ -580,10 +563,6 @@ class Python(Record, frozen=True):
     tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = NOT_EXAMINED
     # modules that TensorFlow needs, imported from elsewhere
     shadowed: Annotated[Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module")] = NOT_EXAMINED
-    # folders named tensorflow without __init__.py (left by an uninstall): imported only when nothing else is there
-    tensorflow_leftovers: Annotated[Fact[tuple[str, ...]], private("leftover tensorflow folders", unit="path")] = (
-        NOT_EXAMINED
-    )
     kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = NOT_EXAMINED  # Jupyter's, of Python
     # of other environments than this one
     elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = NOT_EXAMINED

@@ -1,10 +1,10 @@
-"""What all plans share: requested types and devices, defaults, and the files that results are compared with."""
+"""What all plans share: types, devices, memory, the files that results are compared with, and what sweeps show."""
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -27,12 +27,12 @@ class Reference:
     """
 
     def __init__(self) -> None:
-        """Nothing is computed yet."""
+        """Make the folder."""
         self._folder = tempfile.TemporaryDirectory(prefix="tfgpu-bench-")
         self._written: set[Path] = set()
 
     def file(self, ask: Ask, name: str, **request: Any) -> str:
-        """The path of the file `name`; the worker behind `ask` writes it by `request` if nobody has yet."""
+        """Return the path of the file `name`; the worker behind `ask` writes it by `request` if nobody has yet."""
         path = Path(self._folder.name) / name
         if path not in self._written:
             ask(do="reference", file=str(path), **request)
@@ -68,6 +68,7 @@ class PlanBase:
     workload: ClassVar[str]  # a name in workload_registry.WORKLOADS
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
+    left_out: list[str] = field(default_factory=list)  # sentences: what is not measured, and why
     # what a process needs beside the import of TensorFlow and its samples (devices, inputs, tracing, verification), as
     # a multiple of that import: much the same on 2 CPUs in use and on 16 beside an H100 (benchmarks/estimates.py)
     ready: ClassVar[float] = 1.5
@@ -100,21 +101,72 @@ class PlanBase:
         return ()
 
     def notes(self, _runs: Sequence[Run]) -> Sequence[str]:
-        """Where TF32 was requested, on which devices it exists."""
-        return (TF32_NOTE,) if "tf32" in self.dtypes else ()
+        """Return what qualifies the result: where TF32 exists, and what is not measured, and why."""
+        return (*((TF32_NOTE,) if "tf32" in self.dtypes else ()), *self.left_out)
 
     def advice(self, _run: Run, _runs: Sequence[Run]) -> Sequence[str]:
         """Return what the figures of a run give reason to say, for this workload."""
         return ()
 
     def cases_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[str, tuple[Case, ...]]]:
-        """Each type with the cases that compute in it; the CPU's float32 counts for its tf32, too."""
+        """Yield each type with the cases that compute in it; the CPU's float32 counts for its tf32, too."""
         done: set[tuple[str, str]] = set()
         for dtype in self.dtypes:
             todo = tuple(case for case in cases if (case.label, case.dtype(dtype)) not in done)
             done |= {(case.label, case.dtype(dtype)) for case in todo}
             if todo:
                 yield dtype, todo
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Memory that cases need beside each other. What is not known to be free is no reason to refuse.
+
+
+HOST = "the host's memory"
+SHARE = 0.8  # of the free memory that the benchmark may take
+# What a process needs besides its data, roughly: TensorFlow itself (0.5 GiB resident after a product), and on a GPU its
+# CUDA context with the kernels that it loads and the workspace of cuBLAS.
+PROCESS = 2**29
+CONTEXT = 3 * 2**28
+
+Memory = str | int  # HOST, or a GPU by TensorFlow's index
+Free = Mapping[Memory, int]
+
+
+class TooLargeError(Exception):
+    """Something does not fit into a memory; the message says which, and what would fit."""
+
+
+def demands(
+    cases: Iterable[Case], on_device: Callable[[Case], int], on_host: Callable[[Case], int] = lambda _: 0
+) -> Iterator[tuple[Memory, int]]:
+    """Yield (memory, bytes) of what the processes of cases need that are all there at once.
+
+    Args:
+        on_device: bytes on each device of a case.
+        on_host: bytes on the host beside them.
+    """
+    for case in cases:
+        each = on_device(case)
+        yield HOST, PROCESS + on_host(case) + (0 if case.gpus else each * len(case.devices))
+        for gpu in case.gpus:
+            yield gpu, CONTEXT + each * (len(case.devices) // len(case.gpus))
+
+
+def shortage(needs: Iterable[tuple[Memory, int]], free: Free) -> tuple[Memory, int] | None:
+    """Return the first memory that does not hold what is needed of it, and the need; None when all do."""
+    total: dict[Memory, int] = {}
+    for memory, need in needs:
+        total[memory] = total.get(memory, 0) + need
+    return next(((memory, need) for memory, need in total.items() if need > SHARE * free.get(memory, 2**62)), None)
+
+
+def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str, name: str = "") -> TooLargeError:
+    """Return the error that `what` needs more of a memory than is free; `name` is that of the GPU."""
+    memory, need = short
+    where = HOST if memory == HOST else f"GPU {memory}" + f" ({name})" * bool(name)
+    have = f"{free[memory] / 2**30:.1f} GiB are free"
+    return TooLargeError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -130,7 +182,7 @@ Curve = dict[int, Throughput]  # by size, ascending
 
 
 def curves(runs: Sequence[Run], axis: str) -> dict[tuple[str, str], Curve]:
-    """The measured points of each device and type, by label and type, in the order of the runs.
+    """Return the measured points of each device and type, by label and type, in the order of the runs.
 
     Virtual devices have none: their speed says nothing.
     """
@@ -143,7 +195,7 @@ def curves(runs: Sequence[Run], axis: str) -> dict[tuple[str, str], Curve]:
 
 
 def overtaking(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
-    """Sentences: from which size on each GPU case is faster than the CPU. `name` is that of the size, "N"."""
+    """Yield sentences: from which size on each GPU case is faster than the CPU. `name` is that of the size, "N"."""
     found = curves(runs, axis)
     for (label, dtype), curve in found.items():
         base = found.get(("CPU", dtype)) or (found.get(("CPU", "float32")) if dtype == "tf32" else None)
@@ -151,55 +203,48 @@ def overtaking(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
             yield f"{label}, {dtype}: {_crossing(curve, base, name)}"
 
 
-def _crossing(curve: Mapping[int, Throughput], base: Mapping[int, Throughput], name: str) -> str:
-    """Where `curve` rises above `base` for good."""
+def _crossing(curve: Curve, base: Curve, name: str) -> str:
+    """Say where `curve` rises above `base` for good."""
     ratios = {size: ratio(curve[size], base[size]) for size in curve if size in base}
     if not ratios:
         return "no size was also measured on the CPU"
-    sizes = list(ratios)
-    faster = list(takewhile(lambda size: ratios[size].low > 1, reversed(sizes)))[::-1]
+    times = {size: approximate(one.value) for size, one in ratios.items()}
+    first, last = min(ratios), max(ratios)
+    faster = list(takewhile(lambda size: ratios[size].low > 1, reversed(ratios)))[::-1]
     if not faster:
-        last = ratios[sizes[-1]]
-        known = "slower than the CPU" if last.high < 1 else "not clearly faster than the CPU"
-        times = f"{approximate(last.value)} times as fast"
-        return f"{known} up to {name} = {sizes[-1]}, the largest measured on both ({times})"
-    if faster == sizes:
-        times = approximate(ratios[sizes[0]].value)
-        return f"faster than the CPU from the smallest size on ({name} = {sizes[0]}, {times} times)"
-    low = max((size for size in sizes if ratios[size].high < 1), default=None)
-    if low is None:
+        known = "slower than the CPU" if ratios[last].high < 1 else "not clearly faster than the CPU"
+        return f"{known} up to {name} = {last}, the largest measured on both ({times[last]} times as fast)"
+    if faster[0] == first:
+        return f"faster than the CPU from the smallest size on ({name} = {first}, {times[first]} times)"
+    slower = [size for size in ratios if ratios[size].high < 1]
+    if not slower:
         return f"faster than the CPU from {name} = {faster[0]} on; inconclusive below"
-    about = float(f"{_interpolate(ratios, low, faster[0]):.2g}")
+    about = float(f"{_interpolate(ratios, slower[-1], faster[0]):.2g}")
     best = max(faster, key=lambda size: ratios[size].value)
-    return (
-        f"overtakes the CPU between {name} = {low} and {faster[0]}, at about {about:.0f}; "
-        f"{approximate(ratios[best].value)} times as fast at {best}"
-    )
+    where = f"between {name} = {slower[-1]} and {faster[0]}, at about {about:.0f}"
+    return f"overtakes the CPU {where}; {times[best]} times as fast at {best}"
 
 
 def _interpolate(ratios: Mapping[int, Ratio], low: int, high: int) -> float:
-    """Where the quotient is 1: a straight line, in logarithms, between the neighbours on both sides of 1."""
-    sizes = [size for size in ratios if low <= size <= high]
-    for left, right in pairwise(sizes):
+    """Return where the quotient is 1: a straight line, in logarithms, between the neighbours on both sides of 1."""
+    for left, right in pairwise(size for size in ratios if low <= size <= high):
         if ratios[left].value <= 1 < ratios[right].value:
             below, above = math.log(ratios[left].value), math.log(ratios[right].value)
-            share = -below / (above - below)
-            return math.exp(math.log(left) + share * (math.log(right) - math.log(left)))
+            return float(left * (right / left) ** (-below / (above - below)))
     return math.sqrt(low * high)
 
 
 def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
-    """Sentences: at which size each device and type is fastest, and from which on nearly so."""
+    """Yield sentences: at which size each device and type is fastest, and from which on nearly so."""
     for (label, dtype), curve in curves(runs, axis).items():
         if len(curve) < 2:
             continue
-        sizes = list(curve)
-        best = max(sizes, key=lambda size: curve[size].value)
-        full = next(size for size in sizes if curve[size].value >= FULL * curve[best].value)
+        *_, before, last = curve
+        best = max(curve, key=lambda size: curve[size].value)
+        full = next(size for size in curve if curve[size].value >= FULL * curve[best].value)
         text = f"fastest at {name} = {best}"
-        if full == sizes[-1]:
-            before = sizes[-2]
-            more = 100 * (curve[full].value / curve[before].value - 1)
+        if full == last:
+            more = 100 * (curve[last].value / curve[before].value - 1)
             text += f", the largest, by {more:.0f} % over {before}: a larger one may be faster still"
         elif full != best:
             text += f"; {100 * FULL:.0f} % of that from {full} on"

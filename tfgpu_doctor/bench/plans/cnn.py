@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from tfgpu_doctor.bench.cluster import SPREAD as WORKERS
 from tfgpu_doctor.bench.cluster import Cluster
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Job, Scalar
-from tfgpu_doctor.bench.plans.base import Group, PlanBase
-from tfgpu_doctor.bench.plans.workload_size import HOST, PROCESS, SHARE, TooLargeError
+from tfgpu_doctor.bench.plans.base import HOST, PROCESS, SHARE, Free, Group, PlanBase, TooLargeError, too_large
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
 from tfgpu_doctor.bench.session import CannotRunError, Session, TooSlowError
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
-from tfgpu_doctor.bench.workloads.training import NO_MEMORY
+from tfgpu_doctor.bench.workloads.training import FEW
 from tfgpu_doctor.records.units import approximate
 
 SPREAD = "replicas"
@@ -35,21 +34,23 @@ TRIED = 10  # steps with the largest batch that all tries together come to: each
 ON_CPU = 0.5  # of the host's free memory that a training on the CPU may take while its largest batch is searched for
 POOR = 0.9  # efficiency below which a reason is worth a sentence
 WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
-XLA_NOTE = (
-    "XLA compiles the forward and backward pass; summing the gradients and updating the weights are not compiled."
+# How it shows that memory ran out: what TensorFlow, cuDNN, cuBLAS and XLA say (as ResourceExhaustedError,
+# InternalError, UnknownError, NotFoundError: tensorflow/python/framework/errors_impl.py), NumPy, and Linux.
+OUT_OF_MEMORY = (
+    *("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "OOM when allocating", "CUDA_ERROR_OUT_OF_MEMORY"),
+    *("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Failed to allocate", "failed to allocate"),
+    *("ResourceExhausted", "MemoryError", "killed by SIGKILL"),
 )
 
-SHARED_NOTE = "Some workers share a machine: their combined speed does not predict the speed of several machines."
+
+def patience(flop: float, batch: int, speed: float) -> float:
+    """Return the seconds that an answer may take, of a training with `flop` for each image of all devices."""
+    return 60 + flop * STEPS_AN_ANSWER * (batch / speed + FEW / SLOW)
 
 
 def cpu_seconds(flop: float, session: Session) -> float:
-    """How long the CPUs that may be used take for so many operations of a network, roughly."""
+    """Return how long the CPUs that may be used take for so many operations of a network, roughly."""
     return flop / (CPU_EACH * (session.cpus() or 1))
-
-
-def longer(seconds: float) -> str:
-    """A deadline that steps of so many seconds need."""
-    return f"--deadline {math.ceil(seconds) * USUAL}"
 
 
 def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:
@@ -58,28 +59,58 @@ def check_time(seconds: float, deadline: float, batch: int, option: str) -> None
         fits = max(int(batch * deadline / (FEWEST * seconds)), 1)
         raise TooSlowError(
             f"a step of {batch} images on the CPU would take about {seconds:.0f} s, too long for --deadline "
-            f"{deadline:g}. Try {option} {fits}, or {longer(seconds)}"
+            f"{deadline:g}. Try {option} {fits}, or --deadline {math.ceil(seconds) * USUAL}"
         )
 
 
-def with_time(
-    cases: tuple[Case, ...], seconds: float, session: Session, batch: int, option: str, *, is_named: bool
-) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-    """The cases without a CPU that stands beside GPUs unasked and whose steps take long, and what is to be said of it.
-
-    Raises TooSlowError: it was asked for, or is all there is.
-    """
-    gpus = tuple(case for case in cases if case.gpus)
-    if gpus and len(gpus) < len(cases) and not is_named and seconds > min(LONG, session.rule.deadline / FEWEST):
-        said = f"The CPU is skipped: a step would take about {seconds:.0f} s. To measure it: --devices cpu,gpu:0"
-        return gpus, (f"{said} {longer(seconds)}",)
-    if len(gpus) < len(cases):
-        check_time(seconds, session.rule.deadline, batch, option)
-    return cases, ()
+def explain(why: str, what: str, advice: str) -> str:
+    """Say why a training failed; a batch that is too large is reported as that, whichever way the process ended."""
+    if not any(sign in why for sign in OUT_OF_MEMORY):
+        return why
+    how = why.splitlines()[0].split(": ")[0][:120]
+    if "SIGKILL" in why:  # perhaps by hand
+        return f"{how}, probably because the machine ran out of memory: try {advice}"
+    return f"{what} per device do not fit into its memory: try {advice} ({how})"
 
 
 @dataclass
-class Cnn(PlanBase):
+class TrainingPlan(PlanBase):
+    """A benchmark whose step is one of a training, for each image of each device."""
+
+    def with_time(
+        self, cases: tuple[Case, ...], flop: float, session: Session, batch: int, option: str = "--batch-size"
+    ) -> tuple[Case, ...]:
+        """Return the cases, without a CPU that stands beside GPUs unasked and whose steps take long; notes it.
+
+        Raises TooSlowError: it was asked for, or is all there is.
+        """
+        gpus = tuple(case for case in cases if case.gpus)
+        if len(gpus) == len(cases):
+            return cases
+        seconds, deadline = cpu_seconds(batch * flop, session), session.rule.deadline
+        if gpus and self.selection.devices is None and seconds > min(LONG, deadline / FEWEST):
+            self.left_out.append(
+                f"The CPU is skipped: a step would take about {seconds:.0f} s. To measure it: --devices cpu,gpu:0 "
+                f"--deadline {math.ceil(seconds) * USUAL}"
+            )
+            return gpus
+        check_time(seconds, deadline, batch, option)
+        return cases
+
+    def in_turns(
+        self, session: Session, cases: Sequence[Case], job: Callable[[str, Case], Job], *, alone: bool = False
+    ) -> Iterator[Group]:
+        """Yield a group for each type; with `alone`, for each case, so that those that share a GPU do not at once."""
+        groups = [tuple((case, job(dtype, case)) for case in todo) for dtype, todo in self.cases_by_type(cases)]
+        if alone:
+            groups = [(entry,) for group in groups for entry in group]
+        labels = [case.label for group in groups for case, _ in group]
+        session.begin(labels, len(labels))
+        yield from map(Group, groups)
+
+
+@dataclass
+class Cnn(TrainingPlan):
     """One run of the benchmark, from what was asked for."""
 
     workload = "cnn"
@@ -91,45 +122,54 @@ class Cnn(PlanBase):
     patience: float = 120.0  # seconds to wait for all of them
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     auto: bool = False  # the largest batch that fits, which is searched for
-    left_out: tuple[str, ...] = ()  # what is not measured, and why
 
     @property
     def each(self) -> int:
-        """Images on each device, where that is the same for all cases."""
+        """Return the images on each device, where that is the same for all cases."""
         return self.batch or MODELS[self.model].default_batch
 
     @property
+    def option(self) -> str:
+        """Return the option that says how many images there are."""
+        return "--global-batch-size" if self.global_batch else "--batch-size"
+
+    @property
     def ready(self) -> float:  # type: ignore[override]
-        """As of the model: tracing and verifying it take longer than importing TensorFlow."""
+        """Return that of the model: tracing and verifying it take longer than importing TensorFlow."""
         return READY[self.model]
 
     def title(self) -> str:
-        """What is computed."""
+        """Return what is computed."""
         height, width, _ = MODELS[self.model].image
         images = f"{self.global_batch} images per step" if self.global_batch else f"{self.each} per device"
         return f"training {self.model}, {height} × {width} images, {images}" + (", XLA" if self.xla else "")
 
     def parameters(self) -> dict[str, Scalar]:
-        """What two results must share."""
+        """Return what two results must share."""
         size = {"global_batch": self.global_batch} if self.global_batch else {"batch": self.each}
         several = {"workers": self.cluster.count} if self.cluster else {}
         return {"model": self.model, **size, **several, "xla": int(self.xla), "seed": SEED}
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """What qualifies the result."""
-        notes = [*super().notes(runs), *self.left_out]
+        """Return what qualifies the result."""
+        notes = list(super().notes(runs))
         if self.xla:
-            notes.append(XLA_NOTE)
+            notes.append(
+                "XLA compiles the forward and backward pass; summing the gradients and updating the weights are not "
+                "compiled."
+            )
         if self.cluster and self.cluster.share_a_host():
-            notes.append(SHARED_NOTE)
+            notes.append(
+                "Some workers share a machine: their combined speed does not predict the speed of several machines."
+            )
         return tuple(notes)
 
     def advice(self, run: Run, _runs: Sequence[Run]) -> tuple[str, ...]:
-        """Why several GPUs are not as many times as fast."""
+        """Return why several GPUs are not as many times as fast."""
         return why_poor(run) if run.efficiency and run.efficiency.value < POOR else ()
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type.
+        """Yield one group for each type.
 
         Raises:
             DeviceError: devices that are not there, or over which the images cannot be shared out.
@@ -138,20 +178,11 @@ class Cnn(PlanBase):
         cases = self.cases(session.found)
         if self.auto and self.selection.devices is None:  # the CPU may hold less than a GPU
             cases = tuple(case for case in cases if case.gpus) or cases
-        fit = (self._choose_batch(session, cases),) if self.auto else ()
+        fit = [self._choose_batch(session, cases)] if self.auto else []
         self.check_memory(cases, session.free(cases))
-        step = cpu_seconds(self.batch_of(1) * training_flop(self.model), session)
-        option = "--global-batch-size" if self.global_batch else "--batch-size"
-        cases, self.left_out = with_time(
-            cases, step, session, self.batch_of(1), option, is_named=self.selection.devices is not None
-        )
+        cases = self.with_time(cases, training_flop(self.model), session, self.batch_of(1), self.option)
         self.left_out += fit
-        groups = [Group(entries) for entries in self.entries_by_type(cases)]
-        if self.auto:  # one after the other: cases that share a GPU would share its memory
-            groups = [Group((entry,)) for group in groups for entry in group.entries]
-        labels = [case.label for group in groups for case, _ in group.entries]
-        session.begin(labels, len(labels))
-        yield from groups
+        yield from self.in_turns(session, cases, self.job, alone=self.auto)
 
     def _choose_batch(self, session: Session, cases: Sequence[Case]) -> str:
         """Set the largest batch that fits: into the case with the most GPUs, and into the CPU if it is measured.
@@ -196,38 +227,30 @@ class Cnn(PlanBase):
         return f"{self.batch} images per device fit into memory; {f'{failed} do not ({why})' if failed else why}."
 
     def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
-        """The cases of this machine, and before them that of all machines, where there are several.
+        """Return the cases of this machine, and before them that of all machines, where there are several.
 
         The common case comes first, so that the others are not kept waiting.
 
         Raises DeviceError: GPUs were asked for that are not there.
         """
-        if self.cluster is None:
-            return self.selection.cases(found, (SPREAD,))
         alone = self.selection.cases(found, (SPREAD,))  # also says what is not there
+        if self.cluster is None:
+            return alone
         each = min(len(found) if self.selection.gpus is None else self.selection.gpus, len(found))
         first = self.cluster.first_gpu(each, len(found))
         own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
         return (self.cluster.together(each, first), *own)
 
-    def entries_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[tuple[Case, Job], ...]]:
-        """What is measured in turns, type by type.
-
-        Raises DeviceError: the images cannot be shared out evenly over the devices of a case.
-        """
-        for dtype, todo in self.cases_by_type(cases):
-            yield tuple((case, self.job(dtype, case)) for case in todo)
-
     def part(self, found: Sequence[GpuFound]) -> list[tuple[Case, Job]]:
-        """What a machine other than the first takes part in.
+        """Return what a machine other than the first takes part in.
 
         Raises DeviceError: GPUs were asked for that are not there, or the images cannot be shared out.
         """
-        groups = self.entries_by_type(self.cases(found))
-        return [(case, job) for entries in groups for case, job in entries if case.spread == WORKERS]
+        by_type = self.cases_by_type(self.cases(found))
+        return [(case, self.job(dtype, case)) for dtype, cases in by_type for case in cases if case.spread == WORKERS]
 
     def batch_of(self, replicas: int) -> int:
-        """Images on each of so many devices. Raises DeviceError: they cannot be shared out evenly."""
+        """Return the images on each of so many devices. Raises DeviceError: they cannot be shared out evenly."""
         if self.global_batch is None:
             return self.each
         if self.global_batch % replicas:
@@ -239,17 +262,16 @@ class Cnn(PlanBase):
         return self.global_batch // replicas
 
     def job(self, dtype: str, case: Case) -> Job:
-        """What a case computes. Raises DeviceError: the images cannot be shared out evenly over its devices."""
+        """Return what a case computes. Raises DeviceError: the images cannot be shared out evenly over its devices."""
         replicas = len(case.devices)
         each = self.batch_of(replicas)
         images, flop = each * replicas, training_flop(self.model)
-        speed = SLOW_GPU if case.gpus and not case.virtual else SLOW
-        scaling = "strong" if self.global_batch else "weak"
         parameters = {"model": self.model, "batch": each, "xla": self.xla}
         several = case.spread == WORKERS and self.cluster is not None
         if self.cluster and several:
             parameters |= {"index": self.cluster.index, "workers": self.cluster.count}
             parameters["collectives"] = (self.collectives or "NCCL") if case.gpus else "RING"
+        smaller = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"
         return Job(
             workload=self.workload,
             parameters=parameters,
@@ -258,36 +280,25 @@ class Cnn(PlanBase):
             work=lambda _: float(images),
             flop=lambda _: float(images * flop),
             judge=cnn.judge,
-            scaling=lambda _: scaling if replicas > 1 else None,
+            scaling=lambda _: None if replicas == 1 else "strong" if self.global_batch else "weak",
             step_name="step",
             blocks=True,
             figures=not case.virtual,  # figures are speeds
             farewell=several,
-            explain=lambda why: self.explain(why, each),
-            patience=60 + flop * STEPS_AN_ANSWER * (images / speed + cnn.FEW / SLOW),
+            explain=lambda why: explain(why, f"{each} images", smaller),
+            patience=patience(flop, images, SLOW_GPU if case.gpus and not case.virtual else SLOW),
             virtual_memory_mib=4096,
         )
 
-    def explain(self, why: str, each: int) -> str:
-        """Why a case failed; a batch that is too large is reported as that, whichever way the process ended."""
-        if not any(sign in why for sign in OUT_OF_MEMORY):
-            return why
-        advice = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"
-        how = why.splitlines()[0].split(": ")[0][:120]
-        if "SIGKILL" in why:  # perhaps by hand
-            return f"{how}, probably because the machine ran out of memory: try {advice}"
-        return f"{each} images per device do not fit into its memory: try {advice} ({how})"
-
     def _image_size(self) -> int:
-        """Bytes that the host needs for an image: NumPy's, the device's, a copy on the way."""
-        height, width, channels = MODELS[self.model].image
-        return 3 * 4 * height * width * channels
+        """Return the bytes that the host needs for an image: NumPy's, the device's, a copy on the way."""
+        return 3 * 4 * math.prod(MODELS[self.model].image)
 
-    def most_images(self, case: Case, free: dict[str | int, int]) -> int:
-        """Images per device that the host's memory holds."""
+    def most_images(self, case: Case, free: Free) -> int:
+        """Return the images per device that the host's memory holds."""
         return int((SHARE * free[HOST] - PROCESS) / self._image_size()) // len(case.devices)
 
-    def check_memory(self, cases: Sequence[Case], free: dict[str | int, int]) -> None:
+    def check_memory(self, cases: Sequence[Case], free: Free) -> None:
         """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.
 
         Raises TooLargeError: they do not.
@@ -296,15 +307,12 @@ class Cnn(PlanBase):
             fits, images = self.most_images(case, free), self.batch_of(len(case.devices)) * len(case.devices)
             if images > fits * len(case.devices):
                 need = PROCESS + images * self._image_size()
-                option = "--global-batch-size" if self.global_batch else "--batch-size"
-                raise TooLargeError(
-                    f"{images} images for {case.label} need {need / 2**30:.1f} GiB of {HOST}, of which "
-                    f"{free[HOST] / 2**30:.1f} GiB are free; try {option} {max(fits // 4, 1)}"
-                )
+                advice = f"try {self.option} {max(fits // 4, 1)}"
+                raise too_large(f"{images} images for {case.label} need", (HOST, need), free, advice)
 
 
 def why_poor(run: Run) -> tuple[str, ...]:
-    """What the figures beside the samples say of a poor efficiency; the weightiest first."""
+    """Return what the figures beside the samples say of a poor efficiency; the weightiest first."""
     found = {figure.name: figure for figure in run.figures}
     alone, together, reduce = (found.get(name) for name in ("gradients alone", "gradients together", "all-reduce"))
     if not (alone and together and reduce) or run.median_s is None:
@@ -333,8 +341,6 @@ def why_poor(run: Run) -> tuple[str, ...]:
 
 
 FINE = 8  # the result is less than one part in so many below the smallest batch that does not fit
-# how it shows that memory ran out, beside what TensorFlow and CUDA say: NumPy's error, and Linux's way of making room
-OUT_OF_MEMORY = (*NO_MEMORY, "ResourceExhausted", "MemoryError", "killed by SIGKILL")
 
 
 def largest_batch(start: int, least: int, most: int, fits: Callable[[int], bool]) -> tuple[int | None, int | None]:

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from tfgpu_doctor.bench.devices import SPREADS, Case, Job, Scalar
-from tfgpu_doctor.bench.plans import workload_size
-from tfgpu_doctor.bench.plans.base import Group, PlanBase, Reference, keys, overtaking, saturation
+from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, Scalar
+from tfgpu_doctor.bench.plans.base import (
+    HOST,
+    Free,
+    Group,
+    Memory,
+    PlanBase,
+    Reference,
+    demands,
+    keys,
+    overtaking,
+    saturation,
+    shortage,
+    too_large,
+)
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Session, TooSlowError
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
+from tfgpu_doctor.bench.verification import tolerance
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.records.units import read_size, seconds
 
+TARGET = 1.0  # seconds that a sample of the slowest device shall take
+SMALLEST, LARGEST = 256, 16384  # sizes that are chosen
+VERIFIABLE = 0.1  # tolerance above which a wrong power could pass: that of another matrix has a residual of 1.4
 PROBE_SIZES = (768, 1536, 3072, 6144)  # of the calibration, which goes on until a sample takes long enough to tell
 PROBE_SECONDS = 0.05
 PROBE_POWER = 10  # at most
@@ -25,30 +40,112 @@ OWN_SECONDS = 0.5  # that a sample of it takes at most
 FEWEST = 3  # samples; of a size for which there is less time, nothing is said
 
 
+def sane_size(flop: float, power: int) -> int:
+    """Return the round size whose sample (two powers) takes about `flop` operations.
+
+    Multiples of 256 up to 4096 and of 1024 above, which suit the tiles of every BLAS.
+    """
+    exact: float = (flop / (4.0 * max(power - 1, 1))) ** (1 / 3)
+    step = 256 if exact < 4096 else 1024
+    return min(max(round(exact / step) * step, SMALLEST), LARGEST)
+
+
+def too_high_a_power(power: int, dtypes: Sequence[str]) -> str | None:
+    """Say up to which power each type can be verified where `power` is beyond; None when all can."""
+    for dtype in dtypes:
+        if tolerance(dtype, power) > VERIFIABLE:
+            highest = next(n for n in range(power, 1, -1) if tolerance(dtype, n) <= VERIFIABLE)
+            return f"--power {power} cannot be verified in {dtype}, whose rounding errors add up; use at most {highest}"
+    return None
+
+
+def lacking(cases: Sequence[Case], size: int, dtype: str, free: Free) -> tuple[Memory, int] | None:
+    """Return the first memory that does not hold what cases need, which are all there at once, and the need."""
+    needs = demands(cases, lambda case: matpow.device_bytes(size, dtype, len(case.devices), case.spread))
+    terms = max(case.terms for case in cases)  # one case at a time makes its inputs or is verified
+    return shortage([*needs, (HOST, matpow.host_bytes(size, dtype, terms))], free)
+
+
+def fit(
+    cases: Sequence[Case],
+    dtypes: Sequence[str],
+    wanted: int | None,
+    chosen: int,
+    free: Free,
+    names: Mapping[int, str],
+) -> int:
+    """Return the size to run: `wanted` when the user named one, else `chosen` or the largest that fits below it.
+
+    Raises TooLargeError: `wanted` does not fit, or nothing does.
+    """
+    size = wanted or chosen
+    for dtype in dtypes:
+        if short := lacking(cases, size, dtype, free):
+            smaller = range(size // SMALLEST * SMALLEST, 0, -SMALLEST)
+            fits = next((one for one in smaller if lacking(cases, one, dtype, free) is None), None)
+            if wanted or fits is None:
+                name = "" if short[0] == HOST else names.get(int(short[0]), "unknown model")
+                advice = f"--size {fits} fits" if fits else "no size fits"
+                raise too_large(f"size {size} in {dtype} needs", short, free, advice, name)
+            size = fits
+    return size
+
+
 @dataclass
-class MatPow(PlanBase):
-    """One run of the benchmark, from what was asked for."""
+class Powers(PlanBase):
+    """Powers of matrices, at one size or at several."""
 
     workload = "matpow"
-    size: int | None = None  # None: chosen for about workload_size.TARGET seconds
-    own_sizes: bool = False  # GPUs are also measured at a size that fills them
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
-    chosen: int = 0  # the size that all devices share
-    left_out: str = ""
     ready = 0.5
     steady = True
 
+    def job(self, dtype: str, size: int, reference: Reference, terms: int, largest: int | None = None) -> Job:
+        """Return what each case computes.
+
+        Args:
+            terms: how many powers the largest case needs.
+            largest: the largest size, whose memory logical devices get, as it is set once.
+        """
+        parameters = {"size": size, "power": self.power}
+        each = max(matpow.device_bytes(largest or size, dtype, 2, way) for way in self.spreads)
+
+        def work(case: Case) -> float:
+            return matpow.flop(size, self.power, case.terms)
+
+        def verify(ask: Ask, _case: Case) -> dict[str, str]:
+            request = {"workload": self.workload, "parameters": parameters, "terms": terms}
+            return {"file": reference.file(ask, f"{size}.float64", **request)}
+
+        return Job(
+            workload=self.workload,
+            parameters=parameters,
+            dtype=dtype,
+            unit=matpow.UNIT,
+            work=work,
+            flop=work,
+            judge=matpow.judge,
+            scaling=_scaling,
+            virtual_memory_mib=each * 5 // 4 // 2**20 + 256,  # a quarter for what the allocator cannot use
+            verify=verify,
+        )
+
+
+@dataclass
+class MatPow(Powers):
+    """One run of the benchmark, from what was asked for."""
+
+    size: int | None = None  # None: chosen for about TARGET seconds
+    own_sizes: bool = False  # GPUs are also measured at a size that fills them
+    chosen: int = 0  # the size that all devices share
+
     def title(self) -> str:
-        """What is computed."""
+        """Return what is computed."""
         return f"A^{self.power} and B^{self.power}, {self.chosen} × {self.chosen}"
 
-    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Which device is missing."""
-        return (*super().notes(runs), *filter(None, (self.left_out,)))
-
     def parameters(self) -> dict[str, Scalar]:
-        """What two results must share."""
+        """Return what two results must share."""
         return {"size": self.chosen, "power": self.power, "seed": matpow.SEED}
 
     def groups(self, session: Session) -> Iterator[Group]:
@@ -89,38 +186,9 @@ class MatPow(PlanBase):
             return None
         for size in OWN_SIZES:
             slow = matpow.flop(size, self.power, 2) / min(speeds) > OWN_SECONDS
-            if (
-                size >= 1.5 * self.chosen
-                and not slow
-                and not workload_size.shortage(gpus, size, dtype, session.free(gpus))
-            ):
+            if size >= 1.5 * self.chosen and not slow and not lacking(gpus, size, dtype, session.free(gpus)):
                 return size
         return None
-
-    def job(self, dtype: str, size: int, reference: Reference, terms: int) -> Job:
-        """What each case computes; `terms` is how many powers the largest needs."""
-        parameters = {"size": size, "power": self.power}
-        each = max(matpow.device_bytes(size, dtype, 2, way) for way in self.spreads)
-        work = self._work(size)
-        return Job(
-            workload=self.workload,
-            parameters=parameters,
-            dtype=dtype,
-            unit=matpow.UNIT,
-            work=work,
-            flop=work,
-            judge=matpow.judge,
-            scaling=_scaling,
-            virtual_memory_mib=each * 5 // 4 // 2**20 + 256,  # a quarter for what the allocator cannot use
-            verify=lambda ask, _: {
-                "file": reference.file(
-                    ask, f"{size}.float64", workload=self.workload, parameters=parameters, terms=terms
-                )
-            },
-        )
-
-    def _work(self, size: int) -> Any:
-        return lambda case: matpow.flop(size, self.power, case.terms)
 
     def _choose_size(self, session: Session, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], int, float]:
         """The cases that have the time, the size asked for or the one that suits the slowest device, and the seconds
@@ -131,17 +199,17 @@ class MatPow(PlanBase):
         session.show("estimating the time" if self.size else "choosing a size")
         slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)
         rule = session.rule.share(session.processes)
-        target = min(workload_size.TARGET, rule.deadline / rule.min_samples)
-        chosen = workload_size.sane_size(slowest * target, self.power)
+        target = min(TARGET, rule.deadline / rule.min_samples)
+        chosen = sane_size(slowest * target, self.power)
         names = {index: gpu.name for index, gpu in enumerate(session.found)}
-        size = workload_size.fit(cases, self.dtypes, self.size, chosen, session.free(cases), names)
+        size = fit(cases, self.dtypes, self.size, chosen, session.free(cases), names)
         expected = matpow.flop(size, self.power, 2) / slowest
         if not self.size or max(FEWEST, session.processes) * expected <= session.rule.deadline:
             return cases, size, expected
         longer = f"--deadline {math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10}"
         others = tuple(case for case in cases if case.gpus)
         if self.selection.devices is None and cases[0].label == "CPU" and others:
-            self.left_out = (
+            self.left_out.append(
                 f"The CPU is skipped: a sample would take about {seconds(expected)}. To measure it: {longer}"
             )
             return others, size, 0.0
@@ -180,7 +248,7 @@ def _scaling(case: Case) -> str | None:
 
 
 AUTO = (256, 512, 1024, 2048, 4096, 8192, 16384)
-SMALLEST, LARGEST = 16, 131072
+LEAST, MOST = 16, 131072  # sizes that may be asked for
 DOTS = ("…", "...", "..")
 
 
@@ -202,49 +270,44 @@ def parse_sizes(text: str) -> tuple[int, ...]:
             last = read_size(parts[place + 1]) if place + 1 < len(parts) else None
             if not found or last is None:
                 raise SizesError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
-            while found[-1] * 2 < min(last, LARGEST):
+            while found[-1] * 2 < min(last, MOST):
                 found.append(found[-1] * 2)
             continue
         size = read_size(part)
-        if size is None or not SMALLEST <= size <= LARGEST:
+        if size is None or not LEAST <= size <= MOST:
             raise SizesError(
-                f"--size: {part!r} is not a size from {SMALLEST} to {LARGEST}; for example 4096, 256,512,1024 or auto"
+                f"--size: {part!r} is not a size from {LEAST} to {MOST}; for example 4096, 256,512,1024 or auto"
             )
         found.append(size)
     return tuple(sorted(set(found)))
 
 
 @dataclass
-class Sweep(PlanBase):
+class Sweep(Powers):
     """One sweep over sizes, from what was asked for."""
 
-    workload = "matpow"
     sizes: tuple[int, ...] = AUTO
-    power: int = 10
-    spreads: tuple[str, ...] = SPREADS
-    ready = 0.5
-    steady = True
     named: bool = False  # each size was asked for, not a range
-    left_out: dict[str, list[int]] = field(default_factory=dict)  # by reason
+    skipped: dict[str, list[int]] = field(default_factory=dict)  # sizes that are left out, by reason
 
     def title(self) -> str:
-        """What is computed."""
+        """Return what is computed."""
         return f"A^{self.power} and B^{self.power}, {len(self.sizes)} sizes from {self.sizes[0]} to {self.sizes[-1]}"
 
     def parameters(self) -> dict[str, Scalar]:
-        """What two results must share; the sizes stand with the runs."""
+        """Return what two results must share; the sizes stand with the runs."""
         return {"sweep": "size", "power": self.power, "seed": matpow.SEED}
 
     def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Where the GPU overtakes the CPU, and where each device saturates."""
+        """Return where the GPU overtakes the CPU, and where each device saturates."""
         return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
 
     def notes(self, _runs: Sequence[Run]) -> tuple[str, ...]:
-        """What is missing."""
-        return tuple(f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.left_out.items())
+        """Return what is missing."""
+        return tuple(f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.skipped.items())
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type and size, small sizes first; the processes of a type stay over its sizes."""
+        """Yield one group for each type and size, small sizes first; the processes of a type stay over its sizes."""
         cases = self.selection.cases(session.found, self.spreads)
         terms = max(case.terms for case in cases)
         by_type = list(self.cases_by_type(cases))
@@ -253,58 +316,37 @@ class Sweep(PlanBase):
         with Reference() as reference:
             for dtype, mine in by_type:
                 for size in self.sizes:
-                    job = self._job(dtype, size, reference, terms)
+                    job = self.job(dtype, size, reference, terms, self.sizes[-1])
+                    job = replace(job, point={"size": size})
                     possible = self._possible(session, mine, job, size)
                     session.skip(len(mine) - len(possible))
                     if self.named and not possible:
                         session.not_run.append(f"N = {size} in {dtype}")
                     if possible:
-                        last = size == self.sizes[-1]
-                        keep = frozenset() if last else keys(possible, job)
-                        expected = [self._expected(session.runs, case, job, size) or 0.0 for case in possible]
-                        yield Group(tuple((case, job) for case in possible), max(expected), keep)
+                        keep = frozenset() if size == self.sizes[-1] else keys(list(possible), job)
+                        yield Group(tuple((case, job) for case in possible), max(possible.values()), keep)
 
-    def _job(self, dtype: str, size: int, reference: Reference, terms: int) -> Job:
-        """What each case computes; logical devices get the memory that the largest size needs, as it is set once."""
-        plan = MatPow(size=size, power=self.power, spreads=self.spreads)
-        largest = plan.job(dtype, self.sizes[-1], reference, terms)
-        job = plan.job(dtype, size, reference, terms)
-        return replace(job, point={"size": size}, virtual_memory_mib=largest.virtual_memory_mib)
-
-    def _possible(self, session: Session, cases: Sequence[Case], job: Job, size: int) -> list[Case]:
-        """The cases for which there is memory and time; notes what is left out."""
-        possible: list[Case] = []
-        allowed = session.rule.deadline / FEWEST_FOR_INTERVAL
+    def _possible(self, session: Session, cases: Sequence[Case], job: Job, size: int) -> dict[Case, float]:
+        """Return the cases for which there is memory and time, with the seconds that a sample takes at most, by the
+        speed at the size before (0: unknown); notes what is left out."""
+        possible: dict[Case, float] = {}
         for case in cases:
-            name = f"{case.label}, {job.dtype_on(case)}"
-            last = self._last(session.runs, case, job)
-            seconds = self._expected(session.runs, case, job, size)
-            if last is not None and last.failure:
-                self._leave_out(f"skipped on {name}, which failed at {last.parameters['size']}", size)
-            elif last is not None and seconds is not None and seconds > allowed:
-                by = f"estimated from {last.parameters['size']}"
-                why = f"skipped on {name}: too slow for --deadline {session.rule.deadline:g}, {by}"
-                self._leave_out(why, size)
-            elif short := workload_size.shortage(
-                [*possible, case], size, job.dtype_on(case), session.free([*possible, case])
-            ):
-                where = "the host" if short[0] == workload_size.HOST else f"GPU {short[0]}"
-                self._leave_out(f"skipped on {name}: does not fit into the free memory of {where}", size)
+            dtype, expected = job.dtype_on(case), 0.0
+            before = [run for run in session.runs if run.label == case.label and run.dtype == dtype]
+            last = before[-1] if before else None
+            if last and last.median_s and last.flop:
+                expected = last.median_s * matpow.flop(size, self.power, case.terms) / last.flop
+            beside = [*possible, case]
+            if last and last.failure:
+                why = f", which failed at {last.parameters['size']}"
+            elif last and expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
+                deadline = f"--deadline {session.rule.deadline:g}"
+                why = f": too slow for {deadline}, estimated from {last.parameters['size']}"
+            elif short := lacking(beside, size, dtype, session.free(beside)):
+                where = "the host" if short[0] == HOST else f"GPU {short[0]}"
+                why = f": does not fit into the free memory of {where}"
             else:
-                possible.append(case)
+                possible[case] = expected
+                continue
+            self.skipped.setdefault(f"skipped on {case.label}, {dtype}{why}", []).append(size)
         return possible
-
-    def _leave_out(self, why: str, size: int) -> None:
-        self.left_out.setdefault(why, []).append(size)
-
-    def _last(self, runs: Sequence[Run], case: Case, job: Job) -> Run | None:
-        """What the case was measured at last: the largest size until now."""
-        mine = [run for run in runs if run.label == case.label and run.dtype == job.dtype_on(case)]
-        return mine[-1] if mine else None
-
-    def _expected(self, runs: Sequence[Run], case: Case, job: Job, size: int) -> float | None:
-        """Seconds that a sample takes at the speed of the size before, which is an overestimate; None before any."""
-        last = self._last(runs, case, job)
-        if last is None or last.median_s is None or not last.flop:
-            return None
-        return last.median_s * matpow.flop(size, self.power, case.terms) / last.flop

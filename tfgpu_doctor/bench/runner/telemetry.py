@@ -15,7 +15,7 @@ import psutil
 from tfgpu_doctor.bench.results import GpuTelemetry, Reading
 from tfgpu_doctor.bench.speeds import POWER_CAP
 from tfgpu_doctor.bench.statistics import median
-from tfgpu_doctor.probes.gpus import THROTTLE_REASONS
+from tfgpu_doctor.probes.driver_child import THROTTLE_REASONS
 
 PERIOD = 0.05  # seconds between looks; NVML averages the utilisation over 1/6 to 1 s itself (nvml.h)
 KEPT = 400  # readings of a GPU that a result holds at most

@@ -11,26 +11,23 @@ FLOP of a step and image: both networks forward (the discriminator on a real and
 discriminator's loss for both images, and those of the generator's loss through the discriminator.
 
 Verified: the first steps, by the function that is measured. One device: Adam's moments, which are the gradients,
-against a training in float64 on the CPU. Several replicas: against one device that computes their batches one after the
-other and adds up the gradients; their weights must be the same bit by bit. Every loss must be finite.
+against a training in float64 on the CPU, with few images. Several replicas: against one device that computes their
+batches one after the other and adds up the gradients; their weights must be the same bit by bit. Every loss must be
+finite.
 """
 
 from __future__ import annotations
 
-import math
-import time
+from collections.abc import Sequence
 from typing import Any
 
-from .judgement import Check, Judgement, finite, judged, numbers
+from .judgement import Check, Judgement
 from .models import policy, same_weights
-from .training import copies, count_identical, misplaced, on_devices, place, room_for, strategy_over, synchronise
+from .training import SCALE, Training, TrainingWorkload, copies, judge_training, place, strategy_over, variables_of
 
 UNIT = "images/s"
-DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 LEARNING_RATE = 1e-4  # of both Adams, the tutorial's
-SCALE = {"mixed_float16": 1024.0}  # of the losses, so that their gradients do not vanish in float16; taken out again
 DEFAULT_BATCH = 128  # images on each device; the tutorial's 256 takes a CPU seconds
-REFERENCE_STEPS = 2  # of the warm-up, which are compared
 
 # 2 FLOP a multiply-add of dense layers, convolutions and transposed convolutions; tests/bench/test_gan.py compares
 # these with the real networks.
@@ -39,262 +36,169 @@ GENERATOR_FIRST_FLOP = 2_508_800
 DISCRIMINATOR_FLOP = 20_710_144
 DISCRIMINATOR_FIRST_FLOP = 627_200
 
-METHOD_ONE = "the gradients of the first steps against a training in float64 on the CPU"
-METHOD_SEVERAL = "the gradients of the first steps against one device that computes all batches one after the other"
+METHODS = (
+    "the gradients of the first steps against a training in float64 on the CPU",
+    "the gradients of the first steps against one device that computes all batches one after the other",
+)
 # Relative rms distance of Adam's first moments, which after a step are a tenth of the gradients. An input of a leaky
 # ReLU that rounding moves across 0 changes its gradient by the whole kink, so that a share p of such inputs makes about
 # √p. Measured with TensorFlow 2.21 on a CPU at batches of 8 to 128, after one step and two: float32 6e-7 to 2e-4,
 # float16 1.2e-2 to 3.7e-2, bfloat16 1.6e-2 to 5.2e-2; tf32 rounds as float16 does. A step that forgets to divide by the
 # number of replicas, or one that adds up nothing, is 1 away.
-TOLERANCE = {"float32": 2e-3, "tf32": 1e-1, "mixed_float16": 1e-1, "mixed_bfloat16": 2e-1}
-# Relative distance of the losses, which have no such kinks: measured 1.4e-7, 9e-5 and 1.8e-4.
-LOSS_TOLERANCE = {"float32": 5e-6, "tf32": 1e-3, "mixed_float16": 1e-3, "mixed_bfloat16": 2e-3}
+# The losses, which have no such kinks, differ by 1.4e-7, 9e-5 and 1.8e-4. A limit for each: of losses and of moments.
+TOLERANCE = {
+    "float32": (5e-6, 2e-3),
+    "tf32": (1e-3, 1e-1),
+    "mixed_float16": (1e-3, 1e-1),
+    "mixed_bfloat16": (2e-3, 2e-1),
+}
 
 
 def training_flop() -> int:
-    """FLOP of one step for one image: see the head of this file."""
+    """Return the FLOP of one step for one image: see the head of this file."""
     generator = 3 * GENERATOR_FLOP - GENERATOR_FIRST_FLOP
     return generator + 7 * DISCRIMINATOR_FLOP - 2 * DISCRIMINATOR_FIRST_FLOP
 
 
 def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether the losses are finite, losses and gradients right, the weights moving and the replicas alike."""
-    losses = [math.nan if loss is None else loss for loss in answer["losses"]]
-    finite = all(math.isfinite(loss) for loss in losses)
-    checks = [Check("finite losses", finite, f"{losses[0]:.3g} and {losses[1]:.3g}")]
-    several = answer.get("replicas", 1) > 1
-    if "residual" in answer:
-        checks += _compared(answer, losses, dtype, "one device" if several else "float64")
-        checks += [Check("replicas identical", answer["identical"], f"all {answer['replicas']}")] if several else []
-    return judged(
-        METHOD_SEVERAL if several else METHOD_ONE,
-        checks,
-        residual=answer.get("residual"),
-        tolerance=TOLERANCE[dtype] if "residual" in answer else None,
-    )
+
+    def learns() -> Check:
+        still = [name for name, moved in zip(("generator", "discriminator"), answer["moved"]) if not moved > 0]
+        return Check("both networks learn", not still, f"no change: {', '.join(still)}" if still else "")
+
+    found = judge_training(answer, TOLERANCE[dtype], ("same gradients", "gradients"), learns, METHODS)
+    return found if "block" in answer else found._replace(residual=answer["update"], tolerance=TOLERANCE[dtype][1])
 
 
-def _compared(answer: dict[str, Any], losses: list[float], dtype: str, other: str) -> list[Check]:
-    """What the state after the first steps says beside that of `other`; the gradients are the residual."""
-    residual, moved = answer["residual"], answer["moved"]
-    apart = max(abs(found - right) / abs(right) for found, right in zip(losses, answer["expected_losses"]))
-    close = residual is not None and residual <= TOLERANCE[dtype]
-    learns = all(distance > 0 for distance in moved)  # not a number is no distance
-    return [
-        Check(f"losses as in {other}", apart <= LOSS_TOLERANCE[dtype], f"{apart:.1g} relative difference"),
-        Check(f"gradients as in {other}", close, "" if close else f"{residual} relative difference"),
-        Check("learning of both networks", learns, "" if learns else "their weights did not change"),
-    ]
-
-
-def reference(parameters: dict[str, Any], file: str) -> None:
-    """Train in float64 on the CPU, and write the gradients' moments after each of the first steps to `file` (.npz)."""
-    import numpy as np
-
-    training = Training(["/CPU:0"], "float64", parameters["batch"])
-    states = {}
-    for step in range(1, REFERENCE_STEPS + 1):
-        training.run_step()
-        states[f"moments {step}"] = training.moments()
-        states[f"losses {step}"] = training.total_losses()
-    np.savez(file, **states)
-
-
-class Training:
-    """Both networks, their optimisers and a step; over several devices, or one that computes several batches.
+class Dcgan(Training):
+    """A training of generator and discriminator; `networks` are these two.
 
     Args:
         shards: batches that one device computes one after the other; for the comparison with as many replicas.
     """
 
-    def __init__(self, devices: list[str], dtype: str, batch: int, shards: int = 1) -> None:
-        """Build the networks and put the images on the devices; nothing is computed yet."""
-        import tensorflow as tf
-
-        self.devices, self.batch, self.shards, self.dtype = devices, batch, shards, dtype
-        self.strategy = strategy_over(devices)
-        self.images_in_all = batch * shards * len(devices)
-        with self.strategy.scope():
-            self.generator, self.discriminator = networks(dtype)
-            self.optimisers = [_adam(tf.keras, net.trainable_variables) for net in self.networks()]
-        self.initial = [net.get_weights() for net in self.networks()]
-        self.cold = {}
-        started = time.perf_counter()
-        self.images = place(self.strategy, devices, lambda index: _stacked(batch, shards, index))
-        synchronise(self.last())
-        self.cold["to devices"] = time.perf_counter() - started
-        self.function = tf.function(self._step, autograph=False)
+    def __init__(self, devices: list[str], dtype: str, shards: int = 1) -> None:
+        """Build the networks; nothing is computed yet."""
+        self.shards = shards
         self.count = 0  # steps done
-        self.losses: Any = None
+        super().__init__(strategy_over(devices), devices, "dcgan", dtype, len(devices))
 
-    def networks(self) -> tuple[Any, Any]:
-        """Generator and discriminator, as things with weights."""
-        return self.generator, self.discriminator.model
+    def build(self) -> list[Any]:
+        """Make generator and discriminator."""
+        return [*networks(self.dtype)]
 
-    def last(self) -> list[Any]:
-        """What a step changes last, on every device."""
-        return copies(self.strategy, self.discriminator.model.trainable_variables[-1])
-
-    def run_step(self) -> None:
-        """Queue one step."""
+    def optimizer(self) -> Any:
+        """Make the tutorial's optimiser."""
         import tensorflow as tf
 
-        self.losses = self.function(self.images, tf.constant(self.count))
+        return tf.keras.optimizers.Adam(LEARNING_RATE)
+
+    def data(self, each: int) -> tuple[Any, ...]:
+        """Put the images on the devices."""
+        import numpy as np
+
+        def stacked(index: int) -> Any:
+            return np.concatenate([images(each, index * self.shards + shard) for shard in range(self.shards)])
+
+        return (place(self.strategy, self.devices, stacked),)
+
+    def run(self, *data: Any) -> Any:
+        """Queue one step; its number decides what is drawn."""
+        import tensorflow as tf
+
         self.count += 1
+        return self.step(*data, tf.constant(self.count - 1))
 
-    def _step(self, images: Any, number: Any) -> Any:
-        return self.strategy.run(self._replica_step, args=(images, number))
+    def reset(self) -> None:
+        """Go back to the initial weights, and to step 0."""
+        super().reset()
+        self.count = 0
 
-    def _replica_step(self, images: Any, number: Any) -> Any:
-        """What each replica does: gradients of its batch, and their sum over all replicas applied."""
+    def fetched(self, losses: Sequence[Any]) -> list[float]:
+        """Return the generator's loss and the discriminator's, over all images."""
+        return [float(value) for value in sum(loss.numpy() for loss in losses)]
+
+    def gradients(self, *data: Any) -> tuple[Any, list[Any]]:
+        """Return the losses [generator, discriminator] of a replica's shards, and their gradients."""
         import tensorflow as tf
 
+        images, number = data
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         losses: Any = 0.0
         gradients: list[Any] = []
         for shard, part in enumerate(tf.split(images, self.shards)):
             seed = tf.stack([number, tf.cast(replica, tf.int32) + shard])
-            loss, found = self._gradients(part, seed)
+            loss, found = self._shard_gradients(part, seed)
             losses += loss
             gradients = [a + b for a, b in zip(gradients, found)] if gradients else found
-        count = len(self.generator.trainable_variables)
-        for optimiser, net, part in zip(self.optimisers, self.networks(), (gradients[:count], gradients[count:])):
-            optimiser.apply_gradients(zip(part, net.trainable_variables))
-        return losses
+        return losses, gradients
 
-    def _gradients(self, images: Any, seed: Any) -> tuple[Any, list[Any]]:
-        """Losses [generator, discriminator] of one batch, and their gradients; both by the images of all replicas."""
+    def _shard_gradients(self, images: Any, seed: Any) -> tuple[Any, list[Any]]:
+        """Return the losses of one batch, and their gradients; both by the images of all replicas."""
         import tensorflow as tf
 
-        count, scale = tf.shape(images)[0], SCALE.get(self.dtype, 1.0) / self.images_in_all
+        generator, discriminator = self.networks
+        kind, count, scale = generator.compute_dtype, images.shape[0], SCALE.get(self.dtype, 1.0)
+        part = scale / (count * self.shards * self.replicas)
         noise = tf.random.stateless_normal([count, NOISE], seed)
+
+        def logits(made: Any, number: Any) -> Any:
+            left = kept(count, HALF, number, kind), kept(count, QUARTER, number + 10, kind)
+            return discriminator([made, *left], training=True)
+
         with tf.GradientTape() as of_generator, tf.GradientTape() as of_discriminator:
-            made = self.generator(tf.cast(noise, self.generator.compute_dtype), training=True)
-            real, fake = self.discriminator(images, seed + 100), self.discriminator(made, seed + 200)
-            generator = scale * _entropy(real=True, logits=fake)
-            discriminator = scale * (_entropy(real=True, logits=real) + _entropy(real=False, logits=fake))
+            made = generator(tf.cast(noise, kind), training=True)
+            real, fake = logits(images, seed + 100), logits(made, seed + 200)
+            fooled = part * _entropy(real=True, logits=fake)
+            caught = part * (_entropy(real=True, logits=real) + _entropy(real=False, logits=fake))
         gradients = [
-            *of_generator.gradient(generator, self.generator.trainable_variables),
-            *of_discriminator.gradient(discriminator, self.discriminator.model.trainable_variables),
+            *of_generator.gradient(fooled, generator.trainable_variables),
+            *of_discriminator.gradient(caught, discriminator.trainable_variables),
         ]
-        taken_out = 1.0 / SCALE.get(self.dtype, 1.0)
-        losses = tf.stack([generator, discriminator]) * taken_out
-        return losses, gradients if taken_out == 1.0 else [taken_out * gradient for gradient in gradients]
+        losses = tf.stack([fooled, caught]) * (1.0 / scale)
+        return losses, gradients if scale == 1.0 else [gradient * (1.0 / scale) for gradient in gradients]
 
-    def total_losses(self) -> list[float]:
-        """Of the last step, over all images: generator's, discriminator's."""
-        found = [loss.numpy() for loss in self.strategy.experimental_local_results(self.losses)]
-        return [float(value) for value in sum(found)]
-
-    def moments(self) -> Any:
-        """Adam's first moments of both networks, one float64 vector: what the gradients so far have been."""
+    def state(self) -> list[Any]:
+        """Return Adam's first moments of both networks: what the gradients so far have been."""
         import numpy as np
 
-        flat = []
-        for optimiser, net in zip(self.optimisers, self.networks()):
-            variables = optimiser.variables() if callable(optimiser.variables) else optimiser.variables
+        found: list[Any] = []
+        for optimizer, network in zip(self.optimizers, self.networks):
             # in every Keras: all first moments in the weights' order, then all second ones; or in pairs
-            state = [one for one in variables if len(one.shape) and not _is_second(one)]
-            assert [tuple(one.shape) for one in state] == [tuple(one.shape) for one in net.trainable_variables]
-            flat += [np.asarray(one.numpy(), np.float64).ravel() for one in state]
-        return np.concatenate(flat)
-
-    def moved(self) -> list[float]:
-        """How far the trained weights of each network are from where they began, relative rms."""
-        import numpy as np
-
-        found = []
-        for net, initial in zip(self.networks(), self.initial):
-            began = dict(zip([id(one) for one in net.weights], initial))
-            pairs = [(one.numpy(), began[id(one)]) for one in net.trainable_variables]
-            apart = sum(float(np.square(now - then, dtype=np.float64).sum()) for now, then in pairs)
-            size = sum(float(np.square(then, dtype=np.float64).sum()) for _, then in pairs)
-            found.append(math.sqrt(apart / size))
+            moments = [one for one in variables_of(optimizer) if len(one.shape) and not _is_second(one)]
+            assert [tuple(one.shape) for one in moments] == [tuple(one.shape) for one in network.trainable_variables]
+            found += [np.float64(copies(self.strategy, one)[0].numpy()) for one in moments]
         return found
 
-    def identical(self) -> bool:
-        """True if all replicas hold the same weights, bit by bit."""
-        weights = [weight for net in self.networks() for weight in net.trainable_variables]
-        return count_identical(self.strategy, weights) == len(weights)
 
-
-class Workload:
+class Workload(TrainingWorkload):
     """A training over the devices of a case."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], _spread: str) -> None:
-        """Build it; nothing is computed yet."""
-        self.dtype, self.batch, self.verified = dtype, parameters["batch"], False
-        started = time.perf_counter()
-        self.training = Training(devices, dtype, self.batch)
-        self.cold = {**self.training.cold, "networks": time.perf_counter() - started}
-        self.cold["networks"] -= self.cold["to devices"]
+    compared = 2
 
-    def sample(self, steps: int) -> float:
-        """Seconds of `steps` training steps, from the first call to the end on the last device."""
-        started = time.perf_counter()
-        with room_for(f"a batch of {self.batch}"):
-            for _ in range(steps):
-                self.training.run_step()
-            self.synchronise()
-        return time.perf_counter() - started
+    def make(self, dtype: str, _spread: str) -> Training:
+        """Build the training."""
+        return Dcgan(self.devices, dtype)
 
-    def synchronise(self) -> None:
-        """Wait until every device has done what was queued."""
-        synchronise(self.training.last())
+    def apart(self, dtype: str, device: str, each: int) -> tuple[list[list[float]], list[Any]]:
+        """Train on one device that computes all batches in turn: little memory beside its own."""
+        alone = Dcgan([device], dtype, len(self.devices))
+        data = alone.data(each)
+        return [alone.fetched(alone.run(*data)) for _ in range(self.compared)], alone.state()
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compare the state after the warm-up with a reference: `request["file"]`, or for replicas one device."""
-        training, devices = self.training, self.training.devices
-        if len(devices) > 1:  # all of their batches on the first of them, in turn: little memory beside its own
-            alone = Training(devices[:1], self.dtype, self.batch, shards=len(devices))
-            for _ in range(training.count):
-                alone.run_step()
-            expected, losses = alone.moments(), alone.total_losses()
-        else:
-            expected, losses = _saved(request["file"], training.count)
-        self.verified = True
-        return {
-            "losses": numbers(training.total_losses()),
-            "expected_losses": losses,
-            "residual": _relative(training.moments(), expected),
-            "steps": training.count,
-            "moved": training.moved(),
-            "replicas": len(devices),
-            "identical": training.identical(),
-        }
+        """Compare the first steps; also how far the weights of each network have moved."""
+        answer = super().verify(request)
+        added, count = self.training.added(), len(self.training.networks[0].trainable_variables)
+        moved = [sum(float(abs(one).sum()) for one, _ in part) for part in (added[:count], added[count:])]
+        return {**answer, "moved": moved}
 
-    def recheck(self) -> dict[str, Any] | None:
-        """None while the losses are finite numbers, or nothing was verified yet."""
-        losses = self.training.total_losses()
-        if not self.verified or all(math.isfinite(loss) for loss in losses):
-            return None
-        return {"losses": numbers(losses)}
-
-    def placed_on(self) -> list[str]:
-        """The device of each replica's losses."""
-        return on_devices(self.training.strategy.experimental_local_results(self.training.losses))
-
-    def misplaced(self) -> str | None:
-        """What was computed elsewhere than asked for; None when nothing was."""
+    def graph(self) -> Any:
+        """Return the compiled step."""
         import tensorflow as tf
 
-        training = self.training
-        graph = training.function.get_concrete_function(training.images, tf.constant(0)).graph
-        return misplaced(training.devices, self.placed_on(), graph)
-
-
-def _stacked(batch: int, shards: int, index: int) -> Any:
-    import numpy as np
-
-    return np.concatenate([images(batch, index * shards + shard) for shard in range(shards)])
-
-
-def _adam(keras: Any, variables: list[Any]) -> Any:
-    """The tutorial's optimiser; its state is made at once where Keras can, so that replicas need not in a step."""
-    adam = keras.optimizers.Adam(LEARNING_RATE)
-    if hasattr(adam, "build"):
-        adam.build(variables)
-    return adam
+        return self.training.step.get_concrete_function(*self.data, tf.constant(0)).graph
 
 
 def _entropy(*, real: bool, logits: Any) -> Any:
@@ -312,61 +216,13 @@ def _is_second(variable: Any) -> bool:
     return "velocity" in name or "/v/" in name
 
 
-def _saved(file: str, step: int) -> tuple[Any, list[float]]:
-    import numpy as np
-
-    with np.load(file) as states:
-        return states[f"moments {step}"], [float(loss) for loss in states[f"losses {step}"]]
-
-
-def _relative(found: Any, expected: Any) -> float | None:
-    """Relative rms distance; None where it is no number."""
-    import numpy as np
-
-    apart = float(np.sqrt(np.square(found - expected).sum() / np.square(expected).sum()))
-    return finite(apart)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
-# The networks of the GAN, the DCGAN of TensorFlow's tutorial, and the images that it learns from.
-#
-# Source: https://www.tensorflow.org/tutorials/generative/dcgan. Dropout is drawn from a seed and kernels start from
-# numbers of NumPy's, so that a step can be computed again and compared.
-
+# The networks, and the images that they learn from.
 
 SEED = 7
 NOISE = 100  # random numbers for an image
 DROPOUT = 0.3
-
-
-class Discriminator:
-    """Two convolutions and a dense layer; dropout between them is drawn from a seed, so that it can be drawn again."""
-
-    def __init__(self, keras: Any) -> None:
-        """Build it in the global policy."""
-        layers = keras.layers
-        image = keras.Input((28, 28, 1))
-        first = layers.LeakyReLU()(layers.Conv2D(64, 5, strides=2, padding="same")(image))
-        self._first = keras.Model(image, first)
-        half = keras.Input((14, 14, 64))
-        second = layers.LeakyReLU()(layers.Conv2D(128, 5, strides=2, padding="same")(half))
-        self._second = keras.Model(half, second)
-        quarter = keras.Input((7, 7, 128))
-        self._head = keras.Model(quarter, layers.Dense(1)(layers.Flatten()(quarter)))
-        self.model = keras.Model(image, self._head(self._second(self._first(image))))  # all weights under one name
-
-    def __call__(self, images: Any, seed: Any) -> Any:
-        """Logits [n, 1] of images [n, 28, 28, 1]."""
-        half = _dropout(self._first(images, training=True), seed)
-        return self._head(_dropout(self._second(half, training=True), seed + 10), training=True)
-
-
-def _dropout(values: Any, seed: Any) -> Any:
-    """Set a share of the values to 0 and scale the others up, as Keras's Dropout does with seeds of its own."""
-    import tensorflow as tf
-
-    kept = tf.random.stateless_uniform(tf.shape(values), seed) >= DROPOUT
-    return tf.where(kept, values * (1.0 / (1.0 - DROPOUT)), tf.zeros_like(values))
+HALF, QUARTER = (14, 14, 64), (7, 7, 128)  # what the discriminator's convolutions give, behind which dropout is
 
 
 def _generator(keras: Any) -> Any:
@@ -384,16 +240,35 @@ def _generator(keras: Any) -> Any:
     return keras.Model(noise, image)
 
 
-def networks(dtype: str) -> tuple[Any, Discriminator]:
-    """Generator and discriminator in the policy of `dtype`, with weights that are always the same."""
+def _discriminator(keras: Any) -> Any:
+    """Build it; what dropout lets through is an input, so that it can be drawn again."""
+    layers = keras.layers
+    image, half, quarter = keras.Input((28, 28, 1)), keras.Input(HALF), keras.Input(QUARTER)
+    x = layers.LeakyReLU()(layers.Conv2D(64, 5, strides=2, padding="same")(image))
+    x = layers.Multiply()([x, half])
+    x = layers.LeakyReLU()(layers.Conv2D(128, 5, strides=2, padding="same")(x))
+    x = layers.Multiply()([x, quarter])
+    return keras.Model([image, half, quarter], layers.Dense(1)(layers.Flatten()(x)))
+
+
+def kept(count: int, shape: tuple[int, ...], seed: Any, dtype: str) -> Any:
+    """Draw what dropout leaves of the values of `count` images: 0 for a share of them, and the others scaled up."""
+    import tensorflow as tf
+
+    drawn = tf.random.stateless_uniform((count, *shape), seed) >= DROPOUT
+    return tf.cast(drawn, dtype) * (1.0 / (1.0 - DROPOUT))
+
+
+def networks(dtype: str) -> tuple[Any, Any]:
+    """Build generator and discriminator in the policy of `dtype`, with weights that are always the same."""
     import tensorflow as tf
 
     keras = tf.keras
     with policy(keras, dtype):
-        generator, discriminator = _generator(keras), Discriminator(keras)
-    generator.set_weights(same_weights(generator.get_weights()))
-    discriminator.model.set_weights(same_weights(discriminator.model.get_weights()))
-    return generator, discriminator
+        found = _generator(keras), _discriminator(keras)
+    for network in found:
+        network.set_weights(same_weights(network.get_weights()))
+    return found
 
 
 def images(count: int, index: int) -> Any:

@@ -14,14 +14,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 from .judgement import Check, Judgement, judged, nan_last, short
 from .models import MODELS, batch, build
+from .training import lenient, on_devices
 
 UNIT = "items/s"
-DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 SEED = 7
 DISTINCT = 16  # images for a network of ours, repeated in larger batches, so that the reference takes little
 SMALL = 2  # integers that are made up are below it: an index into any table
@@ -34,14 +35,14 @@ UNKNOWN_MODEL = 10  # times that for a user's, which may be deeper, and whose re
 MAY_DIFFER = {"float32": 0.01, "tf32": 0.05, "mixed_float16": 0.05, "mixed_bfloat16": 0.1}
 METHOD = "outputs against those of the CPU in {}; those of further calls are the same bit by bit, or were compared so"
 
-_loaded: dict[tuple[Any, ...], Any] = {}  # signatures by what they were loaded for: a process keeps its model
-
 
 def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
     """Say whether the outputs are finite, and as near to the reference as the type allows."""
+    other, residual = parameters["reference"], answer["residual"]
     if answer["unlike"]:
-        return Judgement(False, METHOD.format(parameters["reference"]), why=answer["unlike"])
-    residual, limit, other = answer["residual"], _limit(dtype, parameters), parameters["reference"]
+        return Judgement(False, METHOD.format(other), why=answer["unlike"])
+    slack = UNKNOWN_MODEL if other == "float32" else 1.0
+    limit = TOLERANCE[dtype] * slack
     checks = []
     if answer["floats"]:
         saw = "" if answer["finite"] else "some are infinite or NaN"
@@ -50,68 +51,27 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
         saw = "" if near else "NaN" if residual is None else f"{residual:.2g} relative difference"
         checks.append(Check(f"outputs as on the CPU in {other}", near, saw))
     if answer["others"]:
-        share = answer["differing"] / answer["others"]
         saw = f"{answer['differing']} of {answer['others']} differ"
-        checks.append(Check("whole numbers as on the CPU", share <= MAY_DIFFER[dtype], saw))
+        right = answer["differing"] <= MAY_DIFFER[dtype] * answer["others"]
+        checks.append(Check("whole numbers as on the CPU", right, saw))
+    plain = dtype == "tf32" and residual is not None and residual <= TOLERANCE["float32"] * slack
     return judged(
         METHOD.format(other),
         checks,
         residual=residual,
         tolerance=limit if answer["floats"] else None,
-        computed_in="float32" if dtype == "tf32" and _plain(residual, parameters) else dtype,
+        computed_in="float32" if plain else dtype,
     )
 
 
-def _limit(dtype: str, parameters: dict[str, Any]) -> float:
-    return TOLERANCE[dtype] * (UNKNOWN_MODEL if parameters["reference"] == "float32" else 1.0)
-
-
-def _plain(residual: float | None, parameters: dict[str, Any]) -> bool:
-    """Whether TF32 was asked for, and the outputs are as near as only float32 makes them."""
-    return residual is not None and residual <= _limit("float32", parameters)
-
-
-# ------------------------------------------------------------------ what is prepared before, by a process of its own
-
-
-def reference(task: str, **arguments: Any) -> dict[str, Any]:
-    """Do what has to be done once: "export" a model, "describe" a SavedModel, compute the right "answers"."""
-    import tensorflow as tf
-
-    tf.config.set_visible_devices([], "GPU")  # this process measures nothing, and must not hold a GPU's memory
-    tasks: dict[str, Callable[..., dict[str, Any]]] = {"export": export, "describe": describe, "answers": answers}
-    return tasks[task](**arguments)
-
-
-def answers(parameters: dict[str, Any], batches: list[int], file: str) -> dict[str, Any]:
-    """Outputs of a SavedModel on the CPU for the inputs of each batch, to `file` (.npz): "8/logits"."""
-    import numpy as np
-
-    call = signature_on(parameters, "/CPU:0", xla=False)
-    found = {}
-    ours = parameters["inputs"][0].get("model")
-    known = call(make_inputs(parameters["inputs"], DISTINCT)) if ours else {}
-    for count in batches:
-        if ours:  # items do not depend on each other
-            outputs = {name: _repeated(value, count) for name, value in known.items()}
-        else:
-            outputs = call(make_inputs(parameters["inputs"], count))
-        found.update({f"{count}/{name}": value for name, value in outputs.items()})
-    with Path(file).open("wb") as stream:
-        np.savez(stream, **found)
-    return {}
-
-
-# --------------------------------------------------------------------------------------- inputs, calls, comparisons
-
-
 def make_inputs(specs: list[dict[str, Any]], count: int) -> dict[str, Any]:
-    """NumPy arrays for the inputs of a batch of `count`; the same every time.
+    """Make NumPy arrays for the inputs of a batch of `count`; the same every time.
 
     Args:
         specs: {"name", "dtype", "shape"} with `shape` of one item, and "model" where a network of ours takes them.
     """
     import numpy as np
+    import tensorflow as tf
 
     made: dict[str, Any] = {}
     for index, spec in enumerate(specs):
@@ -121,73 +81,56 @@ def make_inputs(specs: list[dict[str, Any]], count: int) -> dict[str, Any]:
         rng = np.random.default_rng([SEED, count, index])
         shape = (count, *spec["shape"]) if spec["batched"] else tuple(spec["shape"])
         kind = spec["dtype"]
-        if kind == "bool":
-            made[spec["name"]] = rng.integers(0, 2, shape).astype(bool)
-        elif "int" in kind:
+        if kind == "bool" or "int" in kind:
             made[spec["name"]] = rng.integers(0, SMALL, shape).astype(kind)
         else:
-            made[spec["name"]] = rng.random(shape, dtype=np.float32).astype(_numpy_type(kind))
+            made[spec["name"]] = rng.random(shape, dtype=np.float32).astype(getattr(tf, kind).as_numpy_dtype)
     return made
 
 
 def _repeated(items: Any, count: int) -> Any:
-    """The first `count` of the items, from the front again where there are fewer."""
+    """Return the first `count` of the items, from the front again where there are fewer."""
     import numpy as np
 
     return np.ascontiguousarray(np.resize(items, (count, *items.shape[1:])))
 
 
-def _numpy_type(kind: str) -> Any:
-    import tensorflow as tf
-
-    return getattr(tf, kind).as_numpy_dtype
-
-
-def signature_on(parameters: dict[str, Any], device: str, xla: bool) -> Any:
-    """A function from NumPy inputs to NumPy outputs, by name; its variables live on `device`. Loaded once a process."""
-    import tensorflow as tf
-
-    key = (parameters["folder"], parameters["signature"], device, xla)
-    if key not in _loaded:
-        soft = tf.config.get_soft_device_placement()
-        tf.config.set_soft_device_placement(True)  # reading files is the host's business; `misplaced` sees the rest
-        try:
-            with tf.device(device):
-                model = tf.saved_model.load(parameters["folder"])
-                function = model.signatures[parameters["signature"]]
-        finally:
-            tf.config.set_soft_device_placement(soft)
-        compiled = tf.function(lambda **values: function(**values), jit_compile=True) if xla else function
-        _loaded[key] = _Call(device, model, function, compiled)
-    return _loaded[key]
+@lru_cache(maxsize=64)
+def replica(folder: str, signature: str, device: str, xla: bool) -> Replica:
+    """Load a SavedModel on a device; a process keeps it."""
+    return Replica(folder, signature, device, xla)
 
 
-class _Call:
-    """One replica of the model."""
+class Replica:
+    """A function from NumPy inputs to NumPy outputs, by name; its variables live on a device."""
 
-    def __init__(self, device: str, model: Any, function: Any, compiled: Any) -> None:
-        self.device, self.model, self.function, self.compiled = device, model, function, compiled
-        self.placed_on = device
+    def __init__(self, folder: str, signature: str, device: str, xla: bool) -> None:
+        """Load the model."""
+        import tensorflow as tf
+
+        self.device = device
+        with lenient(), tf.device(device):  # reading files is the host's business; `misplaced` sees the rest
+            self.model = tf.saved_model.load(folder)
+            self.function = self.model.signatures[signature]
+        self.compiled = (
+            tf.function(lambda **values: self.function(**values), jit_compile=True) if xla else self.function
+        )
 
     def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Inputs to the device, the signature, outputs back."""
+        """Copy inputs to the device, call the signature, copy the outputs back."""
         import tensorflow as tf
 
         with tf.device(self.device):
-            outputs = self.compiled(**{name: tf.constant(value) for name, value in inputs.items()})
-        self.outputs = outputs
-        return {name: value.numpy() for name, value in outputs.items()}
+            self.outputs = self.compiled(**{name: tf.constant(value) for name, value in inputs.items()})
+        return {name: value.numpy() for name, value in self.outputs.items()}
 
     def where(self) -> list[str]:
-        """The devices that its float outputs lie on; where it has none, those of its variables, or of all outputs."""
+        """Return the devices of its float outputs; where it has none, those of its variables, or of all outputs."""
         outputs = list(self.outputs.values())
-        tensors = [one for one in outputs if one.dtype.is_floating]
-        if tensors:
-            return [short(one.backing_device) for one in tensors]
-        return self.weights() or [short(one.backing_device) for one in outputs]
+        return on_devices(one for one in outputs if one.dtype.is_floating) or self.weights() or on_devices(outputs)
 
     def weights(self) -> list[str]:
-        """The devices of its float variables; tables and counters may lie where they can."""
+        """Return the devices of its float variables; tables and counters may lie where they can."""
         return list(dict.fromkeys(short(one.device) for one in self.function.variables if one.dtype.is_floating))
 
 
@@ -200,32 +143,33 @@ class Workload:
 
         self.parameters, self.devices, self.count = parameters, devices, parameters["batch"]
         started = time.perf_counter()
-        self.calls = [signature_on(parameters, device, parameters["xla"]) for device in devices]
+        model = parameters["folder"], parameters["signature"]
+        self.calls = [replica(*model, device, parameters["xla"]) for device in devices]
         self.cold = {"load": time.perf_counter() - started}
         started = time.perf_counter()
-        inputs = make_inputs(parameters["inputs"], self.count)
+        self.inputs = make_inputs(parameters["inputs"], self.count)
         self.cold["inputs"] = time.perf_counter() - started
         ends = [self.count * (place + 1) // len(devices) for place in range(len(devices))]
         batched = {spec["name"] for spec in parameters["inputs"] if spec["batched"]}
         self.parts = [
             {
                 name: np.ascontiguousarray(value[first:last]) if name in batched else value
-                for name, value in inputs.items()
+                for name, value in self.inputs.items()
             }
             for first, last in zip([0, *ends], ends)
         ]
-        self.pool = _pool(len(devices)) if len(devices) > 1 else None
+        self.pool = ThreadPoolExecutor(len(devices))
         self.results: list[dict[str, Any]] = []
         self.trusted: list[dict[str, Any]] | None = None
         self.expected: dict[str, Any] = {}
 
     def sample(self, _steps: int) -> float:
-        """Seconds of one call of every replica, from the inputs on the host to the outputs there; `steps` is 1."""
+        """Return the seconds of one call of every replica, from inputs on the host to outputs there; `steps` is 1."""
         started = time.perf_counter()
-        if self.pool is None:
+        if len(self.calls) == 1:
             self.results = [self.calls[0](self.parts[0])]
         else:
-            self.results = list(self.pool.map(lambda pair: pair[0](pair[1]), zip(self.calls, self.parts)))
+            self.results = list(self.pool.map(lambda call, part: call(part), self.calls, self.parts))
         return time.perf_counter() - started
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -233,13 +177,13 @@ class Workload:
         import numpy as np
 
         with np.load(request["file"]) as saved:
-            prefix = f"{self.count}/"
-            self.expected = {name[len(prefix) :]: saved[name] for name in saved.files if name.startswith(prefix)}
+            places = [name.partition("/") for name in saved.files]
+            self.expected = {name: saved[f"{count}/{name}"] for count, _, name in places if count == str(self.count)}
         self.trusted = self.results
         return compare(self.joined(), self.expected)
 
     def recheck(self) -> dict[str, Any] | None:
-        """None when the last outputs are the verified ones bit by bit, or nothing was verified yet."""
+        """Return None when the last outputs are the verified ones bit by bit, or nothing was verified yet."""
         import numpy as np
 
         if self.trusted is None:
@@ -251,7 +195,7 @@ class Workload:
         return None if same else compare(self.joined(), self.expected)
 
     def joined(self) -> dict[str, Any]:
-        """The outputs of all replicas, one behind the other."""
+        """Return the outputs of all replicas, one behind the other."""
         import numpy as np
 
         if len(self.results) == 1:
@@ -259,29 +203,21 @@ class Workload:
         return {name: np.concatenate([one[name] for one in self.results]) for name in self.results[0]}
 
     def placed_on(self) -> list[str]:
-        """The devices of each replica's outputs."""
+        """Return the devices of each replica's outputs."""
         return [device for call in self.calls for device in dict.fromkeys(call.where())]
 
     def misplaced(self) -> str | None:
-        """What was computed elsewhere than asked for; None when nothing was."""
+        """Say what was computed elsewhere than asked for; None when nothing was."""
         for device, call in zip(self.devices, self.calls):
-            for found in call.where():
-                if found != device:
-                    return f"outputs on {found} instead of {device}"
-            for found in call.weights():
-                if found != device:
-                    return f"weights on {found} instead of {device}"
+            places = [*((one, "outputs") for one in call.where()), *((one, "weights") for one in call.weights())]
+            wrong = [f"{what} on {place} instead of {device}" for place, what in places if place != device]
+            if wrong:
+                return wrong[0]
         return None
 
 
-def _pool(threads: int) -> Any:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(threads)
-
-
 def compare(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
-    """How far outputs are from what they should be: the worst relative rms of floats, and how many others differ."""
+    """Return how far outputs are from the right ones: the worst relative rms of floats, how many others differ."""
     import numpy as np
 
     answer: dict[str, Any] = {"unlike": "", "floats": 0, "finite": True, "residual": None, "others": 0, "differing": 0}
@@ -308,6 +244,31 @@ def compare(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
 # SavedModels: a network of models.py written as one, and what the signature of a user's takes and gives.
 
 
+def reference(task: str, **arguments: Any) -> dict[str, Any]:
+    """Do what has to be done once: "export" a model, "describe" a SavedModel, compute the right "answers"."""
+    import tensorflow as tf
+
+    tf.config.set_visible_devices([], "GPU")  # this process measures nothing, and must not hold a GPU's memory
+    tasks: dict[str, Callable[..., dict[str, Any]]] = {"export": export, "describe": describe, "answers": answers}
+    return tasks[task](**arguments)
+
+
+def answers(parameters: dict[str, Any], batches: list[int], file: str) -> dict[str, Any]:
+    """Write the outputs of a SavedModel on the CPU for the inputs of each batch to `file` (.npz): "8/logits"."""
+    import numpy as np
+
+    call, specs = Replica(parameters["folder"], parameters["signature"], "/CPU:0", False), parameters["inputs"]
+    ours = bool(specs and specs[0].get("model"))
+    known = call(make_inputs(specs, DISTINCT)) if ours else {}
+    found = {}
+    for count in batches:
+        outputs = call(make_inputs(specs, count)) if not ours else {}
+        outputs.update({name: _repeated(value, count) for name, value in known.items()})  # no item depends on another
+        found.update({f"{count}/{name}": value for name, value in outputs.items()})
+    np.savez(file, **found)
+    return {}
+
+
 def export(model: str, dtype: str, folder: str) -> dict[str, Any]:
     """Write a SavedModel of one of our networks: signature serving_default, images in, logits out, any batch."""
     import tensorflow as tf
@@ -329,8 +290,7 @@ def describe(folder: str, signature: str | None) -> dict[str, Any]:
     """What a SavedModel's signature takes and gives; `signature` None: the only one, or serving_default.
 
     Returns:
-        name, names (of all signatures), and inputs and outputs as {"name", "shape" (None where any), "dtype"}; or
-        "unusable", a sentence.
+        name, and inputs as {"name", "shape" (None where any), "dtype"}; or "unusable", a sentence.
     """
     import tensorflow as tf
 
@@ -340,17 +300,15 @@ def describe(folder: str, signature: str | None) -> dict[str, Any]:
     if wanted not in names:
         has = f"it has {', '.join(names)}" if names else "it has none (tf.saved_model.save(…, signatures=…) makes them)"
         return {"unusable": f"there is no signature {wanted}: {has}"}
-    function = loaded.signatures[wanted]
-    inputs = function.structured_input_signature[1]
-    outputs = function.structured_outputs
+    inputs = loaded.signatures[wanted].structured_input_signature[1]
     return {
         "name": wanted,
-        "names": names,
-        "inputs": [_spec(name, spec) for name, spec in sorted(inputs.items())],
-        "outputs": [_spec(name, spec) for name, spec in sorted(outputs.items())],
+        "inputs": [
+            {
+                "name": name,
+                "shape": None if spec.shape.rank is None else spec.shape.as_list(),
+                "dtype": spec.dtype.name,
+            }
+            for name, spec in sorted(inputs.items())
+        ],
     }
-
-
-def _spec(name: str, spec: Any) -> dict[str, Any]:
-    shape = None if spec.shape.rank is None else spec.shape.as_list()
-    return {"name": name, "shape": shape, "dtype": spec.dtype.name}

@@ -19,31 +19,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .judgement import Check, Judgement, judged, short
-from .models import MODELS, training_flop
-from .training import Training, misplaced, on_devices, room_for, strategy_over, synchronise
+from .judgement import Check, Judgement, judged, numbers
+from .models import MODELS
+from .training import TrainingWorkload, losses_finite, on_devices, synchronise
 
 UNIT = "images/s"
-DTYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 BLOCK = 4  # batches that are timed together
+WRONG = ("missing", "more than once", "other pixels", "other shape")
 METHOD = "every image of an epoch once, with the pixels that it has outside of any pipeline; losses finite"
-
-
-def flop(model: str, images: int) -> float:
-    """FLOP of training with so many images."""
-    return float(training_flop(model)) * images
 
 
 def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether the right images arrived, and the losses are numbers."""
     checks = []
-    if answer["images"] is not None:
-        for name in ("missing", "more than once", "other pixels", "other shape"):
-            count = answer[name]
-            checks.append(Check(f"no image {name}", count == 0, f"{count} of {answer['images']}"))
+    for name in WRONG if answer["images"] is not None else ():
+        checks.append(Check(f"no image {name}", answer[name] == 0, f"{answer[name]} of {answer['images']}"))
     if answer["losses"] is not None:
-        wrong = sum(loss is None for loss in answer["losses"])
-        checks.append(Check("loss finite", wrong == 0, f"{len(answer['losses']) - wrong} of {len(answer['losses'])}"))
+        checks.append(losses_finite(answer["losses"]))
     return judged(METHOD, checks)
 
 
@@ -52,61 +44,45 @@ def reference(folder: str, image: list[int], count: int, make: bool) -> None:
 
     Raises ValueError: one cannot; the message names it.
     """
-    height, width, channels = image
-    if make:
-        make_images(folder, (height, width, channels), count)
-    else:
-        expected(folder, (height, width, channels), count)
+    (make_images if make else expected)(folder, (image[0], image[1], image[2]), count)
 
 
-class Workload:
+class Workload(TrainingWorkload):
     """A pipeline, a training, or both; `parameters`: folder, count, model, batch, pipeline or None, trains."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], _spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build what is measured, and go through one epoch."""
-        self.size, self.devices = parameters["batch"], devices
-        self.model = MODELS[parameters["model"]]
-        self.training: Any = None
-        self.batches: Any = None
-        self.losses: Any = ()
-        self.last: Any = None
-        self.given: list[Any] = []  # the indices of the images of each batch, tensors
-        self.counts: Any = None  # how often each image came
-        self.verified = False
-        self.cold: dict[str, float] = {}
-        strategy = strategy_over(devices) if parameters["trains"] else None
-        started = time.perf_counter()
-        if strategy is not None:
-            name = parameters["model"]
-            with room_for(f"{name} and {self.size} images"):
-                self.training = Training(strategy, devices, name, dtype, False, len(devices))
-                self.resident = self.training.data(self.size)
-                synchronise(self.training.tensors()[-1:])
-            self.cold["network"] = time.perf_counter() - started
+        self.trains = parameters["trains"]
+        self.batches: Any = None  # of the pipeline, where there is one
+        self.last: Any = None  # of them: images, labels, indices
+        if self.trains:
+            super().__init__(parameters, dtype, devices, spread)
+        else:
+            self.devices, self.each, self.verified, self.cold = devices, parameters["batch"], False, {}
         if parameters["pipeline"] is not None:
-            self._open(parameters, PIPELINES[parameters["pipeline"]], strategy)
+            self._open(parameters, PIPELINES[parameters["pipeline"]], parameters["model"])
 
-    def _open(self, parameters: dict[str, Any], chosen: Pipeline, strategy: Any) -> None:
+    def _open(self, parameters: dict[str, Any], chosen: Pipeline, name: str) -> None:
         """Build the pipeline, and check its first epoch."""
         import numpy as np
         import tensorflow as tf
 
-        folder, count, image = parameters["folder"], parameters["count"], self.model.image
-        self.expected = np.array(expected(folder, image, count), np.uint32)
-        self.counts = np.zeros(len(self.expected), np.int64)
+        folder, count, self.image = parameters["folder"], parameters["count"], MODELS[name].image
+        self.expected = np.array(expected(folder, self.image, count), np.uint32)
+        self.given: list[Any] = []  # the indices of the images of each batch, tensors
+        self.counts: Any = np.zeros(len(self.expected), np.int64)  # how often each image came
+        self.wrong = self.shapes = 0
         files = find(folder, count)
         started = time.perf_counter()
-        spread = len(self.devices) > 1
-        whole = self.size * len(self.devices)  # a strategy deals out shares of each batch
-        data = build(files, image, self.model.classes, whole, chosen, None if spread else self.devices[0])
-        if spread and strategy is not None:
-            data = strategy.experimental_distribute_dataset(data)
-            self.shares = strategy.experimental_local_results
-        else:
-            self.shares = lambda value: (value,)
+        several = len(self.devices) > 1
+        whole = self.each * len(self.devices)  # a strategy deals out shares of each batch
+        data = build(files, self.image, MODELS[name].classes, whole, chosen, None if several else self.devices[0])
+        self.shares: Any = lambda value: (value,)
+        if several and self.trains:
+            data = self.training.strategy.experimental_distribute_dataset(data)
+            self.shares = self.training.strategy.experimental_local_results
         with tf.device("/CPU:0"):
             self.batches = iter(data)
-        self.wrong = self.shapes = 0
         for _ in range(-(-len(files) // whole)):
             self._pull()
             self._look()
@@ -114,31 +90,33 @@ class Workload:
         self.cold["first epoch, checked"] = time.perf_counter() - started
 
     def _pull(self) -> Any:
-        """The next batch: images and labels."""
+        """Return the next batch: images and labels."""
         self.last = next(self.batches)
         self.given.append(self.last[2])
-        return self.last
+        return self.last[:2]
 
     def _step(self) -> None:
-        """One batch."""
-        images, labels = self.resident if self.batches is None else self._pull()[:2]
-        if self.training is not None:
-            self.losses = self.training.step(images, labels)
+        """Do what is measured with one batch."""
+        data = self.data if self.batches is None else self._pull()
+        if self.trains:
+            self.losses = self.training.run(*data)
 
     def sample(self, steps: int) -> float:
-        """Seconds of `steps` blocks of batches, after those that were ready are used up."""
-        with room_for(f"a training step of {self.size} images"):
-            for _ in range(READY if self.batches is not None else 1):
-                self._step()
-            self._synchronise()
-            started = time.perf_counter()
-            for _ in range(BLOCK * steps):
-                self._step()
-            self._synchronise()
-            return time.perf_counter() - started
+        """Return the seconds of `steps` blocks of batches, after those that were ready are used up."""
+        for _ in range(1 if self.batches is None else READY):
+            self._step()
+        self._wait()
+        started = time.perf_counter()
+        for _ in range(BLOCK * steps):
+            self._step()
+        self._wait()
+        return time.perf_counter() - started
 
-    def _synchronise(self) -> None:
-        synchronise(self.training.tensors()[-1:] if self.training is not None else ())
+    def _wait(self) -> None:
+        if self.trains:
+            self.training.wait()
+        else:
+            synchronise(())
 
     def _look(self) -> None:
         """Count the images that came, and compare the pixels of the last batch."""
@@ -150,56 +128,47 @@ class Workload:
         self.given = []
         for images, indices in zip(self.shares(self.last[0]), self.shares(self.last[2])):
             pixels = images.numpy()
-            if pixels.shape != (self.size, *self.model.image) or pixels.dtype != np.float32:
+            if pixels.shape != (self.each, *self.image) or pixels.dtype != np.float32:
                 self.shapes += len(pixels)
-            sums = np.array([checksum(one) for one in np.ascontiguousarray(pixels)], np.uint32)
+            sums = np.array([zlib.crc32(one) for one in np.ascontiguousarray(pixels)], np.uint32)
             self.wrong += int(np.count_nonzero(sums != self.expected[indices.numpy()]))
 
     def _found(self) -> dict[str, Any]:
-        """What there is to say of the images until now; an image of the epoch that goes on may have come once more."""
+        """Return what is wrong with the images until now; one of the epoch that goes on may have come once more."""
         rounds, rest = divmod(int(self.counts.sum()), len(self.counts))
-        most = rounds + (rest > 0)
         return {
             "images": len(self.counts),
             "missing": int((self.counts < rounds).sum()),
-            "more than once": int((self.counts > most).sum()),
+            "more than once": int((self.counts > rounds + (rest > 0)).sum()),
             "other pixels": self.wrong,
             "other shape": self.shapes,
         }
 
-    def _losses(self) -> list[float | None] | None:
-        if self.training is None:
-            return None
-        found = [float(loss) for loss in self.losses]
-        return [loss if abs(loss) < float("inf") else None for loss in found]
-
     def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """What the first epoch brought, and the last losses."""
+        """Return what the first epoch brought, and the last losses."""
         self.verified = True
-        return {"images": None, **(self.first if self.batches is not None else {}), "losses": self._losses()}
+        return self._answer(None if self.batches is None else self.first)
+
+    def _answer(self, images: dict[str, Any] | None) -> dict[str, Any]:
+        losses = numbers(self.training.fetched(self.losses)) if self.trains else None
+        return {"images": None, **(images or {}), "losses": losses}
 
     def recheck(self) -> dict[str, Any] | None:
-        """None while the right images come, as often as each other, and the losses are finite."""
+        """Return None while the right images come, as often as each other, and the losses are finite."""
         if not self.verified:
             return None
-        answer: dict[str, Any] = {"images": None, "losses": self._losses()}
         if self.batches is not None:
             self._look()
-            answer.update(self._found())
+        answer = self._answer(None if self.batches is None else self._found())
         return None if judge(answer, "", {}).ok else answer
 
     def placed_on(self) -> list[str]:
-        """Where the losses lie; for a pipeline alone, its images."""
-        if self.training is not None:
-            return on_devices(self.losses)
-        return [short(self.last[0].backing_device)]
+        """Return where the losses lie; for a pipeline alone, its images."""
+        return on_devices(self.losses if self.trains else self.last[:1])
 
     def misplaced(self) -> str | None:
-        """What was computed elsewhere than asked for; None when nothing was."""
-        if self.training is None:
-            return None
-        graph = self.training.step.get_concrete_function(*self.resident).graph
-        return misplaced(self.devices, self.placed_on(), graph)
+        """Say what was computed elsewhere than asked for; None when nothing was."""
+        return super().misplaced() if self.trains else None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -300,11 +269,6 @@ def augment_batch(pixels: Any, index: Any, image: tuple[int, int, int]) -> Any:
     return tf.clip_by_value(tf.cast(moved, tf.float32) * factor + shift, 0.0, 1.0)
 
 
-def checksum(pixels: Any) -> int:
-    """Of one image, a contiguous NumPy array."""
-    return zlib.crc32(pixels)
-
-
 @lru_cache(maxsize=4)
 def expected(folder: str, image: tuple[int, int, int], count: int) -> tuple[int, ...]:
     """The checksum of each image, loaded and augmented one after the other, without a pipeline.
@@ -323,7 +287,7 @@ def expected(folder: str, image: tuple[int, int, int], count: int) -> tuple[int,
                 name = os.path.relpath(path, folder)
                 raise ValueError(f"{name} in the data set cannot be decoded: {str(error)[:200]}") from error
             ready = augment(pixels, tf.constant(index, tf.int64), image)
-            sums.append(checksum(np.ascontiguousarray(ready.numpy())))
+            sums.append(zlib.crc32(np.ascontiguousarray(ready.numpy())))
     return tuple(sums)
 
 
@@ -405,16 +369,11 @@ def build(
         else:
             found = found.map(plain(augmented), num_parallel_calls=calls).batch(size, drop_remainder=True)
         found = found.prefetch(PREFETCH) if chosen.prefetch and not chosen.to_device else found
-        found = found.with_options(_options(data, chosen.tuned))
+        options = data.Options()
+        for name in () if chosen.tuned else OWN:
+            if hasattr(options.experimental_optimization, name):  # another TensorFlow has others
+                setattr(options.experimental_optimization, name, False)
+        found = found.with_options(options)
         if chosen.to_device and device is not None:
             found = found.apply(data.experimental.prefetch_to_device(device, PREFETCH))
     return found
-
-
-def _options(data: Any, tuned: bool) -> Any:
-    """Optimisations that change what a knob does, off or as TensorFlow has them."""
-    options = data.Options()
-    for name in () if tuned else OWN:
-        if hasattr(options.experimental_optimization, name):  # another TensorFlow has others
-            setattr(options.experimental_optimization, name, False)
-    return options

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import verification
-from .judgement import Judgement, finite, nan_last, short
+from .judgement import Judgement, finite, nan_last
+from .training import misplaced, on_devices, synchronise, unchanged
 
 UNIT = "FLOP/s"
 SEED = 7
@@ -29,14 +30,6 @@ METHOD = (
     "C x against A(A(... x)) in float64, 4 vectors of ±1; the results of further samples are the same bit by bit, "
     "or were compared in this way themselves"
 )
-DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
-TF_TYPES = {
-    "float64": "float64",
-    "float32": "float32",
-    "tf32": "float32",
-    "float16": "float16",
-    "bfloat16": "bfloat16",
-}
 BYTES = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 
@@ -128,27 +121,21 @@ class Workload:
         matrices = [make_matrix(size, index) for index in range(self.terms)]
         self.cold = {"inputs": time.perf_counter() - started}
         started = time.perf_counter()
-        self.inputs = self._place(tf, getattr(tf, TF_TYPES[dtype]), matrices)
-        self.synchronise()
+        self.inputs = self._place(tf, getattr(tf, "float32" if dtype == "tf32" else dtype), matrices)
+        synchronise(())
         self.cold["to devices"] = time.perf_counter() - started
         self.function = tf.function(self._chains, jit_compile=False, autograph=False)
         self.outputs: list[Any] = []
         self.trusted: list[Any] = []
         self.expected: Any = None  # float64 [terms, size, vectors], once a result has been verified
 
-    # A part is (device, which term, first row, row behind the last).
     def parts(self) -> list[tuple[str, int, int, int]]:
-        """Who computes what, in the order of the outputs."""
-        if len(self.devices) == 1:
-            return [(self.devices[0], term, 0, self.size) for term in range(self.terms)]
-        if self.spread == "terms":
+        """Return who computes what, in the order of the outputs: device, which term, first row, row behind the last."""
+        if self.spread == "terms" and len(self.devices) > 1:
             return [(device, term, 0, self.size) for term, device in enumerate(self.devices)]
         edges = [self.size * g // len(self.devices) for g in range(len(self.devices) + 1)]
-        return [
-            (device, term, edges[g], edges[g + 1])
-            for g, device in enumerate(self.devices)
-            for term in range(self.terms)
-        ]
+        shares = list(zip(self.devices, edges, edges[1:]))
+        return [(device, term, first, last) for device, first, last in shares for term in range(self.terms)]
 
     def _place(self, tf: Any, kind: Any, matrices: list[Any]) -> list[tuple[Any, Any]]:
         """For each part: the rows it starts from, and the matrix, on its device."""
@@ -177,23 +164,12 @@ class Workload:
                 results.append(tf.identity(product))
         return results
 
-    def synchronise(self) -> None:
-        """Wait until every device has done what was queued."""
-        import tensorflow as tf
-
-        sync = getattr(getattr(tf.test, "experimental", None), "sync_devices", None)
-        if sync is not None:
-            sync()
-        else:  # TensorFlow before 2.12: fetching a number that depends on the result waits for it
-            for output in getattr(self, "outputs", []):
-                float(tf.reduce_sum(tf.cast(output[:1, :1], tf.float32)).numpy())
-
     def sample(self, _steps: int) -> float:
         """Seconds of one computation of all powers, from the call to the last device's end; `steps` is always 1."""
         self.outputs = []  # the memory of the last result is free for the next
         started = time.perf_counter()
         self.outputs = self.function(self.inputs)
-        self.synchronise()
+        synchronise(output[:1, :1] for output in self.outputs)
         return time.perf_counter() - started
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -205,8 +181,9 @@ class Workload:
         return self._residual()
 
     def recheck(self) -> dict[str, Any] | None:
-        """None when the last result is the verified one bit by bit, or nothing was verified yet."""
-        return None if self.expected is None or self.unchanged() else self._residual()
+        """Return None when the last result is the verified one bit by bit, or nothing was verified yet."""
+        devices = [device for device, *_ in self.parts()]
+        return None if self.expected is None or unchanged(devices, self.outputs, self.trusted) else self._residual()
 
     def _residual(self) -> dict[str, Any]:
         """The worst of all powers; None where it is no number."""
@@ -218,39 +195,17 @@ class Workload:
             "worst_row": finite(max((one.worst_row for one in found), key=nan_last)),
         }
 
-    def unchanged(self) -> bool:
-        """Whether the last result is bit by bit the trusted one; compared where it lies. Not-a-number never is."""
-        import tensorflow as tf
-
-        if len(self.trusted) != len(self.outputs):
-            return False
-        same = []
-        for (device, *_), one, other in zip(self.parts(), self.outputs, self.trusted):
-            with tf.device(device):
-                same.append(tf.reduce_all(tf.equal(one, other)))
-        return all(bool(one.numpy()) for one in same)
-
     def placed_on(self) -> list[str]:
-        """The device whose memory holds each part's result, short: "/GPU:0".
+        """Return the device whose memory holds each part's result.
 
         `backing_device`, because the `device` of a function's output on a second CPU device names the first.
         """
-        return [short(output.backing_device) for output in self.outputs]
-
-    def _planned_on(self) -> set[str]:
-        """The devices that the products stand on inside the compiled graph."""
-        graph = self.function.get_concrete_function(self.inputs).graph
-        return {short(op.device) for op in graph.get_operations() if op.type in ("MatMul", "BatchMatMulV2")}
+        return on_devices(self.outputs)
 
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for, by the results and by the graph; None when nothing was."""
-        for (want, *_), got in zip(self.parts(), self.placed_on()):
-            if want != got:
-                return f"computed on {got} instead of {want}"
-        inside = self._planned_on()
-        if inside != set(self.devices):
-            return f"products on {', '.join(sorted(inside))} instead of {', '.join(self.devices)}"
-        return None
+        wanted = [device for device, *_ in self.parts()]
+        return misplaced(wanted, self.placed_on(), self.function.get_concrete_function(self.inputs).graph)
 
     def results(self) -> list[Any]:
         """Whole powers, a NumPy array of float32 or float64 for each term, shape [size, size]."""

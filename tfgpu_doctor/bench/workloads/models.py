@@ -5,7 +5,7 @@ fixed seed, so that they are the same on every device, on every replica and in e
 downloaded: a coarse pattern for each class under noise, which any of the networks learns within a few steps.
 
 FLOP are counted as 2 for each multiply-add of a convolution or dense layer; normalisation, activations and pooling are
-not counted, as nobody does. tests/bench/test_models.py walks the real Keras models and compares the constants.
+not counted, as nobody does. tests/bench/test_cnn.py walks the real Keras models and compares the constants.
 """
 
 from __future__ import annotations
@@ -37,43 +37,17 @@ class Model(NamedTuple):
     classes: int
     forward_flop: int  # of one image: 2 for each multiply-add of convolutions and dense layers
     first_flop: int  # of the first layer among them, whose input gradient is not computed
-    parameters: int  # all weights, trainable or not
     default_batch: int  # images on each device
     learning_rate: float  # of plain SGD with momentum 0.9, at which the loss falls from the first steps
-    source: str
 
 
 MODELS = {
-    "mnist": Model(
-        image=(28, 28, 1),
-        classes=10,
-        forward_flop=5_588_480,
-        first_flop=389_376,
-        parameters=93_322,
-        default_batch=256,
-        learning_rate=0.02,
-        source="the three-convolution network of TensorFlow's CNN tutorial, on 28×28 grey images",
-    ),
-    "cifar": Model(
-        image=(32, 32, 3),
-        classes=10,
-        forward_flop=81_102_080,
-        first_flop=884_736,
-        parameters=271_098,
-        default_batch=128,
-        learning_rate=0.02,
-        source="ResNet-20 of He et al. 2015 (arXiv 1512.03385, section 4.2), on 32×32 colour images",
-    ),
-    "resnet50": Model(
-        image=(224, 224, 3),
-        classes=1000,
-        forward_flop=7_715_946_496,
-        first_flop=236_027_904,
-        parameters=25_636_712,
-        default_batch=32,
-        learning_rate=0.002,
-        source="keras.applications.ResNet50 without weights, on 224×224 colour images",
-    ),
+    # the three-convolution network of TensorFlow's CNN tutorial
+    "mnist": Model((28, 28, 1), 10, 5_588_480, 389_376, default_batch=256, learning_rate=0.02),
+    # ResNet-20 of He et al. 2015 (arXiv 1512.03385, section 4.2)
+    "cifar": Model((32, 32, 3), 10, 81_102_080, 884_736, default_batch=128, learning_rate=0.02),
+    # keras.applications.ResNet50 without weights
+    "resnet50": Model((224, 224, 3), 1000, 7_715_946_496, 236_027_904, default_batch=32, learning_rate=0.002),
 }
 
 

@@ -1,52 +1,26 @@
-"""Training on one device or on several: the strategy, values on each device, waiting, and where things were computed.
+"""Training on one device or on several: the networks, the step that is measured, and what it is compared with.
 
-For workloads that train with tf.distribute. Worker side: TensorFlow is imported inside the functions.
+For workloads that train with tf.distribute: cnn, gan, input. Worker side: TensorFlow is imported inside the functions.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..statistics import median, median_interval
-from .judgement import short
+from .judgement import Check, Judgement, finite, judged, numbers, short
 from .models import MODELS, batch, build
 
 # What convolutional networks compute; where these stand is where the training happens.
 PRODUCTS = frozenset(
     {"MatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "DepthwiseConv2dNative"}
 )
-
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-
-# What TensorFlow, cuDNN, cuBLAS and XLA say beside ResourceExhaustedError when memory is what they lack: as
-# InternalError, UnknownError or NotFoundError (tensorflow/python/framework/errors_impl.py).
-NO_MEMORY = (
-    *("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "OOM when allocating", "CUDA_ERROR_OUT_OF_MEMORY"),
-    *("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Failed to allocate", "failed to allocate"),
-)
-
-
-class NoRoomError(Exception):
-    """The memory of a device does not hold what a step needs; the message says what there was no room for."""
-
-
-@contextmanager
-def room_for(what: str) -> Iterator[None]:
-    """Turn TensorFlow's ways to say that memory is missing into one. Raises NoRoomError: memory is missing."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except (MemoryError, tf.errors.OpError) as error:
-        lacking = isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError))
-        if not lacking and not any(word in str(error) for word in NO_MEMORY):
-            raise
-        raise NoRoomError(f"not enough memory for {what}: try a smaller --batch-size") from error
 
 
 def limit_memory(more: int) -> None:
@@ -65,7 +39,7 @@ def limit_memory(more: int) -> None:
 
 
 def strategy_over(devices: Sequence[str]) -> Any:
-    """OneDeviceStrategy for one device, MirroredStrategy for several."""
+    """Return OneDeviceStrategy for one device, MirroredStrategy for several."""
     import tensorflow as tf
 
     if len(devices) == 1:
@@ -74,7 +48,7 @@ def strategy_over(devices: Sequence[str]) -> Any:
 
 
 def place(strategy: Any, devices: Sequence[str], make: Callable[[int], Any], first: int = 0) -> Any:
-    """What `make` returns for each replica's number, on that replica's device, to be given to `strategy.run`.
+    """Put what `make` returns for each replica's number on that replica's device, to be given to `strategy.run`.
 
     Args:
         first: the number of the replica on the first of `devices`, where there are others on other machines.
@@ -84,7 +58,7 @@ def place(strategy: Any, devices: Sequence[str], make: Callable[[int], Any], fir
     def value(context: Any) -> Any:
         index = int(context.replica_id_in_sync_group) - first
         with tf.device(devices[index]):
-            return tf.nest.map_structure(lambda one: tf.identity(tf.constant(one)), make(index))
+            return tf.identity(tf.constant(make(index)))
 
     return strategy.experimental_distribute_values_from_function(value)
 
@@ -109,26 +83,40 @@ def synchronise(results: Iterable[Any], only: Sequence[str] = ()) -> None:
         sync()
 
 
+def summing(strategy: Any) -> Any:
+    """Compile a function that sums tensors over all replicas; of each it returns what every replica here gets."""
+    import tensorflow as tf
+
+    def replica(*parts: Any) -> Any:
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.identity(one) for one in parts])  # on its device
+
+    def run(*parts: Any) -> Any:
+        return [strategy.experimental_local_results(one) for one in strategy.run(replica, args=parts)]
+
+    return tf.function(run, autograph=False)
+
+
 def copies(strategy: Any, weight: Any) -> list[Any]:
-    """What each replica holds of a Keras weight, in the order of the replicas."""
+    """Return what each replica holds of a Keras weight, in the order of the replicas."""
     held = weight if callable(weight.value) else weight.value  # Keras 3 wraps the variable
     return list(strategy.experimental_local_results(held))
 
 
-def count_identical(strategy: Any, weights: Sequence[Any]) -> int:
-    """Return how many of the weights are the same in all replicas, bit by bit."""
-    import numpy as np
-
-    same = 0
-    for weight in weights:
-        first, *others = (one.numpy() for one in copies(strategy, weight))
-        same += all(np.array_equal(first, other) for other in others)
-    return same
-
-
 def on_devices(tensors: Iterable[Any]) -> list[str]:
-    """The device whose memory holds each tensor, short: "/GPU:0"."""
+    """Return the device whose memory holds each tensor, short: "/GPU:0"."""
     return [short(tensor.backing_device) for tensor in tensors]
+
+
+def unchanged(devices: Sequence[str], found: Sequence[Any], trusted: Sequence[Any]) -> bool:
+    """True if tensors are those that are trusted, bit by bit; compared where they lie. Not-a-number never is."""
+    import tensorflow as tf
+
+    same = []
+    for device, one, other in zip(devices, found, trusted):
+        with tf.device(device):
+            same.append(tf.reduce_all(tf.equal(one, other)))
+    return len(found) == len(trusted) and all(bool(one.numpy()) for one in same)
 
 
 def misplaced(devices: Sequence[str], found: Sequence[str], graph: Any, *, compiled: bool = False) -> str | None:
@@ -149,96 +137,15 @@ def misplaced(devices: Sequence[str], found: Sequence[str], graph: Any, *, compi
     return None
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Training a classifier of models.py: the step that is measured, and the same steps by other means to compare it with.
-#
-# The step: forward, softmax cross-entropy, gradients, their sum over all replicas, SGD with momentum. Under XLA the
-# forward and backward pass are compiled in every case, the sum and the update in none: so one device and several run
-# the same code, where compiling all of it fails under MirroredStrategy (InvalidArgumentError, TensorFlow 2.21).
-# float16 has its loss scaled by a fixed factor, taken out of the gradients again.
-
-
-MOMENTUM = 0.9
-SCALE = {"mixed_float16": 1024.0}  # of the loss, so that small gradients do not vanish in float16
-DATA_SEED = 1
-
-
-class Training:
-    """A network, its optimiser, and the compiled step over the devices of a strategy.
-
-    Args:
-        replicas: of all machines; the loss is averaged over them.
-        first: the number of this machine's first replica.
-    """
-
-    def __init__(
-        self, strategy: Any, devices: list[str], name: str, dtype: str, xla: bool, replicas: int, first: int = 0
-    ) -> None:
-        """Build it; nothing is computed yet."""
-        import tensorflow as tf
-
-        self.strategy, self.devices, self.name, self.dtype = strategy, devices, name, dtype
-        self.replicas, self.first, self.xla = replicas, first, xla
-        with lenient(), strategy.scope():
-            self.model = build(name, dtype)
-            self.optimizer = sgd(tf, MODELS[name].learning_rate)
-            if hasattr(self.optimizer, "build"):  # its variables cannot be made within the step
-                self.optimizer.build(self.model.trainable_variables)
-        self.initial = self.model.get_weights()
-        passes = tf.function(self._gradients, jit_compile=True, autograph=False) if xla else self._gradients
-        self.passes = passes
-        self.step = tf.function(self._step, autograph=False)
-
-    def data(self, each: int) -> tuple[Any, ...]:
-        """Images and labels, `each` on every replica, on the devices."""
-        import numpy as np
-
-        images, labels = batch(self.name, each * self.replicas, DATA_SEED)
-        labels = labels.astype(np.int64)  # int32 lies on the host even where its device is a GPU
-
-        def shard(values: Any) -> Any:
-            return lambda index: np.ascontiguousarray(values[(self.first + index) * each :][:each])
-
-        return tuple(place(self.strategy, self.devices, shard(values), self.first) for values in (images, labels))
-
-    def reset(self) -> None:
-        """Go back to the initial weights, and to an optimiser that has seen nothing."""
-        self.model.set_weights(self.initial)
-        variables = self.optimizer.variables
-        for variable in variables() if callable(variables) else variables:
-            if len(variable.shape):  # not the count of steps, nor the learning rate
-                for copy in copies(self.strategy, variable):
-                    copy.assign(copy * 0)
-
-    def weights(self) -> list[Any]:
-        """Trained weights of this machine's first replica, NumPy arrays."""
-        return [copies(self.strategy, weight)[0].numpy() for weight in self.model.trainable_variables]
-
-    def wait(self, results: Sequence[Any] = ()) -> None:
-        """Wait until this machine's devices have done what was queued: a step, or what gave `results`."""
-        synchronise(results or self.tensors()[-1:], self.devices if self.replicas > len(self.devices) else ())
-
-    def gradient_bytes(self) -> int:
-        """What every step has to sum over the replicas: float32 for each trained weight."""
-        return sum(4 * int(weight.shape.num_elements()) for weight in self.tensors())
-
-    def tensors(self) -> list[Any]:
-        """The variables of the first replica."""
-        return [copies(self.strategy, weight)[0] for weight in self.model.trainable_variables]
-
-    def _gradients(self, images: Any, labels: Any) -> tuple[Any, list[Any]]:
-        """Loss of one replica's images, and its part of the gradients, in float32."""
-        return gradients_of(self.model, images, labels, SCALE.get(self.dtype, 1.0), self.replicas)
-
-    def _replica_step(self, images: Any, labels: Any) -> Any:
-        loss, gradients = self.passes(images, labels)
-        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables))  # sums over the replicas first
-        return loss
-
-    def _step(self, images: Any, labels: Any) -> Any:
-        """Losses, one for each of this machine's replicas."""
-        losses = self.strategy.run(self._replica_step, args=(images, labels))
-        return self.strategy.experimental_local_results(losses)
+def implementation(graph: Any) -> str:
+    """Name what a graph of tf.distribute sums over devices with, by its operations."""
+    for op in graph.get_operations():
+        if op.type.startswith("CollectiveReduce"):
+            hint = op.get_attr("communication_hint").decode()
+            return "NCCL" if hint == "nccl" else "TensorFlow's ring"  # which "auto" is, too
+        if op.type.startswith("Nccl"):
+            return "NCCL"
+    return "reduction to one device"
 
 
 @contextmanager
@@ -257,8 +164,301 @@ def lenient() -> Iterator[None]:
         tf.config.set_soft_device_placement(before)
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# A training and its compiled step: gradients of each replica's data, their sum over all replicas, the update.
+#
+# Under XLA the forward and backward pass are compiled in every case, the sum and the update in none: so one device and
+# several run the same code, where compiling all of it fails under MirroredStrategy (InvalidArgumentError, TF 2.21).
+
+
+SCALE = {"mixed_float16": 1024.0}  # of the loss, so that small gradients do not vanish in float16; taken out again
+MOMENTUM = 0.9
+DATA_SEED = 1
+
+
+class Training:
+    """A classifier of models.py, its optimiser, and the compiled step over the devices of a strategy.
+
+    The loss is the softmax cross-entropy, the optimiser SGD with momentum. gan.py trains two networks instead.
+
+    Args:
+        replicas: of all machines; losses are averaged over them.
+        first: the number of this machine's first replica.
+    """
+
+    def __init__(
+        self, strategy: Any, devices: list[str], name: str, dtype: str, replicas: int, first: int = 0, xla: bool = False
+    ) -> None:
+        """Build it; nothing is computed yet."""
+        import tensorflow as tf
+
+        self.strategy, self.devices, self.name, self.dtype = strategy, devices, name, dtype
+        self.replicas, self.first, self.xla = replicas, first, xla
+        with lenient(), strategy.scope():
+            self.networks = self.build()
+            self.optimizers = [self.optimizer() for _ in self.networks]
+            for network, optimizer in zip(self.networks, self.optimizers):
+                if hasattr(optimizer, "build"):  # its variables cannot be made within the step
+                    optimizer.build(network.trainable_variables)
+        self.initial = [network.get_weights() for network in self.networks]
+        self.passes: Any = tf.function(self.gradients, jit_compile=True, autograph=False) if xla else self.gradients
+        self.step = tf.function(self._step, autograph=False)
+
+    def build(self) -> list[Any]:
+        """Make the networks, whose weights are always the same."""
+        return [build(self.name, self.dtype)]
+
+    def optimizer(self) -> Any:
+        """Make an optimiser, which is not compiled on its own: Keras 2.11 to 2.15 would compile it on a GPU alone."""
+        import tensorflow as tf
+
+        rate = MODELS[self.name].learning_rate
+        try:
+            return tf.keras.optimizers.SGD(rate, momentum=MOMENTUM, jit_compile=False)
+        except (TypeError, ValueError):  # other Keras know no such argument
+            return tf.keras.optimizers.SGD(rate, momentum=MOMENTUM)
+
+    def data(self, each: int) -> tuple[Any, ...]:
+        """Put the data of a step on the devices, `each` images for every replica."""
+        import numpy as np
+
+        images, labels = batch(self.name, each * self.replicas, DATA_SEED)
+        labels = labels.astype(np.int64)  # int32 lies on the host even where its device is a GPU
+
+        def shard(values: Any) -> Any:
+            return lambda index: np.ascontiguousarray(values[(self.first + index) * each :][:each])
+
+        return tuple(place(self.strategy, self.devices, shard(values), self.first) for values in (images, labels))
+
+    def gradients(self, *data: Any) -> tuple[Any, list[Any]]:
+        """Return the losses of one replica's data, and its part of the gradients of all networks, in float32."""
+        images, labels = data
+        return gradients_of(self.networks[0], images, labels, SCALE.get(self.dtype, 1.0), self.replicas)
+
+    def _step(self, *data: Any) -> Any:
+        return self.strategy.experimental_local_results(self.strategy.run(self._replica_step, args=data))
+
+    def _replica_step(self, *data: Any) -> Any:
+        losses, gradients = self.passes(*data)
+        for network, optimizer in zip(self.networks, self.optimizers):  # which sums over the replicas first
+            count = len(network.trainable_variables)
+            optimizer.apply_gradients(zip(gradients[:count], network.trainable_variables))
+            gradients = gradients[count:]
+        return losses
+
+    def run(self, *data: Any) -> Any:
+        """Queue one step; returns the losses of each replica here."""
+        return self.step(*data)
+
+    def fetched(self, losses: Sequence[Any]) -> list[float]:
+        """Return the losses of a step as they are compared with those of another training."""
+        return [float(loss) for loss in losses]
+
+    def wait(self, results: Sequence[Any] = ()) -> None:
+        """Wait until this machine's devices have done what was queued: a step, or what gave `results`."""
+        last = results or copies(self.strategy, self.trained()[-1])
+        synchronise(last, self.devices if self.replicas > len(self.devices) else ())
+
+    def reset(self) -> None:
+        """Go back to the initial weights, and to optimisers that have seen nothing."""
+        for network, weights, optimizer in zip(self.networks, self.initial, self.optimizers):
+            network.set_weights(weights)
+            slots = [one for one in variables_of(optimizer) if len(one.shape)]  # not the rate
+            for variable in (optimizer.iterations, *slots):
+                for copy in copies(self.strategy, variable):
+                    copy.assign(copy * 0)
+
+    def trained(self) -> list[Any]:
+        """Return the trained weights of all networks."""
+        return [weight for network in self.networks for weight in network.trainable_variables]
+
+    def tensors(self) -> list[Any]:
+        """Return the trained variables of this machine's first replica."""
+        return [copies(self.strategy, weight)[0] for weight in self.trained()]
+
+    def added(self) -> list[tuple[Any, Any]]:
+        """Return what was added to each trained weight, and its initial value, float64 arrays of NumPy's."""
+        import numpy as np
+
+        began: dict[int, Any] = {}
+        for network, initial in zip(self.networks, self.initial):
+            began.update(zip(map(id, network.weights), map(np.float64, initial)))
+        pairs = [(one.numpy(), began[id(weight)]) for one, weight in zip(self.tensors(), self.trained())]
+        return [(now.astype(np.float64) - then, then) for now, then in pairs]
+
+    def state(self) -> list[Any]:
+        """Return what the steps until now have made, float64 arrays of NumPy's, to be compared."""
+        return [added for added, _ in self.added()]
+
+    def identical(self) -> tuple[int, int]:
+        """Return how many trained weights are the same in all replicas bit by bit, and how many there are."""
+        import numpy as np
+
+        held = [[one.numpy() for one in copies(self.strategy, weight)] for weight in self.trained()]
+        return sum(all(np.array_equal(one, other) for other in others) for one, *others in held), len(held)
+
+
+def variables_of(optimizer: Any) -> list[Any]:
+    """Return what an optimiser keeps, in every Keras."""
+    return list(optimizer.variables() if callable(optimizer.variables) else optimizer.variables)
+
+
+FEW = 16  # images that are compared with float64 on the CPU
+
+
+class TrainingWorkload:
+    """What every workload that trains does in the worker: samples, verification, and where things were computed.
+
+    `parameters`: model, batch, and xla where it is compiled.
+    """
+
+    compared = 3  # steps of the verification
+
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+        """Build the training and put its data on the devices; nothing is computed yet."""
+        self.parameters, self.devices, self.each = parameters, devices, parameters["batch"]
+        self.cold: dict[str, float] = {}
+        self.losses: Any = ()  # of the last step, for each replica here
+        self.verified = False
+        started = time.perf_counter()
+        self.training = self.make(dtype, spread)
+        self.training.wait()
+        self.cold["network"] = time.perf_counter() - started - sum(self.cold.values())
+        started = time.perf_counter()
+        self.data = self.training.data(self.each)
+        self.training.wait()
+        self.cold["to devices"] = time.perf_counter() - started
+
+    def make(self, dtype: str, _spread: str) -> Training:
+        """Build the training."""
+        xla = self.parameters.get("xla", False)
+        name, strategy = self.parameters["model"], strategy_over(self.devices)
+        return Training(strategy, self.devices, name, dtype, len(self.devices), xla=xla)
+
+    def sample(self, steps: int) -> float:
+        """Return the seconds of `steps` training steps, from the first call to the end on the last device."""
+        started = time.perf_counter()
+        self.steps(steps)
+        return time.perf_counter() - started
+
+    def steps(self, count: int) -> None:
+        """Do some steps, and wait for them once."""
+        for _ in range(count):
+            self.losses = self.training.run(*self.data)
+        self.training.wait()
+
+    def apart(self, dtype: str, device: str, each: int) -> tuple[list[list[float]], list[Any]]:
+        """Do the first steps in another way, on one device: the losses of each step, and the state after them."""
+        return train_apart(self.parameters["model"], dtype, device, each, len(self.devices), self.compared)
+
+    def first_steps(self, data: tuple[Any, ...]) -> list[list[float]]:
+        """Train some steps from the initial weights; returns the losses of each."""
+        self.training.reset()
+        return [self.training.fetched(self.training.run(*data)) for _ in range(self.compared)]
+
+    def first_steps_of_all(self) -> tuple[list[list[float]], tuple[int, int]]:
+        """Do so in all replicas; returns also how many weights are the same in all of them, of how many."""
+        return self.first_steps(self.data), self.training.identical()
+
+    def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Train some steps from the initial weights, here and in the way that the result is compared with."""
+        losses, identical = self.first_steps_of_all()
+        several = len(self.devices) > 1
+        each, dtype, device = (
+            (self.each, self.training.dtype, self.devices[0]) if several else (FEW, "float64", "/CPU:0")
+        )
+        each = min(each, self.each)
+        compared = losses if each == self.each else self.first_steps(self.training.data(each))
+        state = self.training.state()
+        expected, right = self.apart(dtype, device, each)
+        self.verified = True
+        return {
+            "losses": numbers(sum(step) / len(step) for step in losses),
+            "compared": numbers(loss for step in compared for loss in step),
+            "expected": numbers(loss for step in expected for loss in step),
+            "update": finite(distance(state, right)),
+            "replicas": len(self.devices),
+            "identical": identical,
+        }
+
+    def recheck(self) -> dict[str, Any] | None:
+        """Return the last losses where one is not finite; None before the verification."""
+        losses = numbers(self.training.fetched(self.losses)) if self.verified else []
+        return {"block": losses} if None in losses else None
+
+    def placed_on(self) -> list[str]:
+        """Return the device of each replica's losses."""
+        return on_devices(self.losses)
+
+    def graph(self) -> Any:
+        """Return the compiled step."""
+        return self.training.step.get_concrete_function(*self.data).graph
+
+    def misplaced(self) -> str | None:
+        """Say what was computed elsewhere than asked for; None when nothing was."""
+        return misplaced(self.devices, on_devices(self.losses), self.graph())
+
+
+def distance(found: Sequence[Any], expected: Sequence[Any]) -> float:
+    """Return the relative rms distance of arrays, over all of them together."""
+    import numpy as np
+
+    apart = sum(float(np.square(one - other).sum()) for one, other in zip(found, expected))
+    size = sum(float(np.square(other).sum()) for other in expected)
+    return math.sqrt(apart / size) if size else math.nan
+
+
+def losses_finite(losses: Sequence[float | None]) -> Check:
+    """Return the check that all losses are numbers."""
+    wrong = sum(loss is None for loss in losses)
+    return Check(
+        "loss finite", not wrong, f"{wrong} of {len(losses)} are not finite" if wrong else f"{len(losses)} losses"
+    )
+
+
+def judge_training(
+    answer: dict[str, Any],
+    limits: tuple[float, float],
+    state: tuple[str, str],
+    learns: Callable[[], Check],
+    methods: tuple[str, str],
+) -> Judgement:
+    """Judge what `verify` or `recheck` answered: losses and state as in the other training, and replicas alike.
+
+    Args:
+        limits: of the relative difference of a loss, and of the distance of the state.
+        state: the name of its check, and what it is, "weights".
+        learns: the check that the training does; asked where all losses are finite.
+        methods: of one device, and of several.
+    """
+    if "block" in answer:
+        return judged("every loss is finite", [losses_finite(answer["block"])])
+    checks = [losses_finite(answer["losses"])]
+    if checks[0].ok:
+        checks.append(learns())
+    several = answer["replicas"] > 1
+    residual = _apart(answer["compared"], answer["expected"])
+    like = "like one device" if several else "like float64"
+    checks.append(Check(like, residual <= limits[0], f"losses differ by {residual:.2g} (limit {limits[0]:g})"))
+    update = math.nan if answer["update"] is None else answer["update"]
+    checks.append(Check(state[0], update <= limits[1], f"{state[1]} differ by {update:.2g} (limit {limits[1]:g})"))
+    if several:
+        same, of = answer["identical"]
+        saw = f"{same} of {of} weights in {answer['replicas']} replicas"
+        checks.append(Check("replicas identical", same == of, saw))
+    return judged(methods[several], checks, residual=finite(residual), tolerance=limits[0])
+
+
+def _apart(found: list[float | None], expected: list[float | None]) -> float:
+    """Return the largest relative difference; not a number where one is none."""
+    pairs = list(zip(found, expected))
+    if any(a is None or b is None for a, b in pairs):
+        return math.nan
+    return max(abs(a - b) / abs(b) for a, b in pairs if a is not None and b is not None)
+
+
 def gradients_of(model: Any, images: Any, labels: Any, scale: float, replicas: int) -> tuple[Any, list[Any]]:
-    """The mean loss of a batch, and the gradients of that loss divided by the number of replicas."""
+    """Return the mean loss of a batch, and the gradients of that loss divided by the number of replicas."""
     import tensorflow as tf
 
     with tf.GradientTape() as tape:
@@ -270,21 +470,13 @@ def gradients_of(model: Any, images: Any, labels: Any, scale: float, replicas: i
     return loss, gradients if scale == 1.0 else [gradient * (1.0 / scale) for gradient in gradients]
 
 
-def sgd(tf: Any, rate: float) -> Any:
-    """Keras's SGD with momentum, not compiled on its own: Keras 2.11 to 2.15 would compile it on a GPU alone."""
-    try:
-        return tf.keras.optimizers.SGD(rate, momentum=MOMENTUM, jit_compile=False)
-    except (TypeError, ValueError):  # other Keras know no such argument
-        return tf.keras.optimizers.SGD(rate, momentum=MOMENTUM)
-
-
 def train_apart(
     name: str, dtype: str, device: str, each: int, shards: int, steps: int
 ) -> tuple[list[list[float]], list[Any]]:
-    """The same training without strategy and without Keras's optimiser: one device, the replicas' batches in turn.
+    """Do the same training without strategy and without Keras's optimiser: one device, the replicas' batches in turn.
 
     Returns:
-        for every step the loss of each shard, and the trained weights, NumPy arrays.
+        for every step the loss of each shard, and what was added to the trained weights.
     """
     import numpy as np
     import tensorflow as tf
@@ -295,6 +487,7 @@ def train_apart(
     with lenient(), tf.device(device):
         model = build(name, dtype)
         weights = model.trainable_variables
+        began = [np.float64(weight.numpy()) for weight in weights]
         velocity = [tf.zeros_like(tf.convert_to_tensor(weight)) for weight in weights]
         parts = [
             (tf.constant(images[first : first + each].astype(kind)), tf.constant(labels[first : first + each]))
@@ -309,7 +502,7 @@ def train_apart(
                 total = tf.add_n([gradients[index] for _, gradients in found])
                 velocity[index] = MOMENTUM * velocity[index] - rate * total
                 weight.assign_add(velocity[index])
-        return losses, [weight.numpy() for weight in weights]
+        return losses, [np.float64(weight.numpy()) - one for weight, one in zip(weights, began)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -325,7 +518,7 @@ SLOW = 5.0  # seconds of a step above which fit is not tried: it would keep the 
 
 
 def fit(training: Training, each: int, step_s: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """The figure "fit", images/s of all replicas, or why there is none.
+    """Return the figure "fit", images/s of all replicas, or why there is none.
 
     Args:
         each: images on each replica.
@@ -340,7 +533,7 @@ def fit(training: Training, each: int, step_s: float) -> tuple[list[dict[str, An
     steps = max(1, min(round(EPOCH / max(step_s, 1e-4)), 200))
     try:
         with lenient():
-            seconds = _epochs(tf, training, each, steps)
+            seconds = _epochs(training, each, steps)
     except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:  # Keras's, on whose fit nothing depends
         reason = str(error).strip().splitlines()[:1]
         return [], [": ".join([f"model.fit not measured: {type(error).__name__}", *reason])[:200]]
@@ -351,54 +544,34 @@ def fit(training: Training, each: int, step_s: float) -> tuple[list[dict[str, An
     return [{**figure, "ci95": [work / high, work / low]}], []
 
 
-def _epochs(tf: Any, training: Training, each: int, steps: int) -> list[float]:
-    """Seconds of each epoch of `steps` steps, but the first, which traces."""
+def _epochs(training: Training, each: int, steps: int) -> list[float]:
+    """Return the seconds of each epoch of `steps` steps, but the first, which traces."""
+    import tensorflow as tf
+
+    seconds: list[float] = []
+    watch = tf.keras.callbacks.LambdaCallback(  # `fit` fetches the loss at an epoch's end, which waits for the steps
+        on_epoch_begin=lambda _epoch, _logs: seconds.append(-time.perf_counter()),
+        on_epoch_end=lambda _epoch, _logs: seconds.append(seconds.pop() + time.perf_counter()),
+    )
     images, labels = batch(training.name, each * training.replicas, DATA_SEED)
     with tf.device("/CPU:0"):
         data = tf.data.Dataset.from_tensors((images, labels)).repeat().prefetch(2)
-    with training.strategy.scope():
-        _compile(tf, training)
-    watch = _watch(tf)
-    training.model.fit(data, epochs=EPOCHS + 1, steps_per_epoch=steps, verbose=0, callbacks=[watch])
-    seconds: list[float] = watch.seconds[1:]
-    return seconds
-
-
-def _compile(tf: Any, training: Training) -> None:
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    settings = {"optimizer": sgd(tf, MODELS[training.name].learning_rate), "loss": loss}
-    try:
-        training.model.compile(**settings, jit_compile=training.xla)
-    except TypeError:  # Keras before 2.6 knows no such argument, and compiles nothing
-        training.model.compile(**settings)
-
-
-def _watch(tf: Any) -> Any:
-    """A callback that notes how long each epoch took. `fit` fetches the loss at its end, which waits for the steps."""
-
-    class Watch(tf.keras.callbacks.Callback):  # type: ignore[misc]  # Keras is not there when types are checked
-        def __init__(self) -> None:
-            super().__init__()
-            self.seconds: list[float] = []
-            self.began = 0.0
-
-        def on_epoch_begin(self, _epoch: int, _logs: Any = None) -> None:
-            self.began = time.perf_counter()
-
-        def on_epoch_end(self, _epoch: int, _logs: Any = None) -> None:
-            self.seconds.append(time.perf_counter() - self.began)
-
-    return Watch()
+    with training.strategy.scope():
+        settings = {"optimizer": training.optimizer(), "loss": loss}
+        try:
+            training.networks[0].compile(**settings, jit_compile=training.xla)
+        except TypeError:  # Keras before 2.6 knows no such argument, and compiles nothing
+            training.networks[0].compile(**settings)
+    training.networks[0].fit(data, epochs=EPOCHS + 1, steps_per_epoch=steps, verbose=0, callbacks=[watch])
+    return seconds[1:]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Where the time of several replicas goes: the sum of the gradients, and replicas that keep one another waiting.
 #
-# Measured by functions of their own beside the step, each run in blocks that are waited for once:
-#   all-reduce   the sum over all replicas of as many float32 as a step sums, in the same pieces
-#   alone        forward and backward pass of the first replica, while the others rest
-#   together     the same of all replicas, without sum and update
-# A step may do the sum while it computes the next gradients, so that these do not add up to the step.
+# Measured by functions of their own beside the step, each run in blocks that are waited for once. A step may do the sum
+# while it computes the next gradients, so that these do not add up to the step.
 
 
 BLOCKS = 7
@@ -408,38 +581,34 @@ BLOCK = 0.05  # seconds that a block shall take
 def shares(
     training: Training, data: tuple[Any, ...], announce: Callable[[int], None] = lambda _: None
 ) -> list[dict[str, Any]]:
-    """The figures "gradients alone", "gradients together", "all-reduce" (s a step) and its bus bandwidth (B/s).
+    """Return the figures "gradients alone", "gradients together", "all-reduce" (s a step), its bus bandwidth (B/s).
 
     Args:
         announce: called before each block of so many all-reduces, for other machines to take part.
     """
-    alone = timed(training, _passes(training, data, only_first=True))
-    together = timed(training, _passes(training, data, only_first=False))
     call, by = all_reduce(training)
-    reduce = timed(training, call, announce)
-    size, count = training.gradient_bytes(), training.replicas
-    seconds = median(reduce)
-    bus = {
-        "name": "all-reduce bus bandwidth",
-        "value": size / seconds * 2 * (count - 1) / count,
-        "unit": "B/s",
-        "note": f"{size} bytes of gradients / time × 2(n-1)/n, {by}",
-    }
+    alone = _timed(training, _passes(training, data, only_first=True))
+    together = _timed(training, _passes(training, data, only_first=False))
+    reduce = _timed(training, call, announce)
+    size = sum(4 * int(weight.shape.num_elements()) for weight in training.tensors())  # float32 for each weight
+    bus = size / median(reduce) * 2 * (training.replicas - 1) / training.replicas
+    note = f"{size} bytes of gradients / time × 2(n-1)/n, {by}"
     return [
         _figure("gradients alone", alone, "one replica computes, the others rest"),
         _figure("gradients together", together, "all replicas compute; no sum, no update"),
         _figure("all-reduce", reduce, f"sum of the gradients, {by}"),
-        bus,
+        {"name": "all-reduce bus bandwidth", "value": bus, "unit": "B/s", "note": note},
     ]
 
 
 def _figure(name: str, seconds: list[float], note: str) -> dict[str, Any]:
-    low, high = median_interval(seconds)
-    return {"name": name, "value": median(seconds), "unit": "s", "ci95": [low, high], "note": note}
+    return {"name": name, "value": median(seconds), "unit": "s", "ci95": [*median_interval(seconds)], "note": note}
 
 
-def timed(training: Training, call: Callable[[], Any], announce: Callable[[int], None] = lambda _: None) -> list[float]:
-    """Seconds of a call, each the mean over a block that is waited for once."""
+def _timed(
+    training: Training, call: Callable[[], Any], announce: Callable[[int], None] = lambda _: None
+) -> list[float]:
+    """Return the seconds of a call, each the mean over a block that is waited for once."""
 
     def one(count: int) -> float:
         announce(count)
@@ -451,7 +620,7 @@ def timed(training: Training, call: Callable[[], Any], announce: Callable[[int],
 
 
 def block(training: Training, call: Callable[[], Any], count: int) -> float:
-    """Seconds of a call, of `count` that are waited for once."""
+    """Return the seconds of a call, of `count` that are waited for once."""
     started = time.perf_counter()
     for _ in range(count):
         last = call()
@@ -460,7 +629,7 @@ def block(training: Training, call: Callable[[], Any], count: int) -> float:
 
 
 def _passes(training: Training, data: tuple[Any, ...], *, only_first: bool) -> Callable[[], Any]:
-    """Forward and backward pass, all gradients summed up to one number so that none is left out."""
+    """Do forward and backward pass, all gradients summed up to one number so that none is left out."""
     import tensorflow as tf
 
     strategy = training.strategy
@@ -480,37 +649,13 @@ def _passes(training: Training, data: tuple[Any, ...], *, only_first: bool) -> C
 
 
 def all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
-    """The sum of what has the shapes of the gradients; and who does it, by the compiled graph."""
-    import tensorflow as tf
+    """Return the sum of what has the shapes of the gradients; and who does it, by the compiled graph."""
+    import numpy as np
 
-    strategy = training.strategy
-    shapes = [tuple(weight.shape) for weight in training.tensors()]
-    values = [place(strategy, training.devices, partial(_ones, shape), training.first) for shape in shapes]
+    def ones(shape: tuple[int, ...]) -> Any:
+        return place(training.strategy, training.devices, lambda _: np.ones(shape, np.float32), training.first)
 
-    def replica(*parts: Any) -> Any:
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.identity(part) for part in parts])
-
-    def run(*parts: Any) -> Any:
-        summed = strategy.run(replica, args=parts)
-        return [one for value in summed for one in strategy.experimental_local_results(value)]
-
-    function = tf.function(run, autograph=False)
-    return lambda: function(*values), implementation(function.get_concrete_function(*values).graph)
-
-
-def _ones(shape: tuple[int, ...], _index: int) -> Any:
-    import tensorflow as tf
-
-    return tf.ones(shape)
-
-
-def implementation(graph: Any) -> str:
-    """Who sums, by the operations of a compiled graph: "NCCL", "TensorFlow's ring", "reduction to one device"."""
-    for op in graph.get_operations():
-        if op.type.startswith("CollectiveReduce"):
-            hint = op.get_attr("communication_hint").decode()
-            return "NCCL" if hint == "nccl" else "TensorFlow's ring"  # which "auto" is, too
-        if op.type.startswith("Nccl"):
-            return "NCCL"
-    return "reduction to one device"
+    values = [ones(tuple(weight.shape)) for weight in training.tensors()]
+    function = summing(training.strategy)
+    by = implementation(function.get_concrete_function(*values).graph)
+    return lambda: [one for part in function(*values) for one in part], by

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.findings.pages import records
-from tfgpu_doctor.findings.pages.headline import further_links, headline_of
+from tfgpu_doctor.findings import pages
+from tfgpu_doctor.findings.pages import further_links, headline_of
 from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part
 
 
-def page(found: records.Page) -> Page:
+def page(found: pages.Page) -> Page:
     """The whole page."""
     headline = headline_of(found.id)
     named = " or ".join(severity.value for severity in headline.severities)
@@ -30,7 +30,7 @@ def page(found: records.Page) -> Page:
     return Page("tfgpu explain", (), headline.severities[0].value, found.id, named, parts, is_brief=True)
 
 
-def _signs(found: records.Page) -> Iterator[Line]:
+def _signs(found: pages.Page) -> Iterator[Line]:
     """A printed line, and what it means."""
     for sign in found.recognise:
         if sign.line is not None:
@@ -38,7 +38,7 @@ def _signs(found: records.Page) -> Iterator[Line]:
         yield Line("means" if sign.line is not None else "sign", sign.means)
 
 
-def _checks(found: records.Page) -> Iterator[Line]:
+def _checks(found: pages.Page) -> Iterator[Line]:
     for check in found.checks:
         yield Line("check", check.text, commands=check.commands)
         if check.tells_from:

@@ -1,0 +1,92 @@
+"""Plans that are measured by fake workers, and code that runs in the interpreter with TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import tfgpu_doctor
+from tests.bench.fake_worker import Clock, FakeWorker
+from tests.healthy import MATRIX, healthy
+from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.plans.base import PlanBase
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.statistics import StoppingRule
+
+QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here
+BUS_ID = "0000:65:00.0"
+CREATED = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 9 MB memory:  -> pci bus id: {BUS_ID}, x\n"
+
+
+class Workers:
+    """Starts fake workers, and remembers them and what they were asked; `answer` is what `verify` gives."""
+
+    def __init__(
+        self, gpus: int = 0, kind: type[FakeWorker] = FakeWorker, answer: dict[str, Any] | None = None, **options: Any
+    ) -> None:
+        self.clock, self.gpus, self.kind, self.answer, self.options = Clock(), gpus, kind, answer, options
+        self.started: list[FakeWorker] = []
+        self.requests: list[dict[str, Any]] = []
+
+    def __call__(self) -> FakeWorker:
+        """Start one."""
+        worker = self.kind(self.clock, gpus=self.gpus, **self.options)
+        answers = worker.ask
+
+        def ask(timeout: float, **request: Any) -> dict[str, Any]:
+            self.requests.append(request)
+            found = answers(timeout, **request)
+            return found if self.answer is None or request["do"] != "verify" else dict(self.answer)
+
+        worker.ask = ask  # type: ignore[method-assign]
+        self.started.append(worker)
+        return worker
+
+    def asked(self, verb: str) -> list[dict[str, Any]]:
+        """Return the requests of that kind."""
+        return [request for request in self.requests if request["do"] == verb]
+
+
+def measured(
+    plan: type[PlanBase],
+    workers: Any,
+    environment: Any = None,
+    rule: StoppingRule = QUICK,
+    **settings: Any,
+) -> BenchResult:
+    """Measure a plan; settings of `Selection` are told from its own by their names."""
+    selected = {name: settings.pop(name) for name in Selection.__dataclass_fields__ if name in settings}
+    made = plan(**{"selection": Selection(**selected), **settings})
+    found = Session(made, MATRIX, environment or healthy(), workers, rule).run()
+    assert all(worker.closed for worker in getattr(workers, "started", ()))
+    return found
+
+
+def in_python(python: str, code: str, *arguments: str) -> Any:
+    """Run code in an interpreter, with `load` of the worker and two logical CPU devices; returns `answers` of it."""
+    begin = f"""
+import json, sys
+sys.path.insert(0, {str(Path(tfgpu_doctor.__file__).parent / "bench")!r})
+from worker import load
+import numpy as np
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+tf.config.set_soft_device_placement(False)
+TWO = ["/CPU:0", "/CPU:1"]
+"""
+    done = subprocess.run(
+        [python, "-c", f"{begin}{code}\nprint(json.dumps(answers))", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
