@@ -2,9 +2,9 @@
 
     python benchmarks/fleet_alarms.py [--runs 1000000]
 
-Fleets of 5 to 10,000 nodes with one throughput each, judged by the rule and the code of tfgpu_doctor/fleet/speeds.py
-(median, scaled MAD with its floor, at least 3 % below) with several k. A throughput is 1 times exp(spread), where the
-spread is one of these:
+Fleets of 5 to 10,000 nodes with one throughput each, judged by the rule and the code of
+tfgpu_doctor/fleet/differences.py (median, scaled MAD with its floor, at least 3 % below) with several k. A throughput
+is 1 times exp(spread), where the spread is one of these:
 
 - real: repeated runs of `tfgpu bench matpow` on an unchanged machine: the ratios of the pairs A, A that
   benchmarks/compare_gate.py recorded (results/compare_gate_*.json), a quiet machine and a busy one apart. A ratio has
@@ -32,8 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))
-from tfgpu_doctor.fleet.fleet import MADS  # noqa: E402
-from tfgpu_doctor.fleet.speeds import LEAST, centre  # noqa: E402
+from tfgpu_doctor.fleet.differences import LEAST_LOSS, MADS, centre  # noqa: E402
 
 KS = (3.0, 4.0, 5.0, 6.0, 8.0)
 NODES = (5, 8, 16, 64, 1_000, 10_000)
@@ -90,7 +89,7 @@ def simulated(spread: Spread, nodes: int, runs: int, seed: str) -> dict[str, Any
         values = [math.exp(spread(chance)) for _ in range(nodes)]
         middle = centre(values)
         assert middle is not None
-        far = [one for one in map(middle.below, values) if one[1] >= LEAST]
+        far = [one for one in map(middle.below, values) if one[1] >= LEAST_LOSS]
         for k in KS:
             called = sum(mads > k for mads, _ in far)
             alarms[k] += called
@@ -102,7 +101,7 @@ def simulated(spread: Spread, nodes: int, runs: int, seed: str) -> dict[str, Any
             assert middle is not None
             mads, share = middle.below(values[0])
             for k in KS:
-                found[slower, k] += mads > k and share >= LEAST
+                found[slower, k] += mads > k and share >= LEAST_LOSS
         values[0] = first
     return {
         "fleets": fleets,
@@ -138,7 +137,7 @@ def main() -> int:
         "# How often a healthy node is called slow\n\n"
         f"{date.today().isoformat()}, {options.runs} simulated runs of each "
         "spread and size (`benchmarks/fleet_alarms.py`; its head says what is simulated). "
-        f"`--mads` is {MADS:g}.\n",
+        f"The rule has k = {MADS:g}.\n",
         table(
             rows,
             "Healthy nodes that are called slow, of a million, with k = 3, 4, 5, 6, 8",

@@ -12,7 +12,6 @@ from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.findings.engine import CheckList
 from tfgpu_doctor.findings.pages import PageDocument
-from tfgpu_doctor.fleet.baseline import Baseline
 from tfgpu_doctor.fleet.records import Fleet, NodeResult
 from tfgpu_doctor.install.tools import Manifest
 from tfgpu_doctor.matrix.schema import MatrixFile
@@ -34,7 +33,6 @@ def derived() -> dict[str, str]:
         "compare-1.json": Comparison,
         "smoke-1.json": Smoke,
         "fleet-1.json": Fleet,
-        "fleet-baseline-1.json": Baseline,
         "node-1.json": NodeResult,
         "install-1.json": Manifest,
         "matrix-1.json": MatrixFile,

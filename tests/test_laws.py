@@ -26,10 +26,10 @@ STARTS_PROCESSES = ("probes/process.py",)
 # allowed: `--me` as the number of a job cancels all jobs. Whoever adds a line here has looked at every argument.
 ARGUMENTS = {
     "bench/runner/process.py::__init__": "--python of the user, a script of ours",
-    "fleet/collect/node.py::answer": "of the command line",
-    "fleet/collect/ray_cluster.py::collect": "one JSON document of the command line",
-    "fleet/collect/slurm.py::collect": "of the command line",
-    "fleet/collect/slurm.py::_cancel": "numbers that srun wrote, not a task",
+    "fleet/collect.py::answer": "of the command line",
+    "fleet/collect.py::by_ray": "one JSON document of the command line",
+    "fleet/collect.py::by_slurm": "of the command line",
+    "fleet/collect.py::_cancel": "numbers that srun wrote, not a task",
     "install/tools.py::run": "see those who call it",
     "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
     "install/making.py::_get_interpreter": "a version of the matrix",
@@ -52,22 +52,6 @@ ARGUMENTS = {
 # Law 2: who runs in a child process and may import TensorFlow there.
 CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
-FLEET = (
-    *(
-        "values",
-        "results",
-        "skeleton",
-        "distil",
-        "labels",
-        "unwrapping",
-        "gathering",
-        "nodes",
-        "majority",
-        "siblings",
-        "picture",
-    ),
-    *("differences", "known", "speeds", "repairs", "grouping", "expectations", "baseline", "fleet"),
-)
 # Law 3: what computes from its arguments alone.
 PURE = (
     *(
@@ -91,7 +75,7 @@ PURE = (
         "smoke/baseline.py",
         "smoke/records.py",
         "fleet/records.py",
-        *(f"fleet/{name}.py" for name in FLEET),
+        *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
     ),
 )
 # of bench/, what those may import: records, statistics, one another
@@ -151,7 +135,6 @@ OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "Temporary
 OPENS_FOR_A_REASON = {
     "__main__.py": "/dev/null, and the help page of this package",
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
-    "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
@@ -400,7 +383,7 @@ def what_is_pure_has_no_effects_and_no_clock(file: str) -> Iterator[str]:
     later = (
         "tfgpu_doctor.probes",
         *(("tfgpu_doctor.files",) if pure else ()),
-        *(() if file.startswith("smoke/") else ("tfgpu_doctor.bench",)),  # it judges runs
+        *(() if file.startswith(("smoke/", "fleet/")) else ("tfgpu_doctor.bench",)),  # they judge runs
     )
     for node in nodes(file):
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
     from tfgpu_doctor.compare.records import Comparison
-    from tfgpu_doctor.fleet.reading import Gathered
     from tfgpu_doctor.fleet.records import Fleet
     from tfgpu_doctor.manifests import Environment, Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -582,7 +581,6 @@ def plan(
     platform: str | None = None,
     tensorflow: str | None = None,
     saved: File | None = None,
-    lock: bool = False,
     matrix: File | None = None,
     note: Note = _ignore,
 ) -> Plan:
@@ -593,7 +591,6 @@ def plan(
         python: version of Python, such as "3.12".
         tensorflow: consider only these releases, such as "2.15" or ">=2.12,<2.16".
         saved: plan for the machine of this saved report.
-        lock: pin NVIDIA's packages to the versions that TensorFlow was built with.
         matrix: file with rows that extend those of the bundled matrix.
         note: called with how a value was read.
 
@@ -612,7 +609,7 @@ def plan(
     target, state = described_or_this(known, hardware, python, saved, note)
     with refusing(TargetError, prefix="--tensorflow: "):
         wanted = read_specifier(tensorflow) if tensorflow else None
-        return make_plan(known, target, specifier=wanted, state=state, lock=lock)
+        return make_plan(known, target, specifier=wanted, state=state)
 
 
 def described_or_this(
@@ -1116,45 +1113,26 @@ def smoke(
     return Smoking(options, doctor, lambda: WorkerProcess(executable), known, saved, progress).run(now())
 
 
-def fleet(
-    *files: File,
-    expect: Names = (),
-    baseline: File | None = None,
-    mads: float | None = None,
-    matrix: File | None = None,
-) -> tuple[Fleet, Gathered]:
-    """Compare the reports of many nodes, as `tfgpu fleet` does; also return what was read.
+def fleet(*files: File, baseline: File | None = None, matrix: File | None = None) -> Fleet:
+    """Compare the reports of many nodes, as `tfgpu fleet` does.
 
     Args:
         files: files or folders with results of tfgpu doctor, smoke or bench; "-" is standard input.
-        expect: what must hold on every node, such as "gpus=8".
-        baseline: compare with this baseline, not with what most nodes have.
-        mads: how many scaled MADs below its siblings a run is slow.
+        baseline: a file with earlier results, to compare with instead of what most nodes have.
         matrix: file with rows that extend those of the bundled matrix.
     """
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.fleet.baseline import load
-    from tfgpu_doctor.fleet.expectations import parse
-    from tfgpu_doctor.fleet.fleet import MADS, judge_fleet
+    from tfgpu_doctor.fleet.fleet import judge_fleet
     from tfgpu_doctor.fleet.reading import read_fleet
-    from tfgpu_doctor.records.report import ReportError
 
-    with refusing(ValueError, prefix="--expect: "):
-        expectations = parse(",".join(wishes)) if (wishes := _tuple(expect)) else ()
-    wanted = None
+    gathered, good, name = read_fleet(_named(files)), None, ""
     if baseline is not None:
-        with refusing(ReportError, prefix="--baseline: "):
-            wanted = load(read_file(os.fspath(baseline)), shown(os.fspath(baseline)))
-    gathered = read_fleet(_named(files))
-    found = judge_fleet(
-        gathered,
-        load_matrix(matrix),
-        now(),
-        baseline=wanted,
-        expectations=expectations,
-        mads=MADS if mads is None else mads,
-    )
-    return found, gathered
+        (name,) = _named((baseline,))
+        good = read_fleet([name])
+        if not any(one.kind for one in good.results):
+            reason = next(iter(good.unreadable)).reason if good.unreadable else "no node in it has answered"
+            raise UsageError(f"--baseline: cannot read {shown(name)}: {reason}")
+    return judge_fleet(gathered, load_matrix(matrix), now(), good=good, baseline=shown(name))
 
 
 # --------------------------------------------------------------------------------------------------------------- bench

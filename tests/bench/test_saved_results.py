@@ -12,7 +12,6 @@ import pytest
 
 from tests.bench.large_samples import LARGE, four, watched
 from tests.bench.samples import result, run
-from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.records.test_report import report
 from tests.tables import each
@@ -72,15 +71,6 @@ def test_what_cannot_be_is_refused_with_its_place(name: str) -> None:
     with pytest.raises(ReportError) as refused:
         load_result(json.dumps(tree).encode(), "result.json")
     assert str(refused.value).startswith(ABOUT) and why in str(refused.value)
-
-
-def test_the_command_line_says_it(tmp_path: Any) -> None:
-    tree = json.loads(four().to_json())
-    one(steps=0)(tree)
-    (tmp_path / "result.json").write_text(json.dumps(tree))
-    for command in (["bench", "show"], ["compare", "result.json"]):
-        done = tfgpu(*command, "result.json", cwd=tmp_path)
-        assert done.returncode == 2 and "Expected `int` >= 1 - at `$.runs[1].steps`" in done.stderr.replace("\n", " ")
 
 
 def test_every_number_of_a_run_has_bounds() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from tests.bench.planned import QUICK, Workers
@@ -31,14 +30,6 @@ def test_a_machine_that_was_busy_before_is_noted(load: float | None, cpus: int, 
     notes = [note for note in result.notes if "load average" in note]
     expected = f"The machine was busy before the start: load average {load} on {cpus} CPUs."
     assert notes == ([expected] if said else [])
-
-
-def test_how_long_it_will_take_is_said_beforehand() -> None:
-    said: list[str] = []
-    rule = StoppingRule(deadline=30.0)
-    Session(MatPow(size=512), MATRIX, healthy(), Workers(), rule, announce=said.append).run()
-    (line,) = said
-    assert line == "1 run (CPU): about 30 s"
 
 
 @each(("start", "processes"), [(1.0, 1), (4.0, 1), (1.0, 5)])
@@ -78,8 +69,3 @@ def test_a_size_that_was_given_is_not_chosen(size: int | None, doing: str) -> No
     show = lambda label, _: shown.append(label)  # noqa: E731 - without the progress
     Session(MatPow(size=size), MATRIX, healthy(), Workers(), QUICK, progress=show).run()
     assert shown[:2] == ["starting TensorFlow", doing]
-
-
-def test_the_command_is_kept() -> None:
-    result = bench(None, command="tfgpu bench matpow --size 512")
-    assert msgspec.json.decode(result.to_json(), type=BenchResult).command == "tfgpu bench matpow --size 512"

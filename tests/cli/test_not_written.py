@@ -12,9 +12,9 @@ from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.records.test_report import report
 from tfgpu_doctor.cli.bench import _Kept
-from tfgpu_doctor.cli.fleet.collect import _write as _write_nodes
+from tfgpu_doctor.cli.fleet import _written
 from tfgpu_doctor.cli.output import NotWrittenError, Output
-from tfgpu_doctor.fleet.collect.task import Collected, node_result
+from tfgpu_doctor.fleet.collect import node_result
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 FULL = Path("/dev/full")
@@ -56,7 +56,7 @@ def test_other_targets_get_it(saved: str, tmp_path: Path) -> None:
 
 def test_what_was_collected_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(NotWrittenError, match=f"{WHY}; the result was printed instead"):
-        _write_nodes(Collected([node_result("n1", [], "did not answer")]), str(FULL))
+        _written([node_result("n1", [], "did not answer")], str(FULL))
     assert json.loads(capsys.readouterr().out)["node"] == "n1"
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fleet.making import ODDITIES, Made, fleet
 from tests.healthy import MATRIX
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.reading import Gathering
+from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet, Group
 
 SEEDS = range(1, 21)
@@ -18,9 +18,9 @@ NOW = "2026-11-23T12:00:00Z"
 
 
 def judged(made: Made, **more: object) -> Fleet:
-    gathering = Gathering()
-    gathering.take_lines(iter(made.lines), "fleet.jsonl", b"")
-    return judge_fleet(gathering.gathered(), MATRIX, NOW, **more)  # type: ignore[arg-type]
+    gathered = Gathered()
+    gathered.take(made.lines, "fleet.jsonl")
+    return judge_fleet(gathered, MATRIX, NOW, **more)  # type: ignore[arg-type]
 
 
 def missed(made: Made, found: Fleet) -> list[str]:

@@ -34,8 +34,7 @@ from tests.render.showing import GOLDEN, as_format, check_goldens, printed
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import Check, Page, Remedy, Sign, Source, all_ids, headline_of, page_of
 from tfgpu_doctor.fleet.fleet import judge_fleet
-from tfgpu_doctor.fleet.reading import Gathering
-from tfgpu_doctor.fleet.unwrapping import unfolded
+from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.outlines import finding as finding_outline
@@ -356,9 +355,9 @@ def test_versions_of_four_numbers_in_a_fleet_are_no_addresses() -> None:
     kind, odd = making.TYPES[0], next(one for one in making.ODDITIES if one.name == "cuDNN")
     chance = making.Random(1)
     rows = (making._node(chance, f"n{number}", kind, odd if number == 3 else None, False) for number in range(20))
-    gathering = Gathering()
-    gathering.take_file(b"\n".join(line.encode() for row in rows for line in row), "fleet.jsonl")
-    hidden = redact(judge_fleet(gathering.gathered(), MATRIX, NOW))
+    gathered = Gathered()
+    gathered.take([line.encode() for row in rows for line in row], "fleet.jsonl")
+    hidden = redact(judge_fleet(gathered, MATRIX, NOW))
     text = "".join(as_format(name, "fleet")(hidden) for name in ("markdown", "html", "junit"))
     assert "9.5.0.50" in text and "9.10.2.21" in text and "<address" not in text and "&lt;address" not in text
 
@@ -384,7 +383,7 @@ def test_names_of_hosts_are_folded() -> None:
     odd = [f"gpu-{number:05}" for number in range(0, 120, 2)]
     parts = folded(odd).split(", ")
     assert len(parts) > 5 and max(map(len, parts)) <= 46
-    assert [name for one in parts for name in unfolded(one)] == odd
+    assert [f"gpu-{number}" for one in parts for number in re.findall(r"\d{5}", one)] == odd
 
 
 def test_every_finding_is_named_in_a_report_of_it() -> None:

@@ -28,7 +28,6 @@ from tfgpu_doctor.cli.progress import spinner
     help="Plan for the machine of a saved doctor report; - is standard input.",
 )
 @detail_options
-@option("--lock", is_flag=True, help="Pin NVIDIA's packages to the versions that TensorFlow was built with.")
 @matrix_option
 @redact_option
 @output_options("plan")

@@ -1,68 +1,217 @@
-"""Results of tfgpu as JSON → nodes, with what a fleet needs of each. Pure.
+"""Results of tfgpu → nodes, with the values that a fleet compares. Pure.
 
-The nodes of a fleet are much alike: each fact is decoded once for all nodes that have the same bytes, by the types of
-the records, and so validated. What is not compared is not decoded.
+The declarations of the facts say what is compared (records/about.py): what differs from minute to minute is left out,
+collections are compared element by element. What the tables below add holds for many machines side by side, not for
+two reports.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from itertools import islice
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta, Raw, Struct, ValidationError, structs
 
+from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.compare.differences import element_text, fact_text, in_words, short
 from tfgpu_doctor.fleet.records import WORST_FIRST, Node, NodeVerdict
-from tfgpu_doctor.fleet.values import Values, gpu_fields, hint, paths, values_of
-from tfgpu_doctor.records.facts import Facts, Gpu, Known, Package, Unknown
+from tfgpu_doctor.records.about import LAYERS, OWN_NAME, described
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import (
+    Driver,
+    Facts,
+    Gpu,
+    Host,
+    Known,
+    NvLink,
+    PciGpu,
+    Python,
+    Unknown,
+    about,
+    fact_paths,
+    look_up,
+    value_or,
+)
+from tfgpu_doctor.records.facts import TensorFlow as TensorFlowFacts
 from tfgpu_doctor.records.printable import cut
-from tfgpu_doctor.records.report import Fix, Severity, other_kind
+from tfgpu_doctor.records.report import (
+    Evidence,
+    Finding,
+    Report,
+    ReportError,
+    Severity,
+    decode_saved,
+    other_kind,
+    schema_of,
+)
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.redact.vocabulary import PLACEHOLDER
+from tfgpu_doctor.smoke.records import Smoke, SmokeCheck
 
-ResultKind = Literal["doctor", "smoke", "bench"]
-# where a node's name comes from; those of a place are made up, and no two results share one
-NamedBy = Literal["envelope", "prefix", "host", "file", "place"]
-
-MOST_FINDINGS, MOST_GPUS, MOST_RUNS = 1_000, 1_024, 10_000  # of one result
+Kind = Literal["doctor", "smoke", "bench"]
+ABSENT = "absent"
+MOST_ELEMENTS = 2_000  # of a collection; what a report has beyond is not compared
 LONGEST_NAME = 253  # characters of a host's name
-KINDS: dict[str, ResultKind] = {"tfgpu.report/1": "doctor", "tfgpu.smoke/1": "smoke", "tfgpu.bench/1": "bench"}
+KINDS: dict[str, type[Report | Smoke | BenchResult]] = {
+    "tfgpu.report/1": Report,
+    "tfgpu.smoke/1": Smoke,
+    "tfgpu.bench/1": BenchResult,
+}
 _READS = "reports of tfgpu doctor, and results of tfgpu smoke and tfgpu bench"
-_MOST_KEPT, _LONGEST_KEPT = 20_000, 1 << 15  # pieces of JSON that are remembered, and bytes of one
+_MOST_KEPT = 20_000  # values that are remembered: the nodes of a fleet are much alike
 _LONGEST = 300  # characters of what is shown of one node
-_GPU = re.compile(r"\bGPU (\d{1,6})\b")
-_NO_GPU = "gpu.none"  # the finding that there is none, which counts where no driver lists GPUs
-_VERDICTS = {one: one for one in ("ok", "degraded", "broken", "unknown")} | {"failed": "broken"}  # the last of smoke
-_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+# ------------------------------------------------------------------------------------------------- what is compared
+
+# printed lines have findings; kernels of Jupyter, further environments and their names belong to users, not to machines
+_NOT_COMPARED = frozenset({"messages", "python.kernels", "python.elsewhere"})
+# declared as noise, because an idle GPU lowers its link; it does not drop lanes, and an NVLink that is down stays so
+_COMPARED_OF_GPUS = frozenset({"pcie_width", "nvlinks"})
+_NEAR = {"bytes": 0.03, "MHz": 0.01, "W": 0.01}  # relative; kernels reserve a little more or less memory
+# fields of a GPU that one setting changes together
+_WITH = {"pcie_width": "pcie", "pcie_width_max": "pcie", "pcie_generation_max": "pcie", "mig_instances": "mig_mode"}
+_XID = re.compile(r"Xid \([^)\n]{0,80}\): (\d{1,4})\b")  # "NVRM: Xid (PCI:0000:65:00): 79, pid=1234, …"
+
+
+class Value(NamedTuple):
+    """What a node has: the text that is shown, and the number where it is one."""
+
+    text: str
+    number: float | None = None
+
+
+Values = dict[str, Value]  # of one fact, by id: of a collection one by element; of a GPU, by field
+
+
+class Compared(NamedTuple):
+    """What is compared between nodes, or between their GPUs."""
+
+    id: str  # "driver.version", "python.packages.numpy", "gpus.pcie_width"
+    layer: str
+    label: str
+    tolerance: float  # how much numbers may differ that count as the same, relative to the larger one
+    group: str  # what one act changes together
+    observed: bool  # it follows from something else
+
+
+@cache
+def paths() -> tuple[str, ...]:
+    """Return the facts of a node that are compared, as they are declared; GPUs are compared by themselves."""
+    left_out = {"gpus", *_NOT_COMPARED}
+    declared = ((path, about(path)) for path in fact_paths() if path not in left_out)
+    return tuple(path for path, field in declared if field.grade != "noise" and field.unit != OWN_NAME)
+
+
+@cache
+def gpu_fields() -> tuple[str, ...]:
+    """Return the fields of a GPU that are compared."""
+    fields = described(Gpu).items()
+    return tuple(
+        name for name, one in fields if name != "index" and (one.grade != "noise" or name in _COMPARED_OF_GPUS)
+    )
+
+
+@cache
+def path_of(identity: str) -> str:
+    """Return the fact that an id is of, or of whose elements one is. Raises KeyError: of none."""
+    for path in (*paths(), "messages"):
+        if identity == path or identity.startswith(f"{path}."):
+            return path
+    raise KeyError(identity)
+
+
+@cache
+def compared(identity: str) -> Compared:
+    """Return what is known of an id: a path, a field of GPUs, or a path with the key of an element."""
+    if identity == "gpus":
+        return Compared("gpus", "GPU", "GPUs", 0.0, "gpus", False)
+    path = identity if identity.startswith("gpus.") else path_of(identity)
+    field, key = about(path), identity[len(path) + 1 :]
+    observed, tolerance = field.grade == "observation", _NEAR.get(field.unit, 0.0)
+    if path.startswith("gpus."):
+        name = path.partition(".")[2]
+        return Compared(identity, "GPU", field.label, tolerance, f"gpus.{_WITH.get(name, name)}", observed)
+    layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else field.layer or "Machine"
+    if key:
+        return Compared(identity, layer, field.element.format(key).rstrip(":"), 0.0, identity, observed)
+    return Compared(identity, layer, field.label, tolerance, field.group or path, observed)
+
+
+def label(identity: str) -> str:
+    """Return what people call a fact; what is none, by its id."""
+    try:
+        return compared(identity).label
+    except KeyError:
+        return identity
+
+
+def rank(layer: str) -> int:
+    """Return the place of a layer in the stack, from the hardware up."""
+    return LAYERS.index(layer) if layer in LAYERS else len(LAYERS)
+
+
+def values_of(path: str, fact: Any) -> Values | None:
+    """Return what stands for a fact; None where it is unknown, which is no difference."""
+    field = about(path)
+    value = fact.value if isinstance(fact, Known) else fact
+    if path in _SPECIAL and isinstance(fact, Known):
+        return {path: Value(_SPECIAL[path](value))}
+    if field.key and not isinstance(value, Unknown):
+        items = value.items() if isinstance(value, dict) else ((getattr(item, field.key), item) for item in value)
+        return {f"{path}.{key}": Value(element_text(item) or ABSENT) for key, item in islice(items, MOST_ELEMENTS)}
+    text = fact_text(fact, field.unit)
+    if text is None:
+        return None
+    if isinstance(value, bool):
+        return {path: Value(("on" if value else "off") if path.endswith("_mode") else text)}
+    if isinstance(value, float):
+        return {path: Value(f"{value:g} {field.unit}".rstrip(), value)}
+    if isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
+        return {path: Value(short(", ".join(value), 4_000))}  # the first eight say nothing of the others
+    return {path: Value(text, float(value) if isinstance(value, int) else None)}
+
+
+def _xids(events: tuple[str, ...]) -> str:
+    """Return the numbers, since each line has its time: "Xid 79, 94"."""
+    numbers = sorted({int(found[1]) for line in events if (found := _XID.search(line))})
+    return f"Xid {', '.join(map(str, numbers))}" if numbers else in_words(events) if events else "none"
+
+
+def _on_the_bus(gpus: tuple[PciGpu, ...]) -> str:
+    """Count by device id: names come from a list that is newer on one machine than on the other."""
+    counted = Counter(f"{gpu.device_id} ({gpu.driver or 'no driver'})" for gpu in gpus)
+    return ", ".join(f"{many} × {name}" for name, many in sorted(counted.items())) or "none"
+
+
+def _links(links: tuple[NvLink, ...]) -> str:
+    return f"{sum(link.active for link in links)} of {len(links)} active" if links else "none"
+
+
+_SPECIAL: dict[str, Callable[[Any], str]] = {
+    "driver.xid_events": _xids,
+    "host.pci_gpus": _on_the_bus,
+    "gpus.nvlinks": _links,
+    "gpus.mig_instances": lambda names: count(len(names), "instance") if names else "none",
+    "host.cpu_flags": lambda flags: short(" ".join(sorted(flags)), 4_000),
+}
+
+# ----------------------------------------------------------------------------------------------------------- results
+
 # checks of smoke whose failure says no more than the report's findings and the runs
 _REDUNDANT_CHECKS = frozenset({"doctor", "import", "matpow", "cnn"})
-_LATE = ("Slurm: ", "its command", "pdsh: ", "clush: ")  # reported of nodes that may have sent a result
-
-
-class NoResult(Exception):
-    """It is no result of a node; the message says what it is instead, without its place."""
-
-
-class Found(NamedTuple):
-    """A root cause that a node's doctor found, or a check of its smoke test that failed."""
-
-    id: str
-    severity: Severity
-    layer: str  # empty: as the id's declaration says
-    title: str
-    saw: str  # what is shown of this node
-    cause: str
-    fixes: tuple[Fix, ...]
+_GPU = re.compile(r"\bGPU (\d{1,6})\b")
+_SEVERITIES = list(Severity)
 
 
 class Speed(NamedTuple):
     """A run with its speed, or the reason why there is none."""
 
-    kind: ResultKind
+    kind: str
     workload: str
     label: str  # "1 GPU", also where it is GPU 3 alone
     dtype: str
@@ -78,281 +227,143 @@ class Speed(NamedTuple):
 class Result:
     """One result of one node, or the reason why there is none."""
 
-    kind: ResultKind | None  # None: the node gave no answer
+    kind: Kind | None  # None: the node gave no answer
     node: str = ""
-    named_by: NamedBy = "place"
     source: str = ""  # "reports/gpu-017.json", "standard input, line 12"
-    file: str = ""
     host: str = ""  # as it calls itself; empty: unknown, or redacted
     created: str = ""
-    verdict: Any = "unknown"
-    uuids: tuple[int, ...] = ()  # hashes of the UUIDs of its GPUs; empty: unknown
-    facts: dict[str, Values] = field(default_factory=dict)  # by path; unknown ones are left out
+    verdict: NodeVerdict = "unknown"
+    facts: Facts = field(default_factory=Facts)  # what a repair is held against; the rest is left out
+    values: dict[str, Values] = field(default_factory=dict)  # by path; unknown ones are left out
     gpus: tuple[Values, ...] | None = None  # None: unknown
-    hardware: str = "unknown"
-    found: tuple[Found, ...] = ()
+    uuids: frozenset[str] = frozenset()  # of its GPUs; empty: unknown
+    hardware: str = "unknown"  # what makes siblings: "8 × NVIDIA H200"
+    findings: tuple[Finding, ...] = ()  # root causes, and checks of a smoke test that failed
     speeds: tuple[Speed, ...] = ()
     version: str = ""  # of tfgpu
     failure: str = ""  # why it gave no answer
 
 
-# ---------------------------------------------------------------------------------------- parts of a result, as JSON
-
-
-class _Tool(Struct):
-    version: str = ""
-
-
-class _Evidence(Struct):
-    saw: str = ""
-
-
-class _Finding(Struct):
-    id: str
-    severity: Severity
-    root_cause: bool
-    title: str
-    cause: str = ""
-    evidence: tuple[_Evidence, ...] = ()
-    fixes: tuple[Fix, ...] = ()
-    possible: bool = False
-    answers: bool = False
-
-
-class _Throughput(Struct):
-    value: Annotated[float, Meta(gt=0, lt=1e30)]
-    unit: str
-
-
-class _Verified(Struct):
-    ok: bool
-
-
-class _Run(Struct):
-    label: str
-    devices: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100_000)]
-    dtype: str
-    virtual: bool = False
-    parameters: dict[str, Any] = {}
-    throughput: _Throughput | None = None
-    verified: _Verified | None = None
-    failure: str | None = None
-
-
-class _SmokeRun(Struct):
-    workload: str
-    run: _Run
-    parameters: dict[str, Any] = {}
-
-
-class _SmokeCheck(Struct):
-    name: str
-    on: str
-    status: Literal["ok", "failed", "not run", "unknown"]
-    why: str = ""
-
-
-class _Document(Struct):
-    """The union of what the three kinds of results have; `schema` says which of them it is."""
-
-    schema: str
-    created: str = ""
-    tool: _Tool = msgspec.field(default_factory=_Tool)
-    verdict: str = ""
-    facts: dict[str, Raw] | None = None
-    environment: dict[str, Raw] | None = None
-    findings: tuple[Raw, ...] = ()
-    report: Raw = Raw(b"")
-    workload: str = ""
-    parameters: dict[str, Any] = {}
-    runs: tuple[Raw, ...] = ()
-    checks: tuple[Raw, ...] = ()
-
-
-_Gpus = Known[tuple[dict[str, Raw], ...]] | Unknown
-
-
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
 def decode(data: bytes) -> Result:
-    """Read a result, whose node is not named yet. Raises NoResult."""
+    """Read a result, whose node is not named yet. Raises ReportError."""
     try:
-        return _result(_decoder(_Document).decode(data))
-    except RecursionError as error:
-        raise NoResult("it is nested too deeply") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError) as error:
-        raise NoResult(cut(str(error), _LONGEST)) from error
+        return _decoded(data)
+    except (OverflowError, ValueError) as error:  # a number that is valid, and that nothing can have
+        raise ReportError(f"it is not a valid result of tfgpu: {error}") from error
 
 
-def _result(document: _Document) -> Result:
-    kind = KINDS.get(document.schema)
-    if kind is None:
-        raise NoResult(f"it {other_kind(document.schema, 'tfgpu.report/1', 'tfgpu fleet', _READS)}")
-    report = _decoder(_Document).decode(document.report) if kind == "smoke" else document
-    facts = report.environment if kind == "bench" else report.facts
-    if facts is None:
-        whose = "its report has no" if kind == "smoke" else "it has no"
-        raise NoResult(f"{whose} {'environment' if kind == 'bench' else 'facts'}")
-    found, speeds = _causes(report.findings), tuple(_speeds(kind, document))
-    if kind == "smoke":
-        found += tuple(
-            map(_failed_check, filter(_fails, map(_decoder(_SmokeCheck).decode, document.checks[:MOST_RUNS])))
-        )
-    verdict = _verdict_of(speeds) if kind == "bench" else _VERDICTS.get(document.verdict)
-    if verdict is None:
-        raise NoResult(f"it has the verdict {cut(document.verdict, 40)!r}, which is none")
-    values, host = _values(facts)
-    gpus, uuids = _gpus(facts.get("gpus"))
+def _decoded(data: bytes) -> Result:
+    schema = schema_of(data, "it")
+    if schema not in KINDS:
+        raise ReportError(f"it {other_kind(schema, 'tfgpu.report/1', 'tfgpu fleet', _READS)}")
+    document = decode_saved(data, KINDS[schema], "it", "result of tfgpu")
+    kind: Kind = "doctor"
+    found: tuple[Finding, ...] = ()
+    runs: Iterable[Speed | None] = ()
+    if isinstance(document, BenchResult):
+        kind, facts = "bench", document.environment
+        runs = [_speed("bench", document.workload, document.parameters, run) for run in document.runs]
+        verdict = _verdict_of(runs)
+    elif isinstance(document, Smoke):
+        kind, facts = "smoke", document.report.facts
+        runs = [_speed("smoke", one.workload, one.parameters, one.run) for one in document.runs]
+        found = (*_causes(document.report), *_failed_checks(document.checks))
+        verdict = "broken" if document.verdict == "failed" else document.verdict
+    else:
+        facts, found, verdict = document.facts, tuple(_causes(document)), document.verdict
+    host, gpus = value_or(facts.host.name, ""), value_or(facts.gpus, None)
+    values = None if gpus is None else tuple(_gpu(tuple(getattr(one, name) for name in gpu_fields())) for one in gpus)
+    uuids = [value_or(one.uuid, "") for one in gpus or ()]
+    known = ((path, _values(path, look_up(facts, path))) for path in paths())
+    no_gpu = any(one.id == "gpu.none" for one in found)  # which counts where no driver lists GPUs
     return Result(
         kind=kind,
         host="" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME),
         created=cut(document.created, 40),
         verdict=verdict,
-        uuids=uuids,
-        facts=values,
-        gpus=gpus,
-        hardware=_hardware(() if gpus is None and any(one.id == _NO_GPU for one in found) else gpus),
-        found=found,
-        speeds=speeds,
+        facts=_for_repairs(facts),
+        values={path: one for path, one in known if one is not None},
+        gpus=values,
+        uuids=frozenset(uuids) if all(uuids) and not any(map(PLACEHOLDER.search, uuids)) else frozenset(),
+        hardware=_hardware(() if values is None and no_gpu else values),
+        findings=found,
+        speeds=tuple(filter(None, runs)),
         version=cut(document.tool.version, 40),
     )
 
 
-# ------------------------------------------------------------------------------------------------------------- facts
-
-
-def _sections() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path in paths():
-        section, _, name = path.partition(".")
-        found.setdefault(section, []).append(name)
-    return found
-
-
-_SECTIONS = _sections()  # "driver" → the names of its facts; "variables" → an empty one
-
-
-def _values(facts: dict[str, Raw]) -> tuple[dict[str, Values], str]:
-    """Return the values of the facts that are known and compared, and the name of the host."""
-    found: dict[str, Values] = {}
-    host = ""
-    for section, names in _SECTIONS.items():
-        if section not in facts:
-            continue
-        fields = {"": facts[section]} if names == [""] else _within(facts[section], dict[str, Raw], section)
-        for name in names:
-            path = f"{section}.{name}" if name else section
-            if name in fields and (values := _of_fact(path, bytes(fields[name]))) is not None:
-                found[path] = values
-        if section == "host" and "name" in fields:
-            named = _within(fields["name"], Known[str] | Unknown, "host.name")
-            host = named.value if isinstance(named, Known) else ""
-    return found, host
-
-
-def _within(raw: Raw | bytes, kind: Any, path: str) -> Any:
-    """Decode a part of the facts, which, read alone, does not know where it stands in the report."""
-    try:
-        return _decoder(kind).decode(raw)
-    except ValidationError as error:
-        raise ValidationError(str(error).replace("`$", f"`$.facts.{path}")) from error
-
-
-def _of_fact(path: str, raw: bytes) -> Values | None:
-    return (_kept if len(raw) < _LONGEST_KEPT else _kept.__wrapped__)(path, raw)
-
-
-@lru_cache(_MOST_KEPT)
-def _kept(path: str, raw: bytes) -> Values | None:
-    values = values_of(path, _within(raw, hint(path), path))
-    return None if values is None else {_same(identity): _same(value) for identity, value in values.items()}
-
-
 @lru_cache(_MOST_KEPT)
 def _same(value: Any) -> Any:
-    """Return an equal value that is kept once: many lists of packages are different in one of them."""
+    """Return an equal value that is kept once."""
     return value
 
 
-def _gpus(raw: Raw | None) -> tuple[tuple[Values, ...] | None, tuple[int, ...]]:
-    """Return the values of each GPU, and hashes of their UUIDs."""
-    fact = _within(raw, _Gpus, "gpus") if raw is not None else Unknown("")
-    if isinstance(fact, Unknown):
-        return None, ()
-    gpus = fact.value[:MOST_GPUS]
-    uuids = [bytes(one.get("uuid", b"")) for one in gpus]
-    known = all(b'"known"' in one and b"<uuid" not in one for one in uuids)
-    values = tuple(_gpu(tuple(bytes(one.get(name, b"")) for name in gpu_fields())) for one in gpus)
-    return values, tuple(map(hash, uuids)) if known else ()
+@lru_cache(_MOST_KEPT)
+def _kept(path: str, fact: Any) -> Values | None:
+    values = values_of(path, fact)
+    return None if values is None else {_same(identity): _same(value) for identity, value in values.items()}
+
+
+def _values(path: str, fact: Any) -> Values | None:
+    try:
+        return _kept(path, fact)
+    except TypeError:  # variables are a dictionary, which cannot be a key
+        return _kept.__wrapped__(path, fact)
 
 
 @lru_cache(_MOST_KEPT)
-def _gpu(fields: tuple[bytes, ...]) -> Values:
-    found: Values = {}
-    for name, raw in zip(gpu_fields(), fields, strict=True):
-        found.update(_of_fact(f"gpus.{name}", raw) or {} if raw else {})
-    return found
+def _gpu(facts: tuple[Any, ...]) -> Values:
+    every = (_values(f"gpus.{name}", fact) for name, fact in zip(gpu_fields(), facts, strict=True))
+    return {identity: value for one in every if one for identity, value in one.items()}
 
 
 def _hardware(gpus: tuple[Values, ...] | None) -> str:
-    """Return what makes siblings: "8 × NVIDIA H200"."""
     if gpus is None:
         return "unknown"
     names = Counter(one["gpus.name"].text if "gpus.name" in one else "unknown model" for one in gpus)
     return ", ".join(f"{many} × {name}" for name, many in sorted(names.items())) or "no GPU"
 
 
-# ------------------------------------------------------------------------------------------------- findings and runs
-
-
-def _causes(findings: tuple[Raw, ...]) -> tuple[Found, ...]:
-    if len(findings) > MOST_FINDINGS:
-        raise NoResult(f"it has {len(findings)} findings; at most {MOST_FINDINGS} are read")
-    found = ((_cause if len(one) < _LONGEST_KEPT else _cause.__wrapped__)(one) for one in map(bytes, findings))
-    return tuple(one for one in found if one is not None)
-
-
-@lru_cache(_MOST_KEPT)
-def _cause(raw: bytes) -> Found | None:
-    """Return a root cause; None for a consequence, and for what is merely possible."""
-    one = _decoder(_Finding).decode(raw)
-    if not one.root_cause or one.possible or one.answers:
-        return None
-    saw = cut(one.evidence[0].saw, _LONGEST) if one.evidence else ""
-    return Found(cut(one.id, 100), one.severity, "", cut(one.title, _LONGEST), saw, one.cause, one.fixes[:20])
-
-
-def _fails(check: _SmokeCheck) -> bool:
-    return check.status == "failed" and check.name not in _REDUNDANT_CHECKS
-
-
-def _failed_check(check: _SmokeCheck) -> Found:
-    return Found(
-        id=f"smoke.{check.name}",
-        severity=Severity.ERROR,
-        layer="Compute" if check.name == "baseline" else "Devices",
-        title=f"the smoke test fails: {check.name}",
-        saw=cut(check.why, _LONGEST),
-        cause="a check of the smoke test failed on this node",
-        fixes=(),
+def _for_repairs(facts: Facts) -> Facts:
+    """Return system, driver, GPUs, Python and packages, which a repair is held against; the rest is unknown."""
+    python, gpus = facts.python, facts.gpus
+    if isinstance(gpus, Known):
+        fields = ("index", "name", "compute_capability")
+        few = tuple(_same(Gpu(**{name: getattr(one, name) for name in fields})) for one in gpus.value)
+        gpus = Known(few, gpus.source)
+    return Facts(
+        host=Host(os=_same(facts.host.os)),
+        driver=Driver(version=_same(facts.driver.version)),
+        gpus=_same(gpus),
+        python=_same(
+            Python(version=python.version, wheel_platform=python.wheel_platform, packages=_same(python.packages))
+        ),
+        tensorflow=TensorFlowFacts(version=_same(facts.tensorflow.version)),
     )
 
 
-def _speeds(kind: ResultKind, document: _Document) -> Iterator[Speed]:
-    for raw in document.runs[:MOST_RUNS] if kind != "doctor" else ():
-        if kind == "smoke":
-            one = _decoder(_SmokeRun).decode(raw)
-            found = _speed(kind, one.workload, one.parameters, one.run)
-        else:
-            found = _speed(kind, document.workload, document.parameters, _decoder(_Run).decode(raw))
-        if found is not None:
-            yield found
+def _causes(report: Report) -> Iterator[Finding]:
+    """Yield the root causes; what is merely possible is none."""
+    for one in report.findings:
+        if one.root_cause and not one.possible and not one.answers:
+            yield _same(one)
 
 
-def _speed(kind: ResultKind, workload: str, parameters: dict[str, Any], run: _Run) -> Speed | None:
+def _failed_checks(checks: Iterable[SmokeCheck]) -> Iterator[Finding]:
+    for check in checks:
+        if check.status == "failed" and check.name not in _REDUNDANT_CHECKS:
+            yield Finding(
+                id=f"smoke.{check.name}",
+                severity=Severity.ERROR,
+                root_cause=True,
+                title=f"the smoke test fails: {check.name}",
+                cause="a check of the smoke test failed on this node",
+                evidence=(Evidence(saw=check.why, source="tfgpu smoke"),),
+                fixes=(),
+            )
+
+
+def _speed(kind: str, workload: str, parameters: dict[str, Any], run: Run) -> Speed | None:
     """Return a run; None where it has no speed for a good reason: logical devices show no speed."""
     if run.virtual:
         return None
@@ -378,7 +389,8 @@ def _speed(kind: ResultKind, workload: str, parameters: dict[str, Any], run: _Ru
     )
 
 
-def _verdict_of(speeds: tuple[Speed, ...]) -> str:
+def _verdict_of(runs: Iterable[Speed | None]) -> NodeVerdict:
+    speeds = tuple(filter(None, runs))
     if any(one.wrong for one in speeds):
         return "broken"
     if any(one.failure for one in speeds):
@@ -394,8 +406,7 @@ class Machine:
     """One node with those of its results that count."""
 
     name: str
-    results: tuple[Result, ...]  # the newest of each kind; the doctor's first, which examines most; empty: no answer
-    absent: Result | None = None
+    results: tuple[Result, ...]  # the newest of each kind; the doctor's first, which examines most
 
     @property
     def main(self) -> Result:
@@ -403,23 +414,17 @@ class Machine:
         return self.results[0]
 
     @property
-    def found(self) -> tuple[Found, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """The root causes of all results, each once, the gravest first."""
-        by_id: dict[str, Found] = {}
-        for result in self.results:
-            for one in result.found:
-                by_id.setdefault(one.id, one)
-        return tuple(sorted(by_id.values(), key=lambda one: _ORDER[one.severity.value]))
+        by_id: dict[str, Finding] = {}
+        for one in (finding for result in self.results for finding in result.findings):
+            by_id.setdefault(one.id, one)
+        return tuple(sorted(by_id.values(), key=lambda one: _SEVERITIES.index(one.severity)))
 
     @property
     def speeds(self) -> Iterator[Speed]:
         """All runs."""
         return (speed for result in self.results for speed in result.speeds)
-
-    @property
-    def verdict(self) -> NodeVerdict:
-        """The worst of its results."""
-        return min((one.verdict for one in self.results), key=WORST_FIRST.index) if self.results else "no answer"
 
     @property
     def models(self) -> frozenset[str]:
@@ -428,110 +433,45 @@ class Machine:
 
     def node(self) -> Node:
         """Return it as the fleet shows it."""
-        main = self.results[0] if self.results else self.absent or Result(None)
+        main = self.main
         return Node(
             name=self.name,
             source=main.source,
             results=tuple(one.kind for one in self.results if one.kind),
-            verdict=self.verdict,
-            created=max((one.created for one in self.results), default=""),
+            verdict=min((one.verdict for one in self.results), key=WORST_FIRST.index),
+            created=max(one.created for one in self.results),
             gpus=None if main.gpus is None else len(main.gpus),
             hardware=main.hardware,
-            findings=tuple(one.id for one in self.found),
+            findings=tuple(cut(one.id, 100) for one in self.findings),
             reason=main.failure,
         )
-
-    def known(self) -> Facts:
-        """Return system, driver, GPUs, Python and packages, which a repair is held against; the rest is unknown."""
-        if not self.results:
-            return Facts()
-        values, facts = self.main.facts, Facts()
-        for path in ("host.os", "driver.version", "python.version", "python.wheel_platform", "tensorflow.version"):
-            if path in values:
-                facts = _with(facts, path, values[path][path].text, self.name)
-        if "python.packages" in values:
-            start = len("python.packages.")
-            listed = tuple(Package(name[start:], one.text, "") for name, one in values["python.packages"].items())
-            facts = _with(facts, "python.packages", listed, self.name)
-        gpus = tuple(self._known_gpu(number, one) for number, one in enumerate(self.main.gpus or ()))
-        return structs.replace(facts, gpus=Known(gpus, self.name)) if gpus else facts
-
-    def _known_gpu(self, index: int, values: Values) -> Gpu:
-        named = ((name, values.get(f"gpus.{name}")) for name in ("name", "compute_capability"))
-        return structs.replace(Gpu(index=index), **{name: Known(one.text, self.name) for name, one in named if one})
-
-
-def _with(facts: Facts, path: str, value: Any, source: str) -> Facts:
-    part, _, name = path.partition(".")
-    return structs.replace(facts, **{part: structs.replace(getattr(facts, part), **{name: Known(value, source)})})
 
 
 def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str, ...]]:
     """Return the nodes in the order of their names, and notes on what did not count."""
     sent: dict[str, list[Result]] = {}
-    absent: dict[str, Result] = {}
     for one in results:
-        if one.kind is None:
-            absent.setdefault(one.node, one)
-        else:
-            sent.setdefault(one.node, []).append(one)
-    answers, apart = _told_apart(sent)
-    found = {name: Machine(name, _newest(several)) for name, several in answers.items()}
+        sent.setdefault(one.node, []).append(one)
+    apart = repeated = 0
+    found: list[Machine] = []
+    for name, several in sent.items():
+        answers = [one for one in several if one.kind] or several[:1]
+        first = next((one.uuids for one in answers if one.uuids), frozenset[str]())
+        # other GPUs, all of them, make another machine of that name; one GPU that was replaced does not
+        if any(one.uuids and first.isdisjoint(one.uuids) for one in answers):
+            apart += 1
+            found += [Machine(f"{name} ({one.source})", (one,)) for one in answers]
+            continue
+        newest = {one.kind: one for one in sorted(answers, key=lambda one: one.created)}
+        counted = tuple(newest[kind] for kind in ("doctor", "smoke", "bench", None) if kind in newest)
+        repeated += len({(one.kind, one.created) for one in answers}) > len(counted)
+        found.append(Machine(name, counted))
     notes = []
-    if several := sum(_sent_more(answers[name], one.results) for name, one in found.items()):
-        notes.append(f"{count(several, 'node')} sent several results of one kind: the newest of each kind counts")
+    if repeated:
+        notes.append(f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts")
     if apart:
         notes.append(f"{count(apart, 'host name')} of several machines: their GPUs differ")
-    found.update(_silent(absent, answers))
-    return tuple(found[name] for name in sorted(found, key=_natural)), tuple(notes)
-
-
-def _silent(absent: dict[str, Result], answers: dict[str, list[Result]]) -> dict[str, Machine]:
-    """Return the nodes that surely gave no answer: tools report the exit code of a doctor that finds problems, too."""
-    sent = [one for several in answers.values() for one in several]
-    late = () if all(one.named_by not in ("place", "file") for one in sent) else _LATE
-    known = {short_name(one.node) for one in sent}
-    return {
-        name: Machine(name, (), one)
-        for name, one in absent.items()
-        if short_name(name) not in known and not one.failure.startswith(late)
-    }
-
-
-def short_name(name: str) -> str:
-    """Return a host's name without its domain, in lower case: "GPU-017.cluster.example" → "gpu-017"."""
-    first, _, rest = name.lower().partition(".")
-    return first if not rest.replace(".", "").isdecimal() else name.lower()
-
-
-def _told_apart(answers: dict[str, list[Result]]) -> tuple[dict[str, list[Result]], int]:
-    """Separate results of one name whose GPUs have other UUIDs, by their places: they are of different machines."""
-    found: dict[str, list[Result]] = {}
-    apart = 0
-    for name, several in answers.items():
-        first = next((set(one.uuids) for one in several if one.uuids), set())
-        # one GPU that was replaced makes no other machine
-        if not any(one.uuids and first.isdisjoint(one.uuids) for one in several):
-            found.setdefault(name, []).extend(several)
-            continue
-        apart += 1
-        in_files = len({one.file for one in several}) > 1
-        for one in several:
-            found.setdefault(f"{name} ({one.file if in_files else one.source})", []).append(one)
-    return found, apart
-
-
-def _newest(results: list[Result]) -> tuple[Result, ...]:
-    by_kind: dict[str | None, Result] = {}
-    for one in results:
-        if one.kind not in by_kind or one.created > by_kind[one.kind].created:
-            by_kind[one.kind] = one
-    return tuple(by_kind[kind] for kind in KINDS.values() if kind in by_kind)
-
-
-def _sent_more(results: list[Result], counted: tuple[Result, ...]) -> bool:
-    """Return whether some do not count; the same one twice, as Ansible prints it, is one."""
-    return len(results) > len(counted) and len({(one.kind, one.created) for one in results}) > len(counted)
+    return tuple(sorted(found, key=lambda one: _natural(one.name))), tuple(notes)
 
 
 def _natural(name: str) -> tuple[str, str]:

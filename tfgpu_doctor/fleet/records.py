@@ -23,8 +23,8 @@ NO_RESULT = msgspec.Raw(b"null")  # msgspec reads no object into `Raw | None`
 NodeVerdict = Literal["ok", "degraded", "broken", "unknown", "no answer"]
 Verdict = Literal["ok", "degraded", "broken", "unknown"]
 # finding: a diagnosis found it; difference: a value that most siblings do not have; speed: slower than its siblings;
-# baseline: not what --baseline says; expectation: not what --expect says; no answer: no result
-Kind = Literal["finding", "difference", "speed", "baseline", "expectation", "no answer"]
+# baseline: not what --baseline says; no answer: no result
+Kind = Literal["finding", "difference", "speed", "baseline", "no answer"]
 WORST_FIRST: tuple[NodeVerdict, ...] = ("no answer", "broken", "unknown", "degraded", "ok")
 
 
@@ -94,8 +94,8 @@ class Group(Record, frozen=True):
     severity: Annotated[Severity, public("severity")]
     layer: Annotated[str, public("layer")]
     title: str
-    expected: str  # what the siblings have, or what was asked for; empty for a finding
-    source: str  # who says so: "996 of 1000 nodes with 8 × NVIDIA H200", "baseline.json", "--expect"
+    expected: str  # what the siblings have, or had; empty for a finding
+    source: str  # who says so: "996 of 1000 nodes with 8 × NVIDIA H200", "good.jsonl"
     cause: str  # why it matters
     nodes: tuple[Member, ...]  # in the order of their names
     fixes: tuple[Fix, ...]
@@ -112,7 +112,6 @@ class Fleet(Document, frozen=True):
     verdict: Annotated[Verdict, public("verdict")]
     results: int  # that were read
     baseline: str | None  # name of the file of --baseline
-    expectations: tuple[str, ...]  # of --expect, as given
     common: tuple[Common, ...]  # in the order of the stack
     groups: tuple[Group, ...]  # the worst first
     nodes: tuple[Node, ...]  # in the order of their names

@@ -70,7 +70,6 @@ _WHY_NOT = {
     "container": "it is a container image",
     "wsl2": "it is for WSL2",
     "pre-release": "it is no stable release",
-    "metal": "it is for a Mac",
     "cpu": "it cannot use a GPU",
 }
 

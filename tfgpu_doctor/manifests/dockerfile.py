@@ -15,7 +15,6 @@ from tfgpu_doctor.manifests import Environment, Image, IncludeError, ManifestErr
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
     LONGEST,
-    WITH_PYTHON,
     Installed,
     Sources,
     Word,
@@ -145,7 +144,6 @@ class _Stage:
     copied: list[_Stage] = field(default_factory=list)  # COPY --from it
     taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
-    copies_python: bool = False  # with the packages that it takes
     folder: str = "/"  # WORKDIR
     settings: list[Setting] = field(default_factory=list)
     sources: Sources = field(default_factory=Sources)
@@ -239,7 +237,6 @@ def _environment(
         requirements=tuple(one for one in requirements if one.name != "python"),
         image=image,
         packages_of=makers[-1].base if makers else None,
-        copies_python=any(one.copies_python for one in ancestry),
         settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
         not_understood=(*(unknown_part(image) if image else ()), *not_understood),
     )
@@ -319,7 +316,6 @@ class _Reader:
         last.copied.append(stage)
         folders = stage.folders()
         paths = [posixpath.normpath(posixpath.join("/", fill(one, self.values))) for one in sources]
-        last.copies_python |= any(one in WITH_PYTHON or "conda" in one for one in paths)
         if stage not in last.taken and any(brings(one, folders) for one in paths):
             last.taken.append(stage)
 
@@ -418,7 +414,6 @@ def merged(one: Environment, found: Environment) -> Environment:
         python=found.python,
         requirements=found.requirements,
         packages_of=found.packages_of,
-        copies_python=found.copies_python,
         settings=(*found.settings, *one.settings),
         not_understood=(*one.not_understood, *found.not_understood),
     )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import get_args
 
 from tfgpu_doctor.fleet.fleet import exit_code
-from tfgpu_doctor.fleet.records import Common, Fleet, Group, Member, Node, NodeVerdict, Verdict
-from tfgpu_doctor.fleet.values import label
+from tfgpu_doctor.fleet.nodes import label
+from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, NodeVerdict, Verdict
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Severity, failing
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.outlines.report import Layer
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     Annotation,
@@ -35,321 +35,80 @@ from tfgpu_doctor.render.shapes import (
 )
 
 MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown", "no answer": "error"}
-# what a first screen shows of the picture, by layer; -v and pages have all of it
-_FIRST = (
-    *("host.distribution", "host.kernel", "gpus", "driver.version", "driver.cuda_supported", "cudnn.runtime"),
-    *("python.version", "tensorflow.version", "tensorflow.devices", "tensorflow.checks"),
-)
-_LABELS = {"host.kernel": "kernel ", "driver.cuda_supported": "CUDA up to "}
-_MOST_VALUES = 3  # of a row of the first screen
-_MOST_NAMES = 8  # of hosts, or ranges of them, that a first screen shows of a group
-_LONGEST_SET = 42  # characters of "gpu-[001-004,007]", which fits in a narrow terminal beside its label
-_MOST_GROUPS = 12  # that a first screen shows in full
-_MOST_FOUND = 3  # different values of a group that a first screen shows
-_NUMBER = re.compile(r"\d{1,12}")
-
-
-_COMMAND = "tfgpu fleet"
-_MOST_UNREAD = 5  # parts of files that a first screen names
+# what a first screen shows of the picture; -v and pages have all of it
+_FIRST = {
+    "host.distribution": "",
+    "host.kernel": "kernel ",
+    "gpus": "",
+    "driver.version": "",
+    "driver.cuda_supported": "CUDA up to ",
+    **dict.fromkeys(("cudnn.runtime", "python.version", "tensorflow.version", "tensorflow.devices"), ""),
+    "tensorflow.checks": "",
+}
+_MOST_VALUES, _MOST_NAMES, _MOST_GROUPS, _MOST_FOUND, _MOST_UNREAD = 3, 8, 12, 3, 5  # that a first screen shows
 _MOST_NODES = 1_000  # odd ones in the table of a page
+_LONGEST_SET = 42  # characters of "gpu-[001-004,007]", which fits in a narrow terminal beside its label
 _LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-
 
 # -------------------------------------------------------------------------------------------------------- for people
 
 
 def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     """What the nodes have, the groups, the nodes that are not ok; or the first of them, or the worst group."""
-    about = f"{_COMMAND} {fleet.tool.version}, {_about(fleet)}"
-    whole = Page(_COMMAND, (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
+    about = f"tfgpu fleet {fleet.tool.version}, {_about(fleet)}"
+    whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
+    blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
     if detail == "least":
-        return whole._replace(parts=tuple(_worst(fleet)), is_brief=True)
-    layers = [(layer.mark, layer.name, layer.text) for layer in _stack(fleet)]
-    layers += [("", "Nodes", _verdicts(fleet))] if layers else []
-    picture = Table(
-        "Fleet",
-        ("Layer", "What the nodes have"),
-        tuple(layer[1:] for layer in layers),
-        tuple(layer[0] for layer in layers),
-    )
-    blocks = [_block(group, whole=True) for group in fleet.groups]
-    shown, unread, hint = blocks, list(_unread_results(fleet)), ""
+        worst = (
+            one._replace(lines=tuple(x for x in one.lines if x.label in ("nodes", "fix"))[:2]) for one in blocks[:1]
+        )
+        return whole._replace(parts=tuple(worst), is_brief=True)
+    unread, hint, values = list(_unread_results(fleet)), "", tuple(_picture(fleet))
+    parts: list[Part] = [_first_rows(fleet)]
+    if detail == "full":
+        for layer, rows in groupby(values, lambda row: row[0]):
+            title = f"{layer}{' (number of nodes)' * (len(parts) == 1)}"
+            parts.append(Table(title, ("What", "Values"), tuple(row[1:] for row in rows), is_named=True))
     if detail == "normal":
-        shown = list(_brief(fleet.groups))
-        hint = "All nodes, values and fixes: tfgpu fleet -v" if shown != blocks else ""
+        hint = "All nodes, values and fixes: tfgpu fleet -v" if blocks else ""
+        told = Counter[str]()
+        for place, block in enumerate(blocks):  # the first ones, each reason once; of the others the titles
+            lines = [one for one in block.lines if one.label != "why" or not told[one.text]]
+            told.update(one.text for one in lines)
+            blocks[place] = block._replace(lines=tuple(lines) if place < _MOST_GROUPS else ())
         more = len(unread) - _MOST_UNREAD
         unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
-    parts: tuple[Part, ...] = (
-        picture,
-        *(_all_values(fleet) if detail == "full" else ()),
-        *shown,
-        Items(tuple(unread), "Could not be read", "unknown"),
-        Items(fleet.notes, mark="note"),
-    )
+    parts += [*blocks, Items(tuple(unread), "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
     if detail == "shared":
-        values = Detail("All values, with the number of nodes", ("Layer", "What", "Values"), _picture(fleet))
-        parts = (*parts, _odd_nodes(fleet), values)
-    return whole._replace(parts=parts, hint=hint, created=fleet.created)
+        detailed = Detail("All values, with the number of nodes", ("Layer", "What", "Values"), values)
+        parts += [_odd_nodes(fleet), detailed]
+    return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
 
 
-def _worst(fleet: Fleet) -> Iterator[Block]:
-    for group in fleet.groups[:1]:
-        block = _block(group)
-        yield block._replace(lines=tuple(line for line in block.lines if line.label in ("nodes", "fix"))[:2])
-
-
-def _all_values(fleet: Fleet) -> Iterator[Table]:
-    """Every fact that nodes know, with the number of nodes that have each value, a table for each layer."""
-    rows = _picture(fleet)
-    for place, layer in enumerate(dict.fromkeys(layer for layer, _, _ in rows)):
-        title = layer if place else f"{layer} (number of nodes)"
-        yield Table(title, ("What", "Values"), tuple(row[1:] for row in rows if row[0] == layer), is_named=True)
-
-
-def _odd_nodes(fleet: Fleet) -> Detail:
-    problems = _problems_of(fleet)
-    odd = [node for node in fleet.nodes if node.verdict != "ok" or node.name in problems]
-    rows = tuple(
-        (node.name, node.verdict, node.hardware, _summary(node, problems.get(node.name, [])))
-        for node in odd[:_MOST_NODES]
-    )
-    more = len(odd) - len(rows)
-    title = f"Nodes that are not like the others ({len(odd)}{f', of which {len(rows)} are shown' if more else ''})"
-    return Detail(title, ("Node", "Verdict of its results", "GPUs", "Because"), rows)
-
-
-def _summary(node: Node, problems: list[tuple[Group, Member]]) -> str:
-    return "; ".join(_told(group, member) for group, member in problems) or node.reason or ", ".join(node.findings)
-
-
-# ------------------------------------------------------------------------------------------------------------ for CI
-
-
-def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
-    """A case for each node, and one for whether all that was given could be read."""
-    code = exit_code(fleet, fail_on)
-    grave = failing(fail_on)
-    problems = _problems_of(fleet)
-    cases = tuple(_case(node, problems.get(node.name, []), grave, code) for node in fleet.nodes)
-    whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
-    unread = _unread_results(fleet)
-    if unread or not fleet.nodes:
-        is_open = code == EXIT_UNKNOWN
-        message = _verdict(fleet) if not unread else f"{count(len(unread), 'part')} of files cannot be read"
-        whole = whole._replace(
-            outcome="error" if is_open else "skipped", kind="could not determine", message=message, details=unread
-        )
-    annotations = [_annotation(group, grave) for group in fleet.groups if group.severity is not Severity.NOTE]
-    if whole.outcome != "passed":
-        level: Level = "error" if whole.outcome == "error" else "warning"
-        annotations.append(Annotation(level, f"{_COMMAND}: {whole.kind}", (whole.message, *whole.details)))
-    log = (*(_title(group) for group in fleet.groups), f"{_COMMAND}: {fleet.verdict}: {_verdict(fleet)}")
-    suite = Suite(_COMMAND, (whole, *cases))
-    return Checks(_COMMAND, fleet.created, (suite,), tuple(annotations), log)
-
-
-def _case(node: Node, problems: list[tuple[Group, Member]], grave: frozenset[Severity], code: int) -> Case:
-    case = Case(node.name, f"tfgpu.fleet.{node.hardware}", details=tuple(_details(node, problems)))
-    found = [(group, member) for group, member in problems if group.severity in grave]
-    if found:
-        message = "; ".join(_told(group, member) for group, member in found)
-        return case._replace(outcome="failure", kind=found[0][0].severity.value, message=message)
-    if node.verdict == "unknown":
-        # beside a problem, what is not known is no second one
-        outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
-        message = "its results do not say whether it works"
-        return case._replace(outcome=outcome, kind="could not determine", message=message)
-    return case
-
-
-def _details(node: Node, problems: list[tuple[Group, Member]]) -> Iterator[str]:
-    yield f"{node.hardware}, {node.verdict}{f': {node.reason}' if node.reason else ''}"
-    for group, member in problems:
-        yield _told(group, member)
-        for fix in group.fixes:
-            yield f"fix: {fix.text}"
-            yield from (f"  {command}" for command in fix.commands)
-
-
-def _annotation(group: Group, grave: frozenset[Severity]) -> Annotation:
-    lines = [f"{line.label}: {line.text}" if line.label else line.text for line in _block(group).lines]
-    level = _LEVELS[group.severity] if group.severity in grave else "warning"
-    return Annotation(level, f"{_COMMAND}: {_title(group)}", tuple(lines))
-
-
-# ---------------------------------------------------------------------------------------------------- for monitoring
-
-
-def metrics(fleet: Fleet) -> Iterator[Metric]:
-    """The verdict, how many nodes have which one, and which nodes are in which group."""
-    yield info("fleet", fleet.tool, baseline=fleet.baseline or "")
-    yield created("fleet", fleet.created)
-    about = "Verdict of the fleet; 1 for the one that holds."
-    yield states("tfgpu_fleet_verdict", about, get_args(Verdict), fleet.verdict)
-    verdicts = Counter(node.verdict for node in fleet.nodes)
-    yield gauge(
-        "tfgpu_fleet_nodes",
-        "Nodes by the worst verdict of their results.",
-        *(Sample(verdicts[word], {"verdict": word}) for word in get_args(NodeVerdict)),
-    )
-    hardware = Counter(node.hardware for node in fleet.nodes if node.results)
-    yield gauge(
-        "tfgpu_fleet_hardware_nodes",
-        "Nodes by their GPUs.",
-        *(Sample(many, {"hardware": name}) for name, many in sorted(hardware.items())),
-    )
-    yield gauge("tfgpu_fleet_gpus", "GPUs that the nodes list.", Sample(sum(node.gpus or 0 for node in fleet.nodes)))
-    unread = sum(one.count for one in fleet.unreadable)
-    yield gauge("tfgpu_fleet_unreadable_results", "Results that could not be read.", Sample(unread))
-    severities = Counter(group.severity for group in fleet.groups)
-    yield gauge(
-        "tfgpu_fleet_groups",
-        "Groups of nodes with the same problem or difference.",
-        *(Sample(severities[one], {"severity": one.value}) for one in Severity),
-    )
-    yield from _of_groups(fleet)
-
-
-def _of_groups(fleet: Fleet) -> Iterator[Metric]:
-    """Groups of one id are one series: each differs from what its own siblings have."""
-    members: dict[tuple[str, str, str], set[str]] = {}
-    for group in fleet.groups:
-        members.setdefault((group.id, group.kind, group.severity.value), set()).update(one.node for one in group.nodes)
-    labels = {key: dict(zip(("id", "kind", "severity"), key, strict=True)) for key in members}
-    yield gauge(
-        "tfgpu_fleet_group_nodes",
-        "Nodes with this problem or difference.",
-        *(Sample(len(names), labels[key]) for key, names in members.items()),
-    )
-    yield gauge(
-        "tfgpu_fleet_node_problem",
-        "1 for each problem and each difference of a node.",
-        *(Sample(1, {"node": name, **labels[key]}) for key, names in members.items() for name in sorted(names)),
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------------- words
-
-
-def folded(names: Iterable[str], most: int | None = None) -> str:
-    """Names of hosts in the way of Slurm and pdsh, in their order: "gpu-[001-004,007], login".
-
-    Args:
-        names: of hosts.
-        most: how many of them, or ranges, to show; None: all.
-    """
-    by_stem: dict[tuple[str, str], list[str]] = {}
-    for name in names:
-        found = next(iter(reversed(list(_NUMBER.finditer(name)))), None)  # the last one
-        stem = (name[: found.start()], name[found.end() :]) if found else (name, "")
-        by_stem.setdefault(stem, []).append(found[0] if found else "")
-    ranges: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for (head, tail), several in by_stem.items():
-        is_padded = any(len(digits) > 1 and digits[0] == "0" for digits in several)
-        for digits in several:
-            _extend(ranges.setdefault((head, tail, len(digits) if is_padded else 0), []), int(digits or -1))
-    return _joined(ranges, most)
-
-
-def _extend(ranges: list[tuple[int, int]], number: int) -> None:
-    if ranges and ranges[-1][1] + 1 == number:
-        ranges[-1] = (ranges[-1][0], number)
-    else:
-        ranges.append((number, number))
-
-
-def _joined(ranges: dict[tuple[str, str, int], list[tuple[int, int]]], most: int | None) -> str:
-    parts, left = [], sum(map(len, ranges.values())) if most is None else most
-    more = 0
-    for (head, tail, width), several in ranges.items():
-        shown, hidden = several[: max(left, 0)], several[max(left, 0) :]
-        left -= len(shown)
-        more += sum(last - first + 1 for first, last in hidden)
-        texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in shown]
-        if shown and shown[0][0] < 0:
-            parts.append(head)
-        elif shown:
-            parts += [
-                f"{head}{inside if inside.isdecimal() else f'[{inside}]'}{tail}"
-                for inside in _in_parts(texts, _LONGEST_SET - len(head) - len(tail))
-            ]
-    return ", ".join(parts) + (f" and {more} more" if more else "")
-
-
-def _in_parts(texts: list[str], longest: int) -> Iterator[str]:
-    """Ranges with commas between them, so many that no line must break within a number."""
-    part = ""
-    for text in texts:
-        if part and len(part) + len(text) >= longest:
-            yield part
-            part = ""
-        part += f",{text}" if part else text
-    yield part
-
-
-def _verdict(fleet: Fleet) -> str:
-    """What the verdict means: "13 of 200 nodes need attention (2 problems, 7 warnings)"."""
-    if not fleet.nodes:
-        return f"no result of a node was read{_unread(fleet)}"
-    odd = {member.node for group in fleet.groups if group.severity is not Severity.NOTE for member in group.nodes}
-    open_ones = sum(node.verdict == "unknown" and node.name not in odd for node in fleet.nodes)
-    of = count(len(fleet.nodes), "node")
-    what = f"{len(odd)} of {of} {'needs' if len(odd) == 1 else 'need'} attention" if odd else f"{of}, none is odd"
-    undecided = f"; of {open_ones} it is not known" if open_ones else ""
-    return f"{what}{_counts(fleet)}{undecided}{_unread(fleet)}"
-
-
-def _counts(fleet: Fleet) -> str:
-    severities = Counter(group.severity for group in fleet.groups)
-    words = ((Severity.ERROR, "problem"), (Severity.WARNING, "warning"))
-    counts = [count(severities[one], word) for one, word in words if severities[one]]
-    return f" ({', '.join(counts)})" if counts else ""
-
-
-def _unread(fleet: Fleet) -> str:
-    parts = sum(one.count for one in fleet.unreadable)
-    return f"; {count(parts, 'result')} could not be read" if parts else ""
-
-
-def _about(fleet: Fleet) -> str:
-    """What was read: "200 nodes, 400 results; compared with baseline.json"."""
-    parts = [f"{count(len(fleet.nodes), 'node')}, {count(fleet.results, 'result')}"]
-    parts += [f"compared with {fleet.baseline}"] if fleet.baseline else []
-    parts += [f"expected: {', '.join(fleet.expectations)}"] if fleet.expectations else []
-    return "; ".join(parts)
-
-
-def _verdicts(fleet: Fleet) -> str:
-    """ "197 ok, 3 degraded by their own results"."""
+def _first_rows(fleet: Fleet) -> Table:
+    """One row a layer: what most nodes have, and whether a group is about it."""
+    texts: dict[str, list[str]] = {}
+    rows_by_id = {row.id: row for row in fleet.common if row.values}
+    for identity, before in _FIRST.items():
+        if row := rows_by_id.get(identity):
+            texts.setdefault(row.layer, []).append(f"{before}{_values(row, fleet, _MOST_VALUES)}")
+    worst = {group.layer: group.severity for group in reversed(fleet.groups) if group.kind != "no answer"}
+    marks = {
+        layer: "ok" if worst.get(layer, Severity.NOTE) is Severity.NOTE else worst[layer].value for layer in LAYERS
+    }
+    shown = [layer for layer in LAYERS if layer in texts or marks[layer] != "ok"]
+    rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
     counts = Counter[str](node.verdict for node in fleet.nodes)
     answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word] and word != "no answer")
     silent = f"{counts['no answer']} without an answer" if counts["no answer"] else ""
-    return "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
+    verdicts = "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
+    rows += [("Nodes", verdicts)] if rows else []
+    return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks[layer] for layer in shown), ""))
 
 
-# -------------------------------------------------------------------------------------------------------- the picture
-
-
-def _stack(fleet: Fleet) -> Iterator[Layer]:
-    """One line a layer: what most nodes have, and whether a group is about it."""
-    by_layer: dict[str, list[str]] = {}
-    for row in sorted((row for row in fleet.common if row.id in _FIRST), key=lambda row: _FIRST.index(row.id)):
-        if row.values:
-            by_layer.setdefault(row.layer, []).append(f"{_LABELS.get(row.id, '')}{_values(row, fleet, _MOST_VALUES)}")
-    worst: dict[str, Severity] = {}
-    for group in reversed(fleet.groups):  # the worst stands first
-        if group.kind != "no answer":
-            worst[group.layer] = group.severity
-    for layer in LAYERS:
-        mark = {Severity.ERROR: "error", Severity.WARNING: "warning"}.get(worst.get(layer, Severity.NOTE), "ok")
-        texts = by_layer.get(layer)
-        if texts or mark != "ok":
-            yield Layer(layer, mark, "; ".join(texts or ("see below",)))  # type: ignore[arg-type]
-
-
-def _picture(fleet: Fleet) -> tuple[tuple[str, str, str], ...]:
-    """All that nodes know: layer, label, values."""
-    return tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
+def _picture(fleet: Fleet) -> Iterator[tuple[str, str, str]]:
+    """Yield all that nodes know: layer, label, values."""
+    return ((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
 
 
 def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
@@ -362,70 +121,220 @@ def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
     return between.join(f"{one.value} ({one.nodes})" for one in shown) + more
 
 
-# --------------------------------------------------------------------------------------------------------- the groups
-
-
-def _title(group: Group) -> str:
-    """ "driver 550.54.15 instead of 580.65.06: 1 node"."""
-    return f"{group.title}: {count(len(group.nodes), 'node')}"
-
-
 def _block(group: Group, *, whole: bool = False) -> Block:
     """A group as a finding is shown: which nodes, what was found there and what is expected, why, what repairs it."""
-    return Block(group.severity.value, _title(group), tuple(_lines(group, whole)), (group.id,))
-
-
-def _brief(groups: Iterable[Group]) -> Iterator[Block]:
-    """What a first screen needs: the first groups, each reason once; of the others and of notes the titles."""
-    said: set[str] = set()
-    for place, group in enumerate(groups):
-        made = _block(group)
-        if place >= _MOST_GROUPS or group.severity is Severity.NOTE:
-            yield made._replace(lines=())
-            continue
-        yield made._replace(lines=tuple(line for line in made.lines if line.label != "why" or line.text not in said))
-        said.add(group.cause)
-
-
-def _lines(group: Group, whole: bool) -> Iterator[Line]:
     most = None if whole else _MOST_NAMES
     by_found: dict[str, list[str]] = {}
     for member in group.nodes:
         by_found.setdefault(member.found, []).append(member.node)
-    yield Line("nodes", folded((member.node for member in group.nodes), most))
-    several = list(by_found.items()) if whole else list(by_found.items())[:_MOST_FOUND]
+    lines = [Line("nodes", folded((member.node for member in group.nodes), most))]
+    several = list(by_found.items())[: None if whole else _MOST_FOUND]
     for found, names in several:
-        of = f"{folded(names, most)}: " if len(by_found) > 1 else ""
         if found not in group.title:
-            yield Line("found", f"{of}{found}")
+            lines.append(Line("found", f"{folded(names, most)}: {found}" if len(by_found) > 1 else found))
     if len(by_found) > len(several):
-        yield Line("", f"and {count(len(by_found) - len(several), 'more value')}")
+        lines.append(Line("", f"and {count(len(by_found) - len(several), 'more value')}"))
     if group.expected:
-        yield Line("expected", group.expected, group.source)
-    yield Line("why", group.cause)
+        lines.append(Line("expected", group.expected, group.source))
+    lines.append(Line("why", group.cause))
     if group.explains:
-        yield Line("therefore", f"also odd there: {', '.join(dict.fromkeys(map(label, group.explains)))}")
-    fixes = group.fixes if whole else group.fixes[:2]
-    for fix in fixes:
-        yield Line("fix", fix.text, commands=fix.commands)
+        lines.append(Line("therefore", f"also odd there: {', '.join(dict.fromkeys(map(label, group.explains)))}"))
+    lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
-        yield Line("", group.source)
+        lines.append(Line("", group.source))
+    return Block(group.severity.value, _title(group), tuple(lines), (group.id,))
 
 
-def _problems_of(fleet: Fleet) -> dict[str, list[tuple[Group, Member]]]:
-    """For each node, the groups that it is in, the worst first."""
-    found: dict[str, list[tuple[Group, Member]]] = {}
+def _title(group: Group) -> str:
+    """Name a group: "driver 550.54.15 instead of 580.65.06: 1 node"."""
+    return f"{group.title}: {count(len(group.nodes), 'node')}"
+
+
+def _odd_nodes(fleet: Fleet) -> Detail:
+    problems = _problems_of(fleet)
+    odd = [node for node in fleet.nodes if node.verdict != "ok" or node.name in problems]
+    rows = []
+    for node in odd[:_MOST_NODES]:
+        because = "; ".join(text for _, text in problems.get(node.name, [])) or node.reason or ", ".join(node.findings)
+        rows.append((node.name, node.verdict, node.hardware, because))
+    more = f", of which {len(rows)} are shown" if len(odd) > len(rows) else ""
+    title = f"Nodes that are not like the others ({len(odd)}{more})"
+    return Detail(title, ("Node", "Verdict of its results", "GPUs", "Because"), tuple(rows))
+
+
+def _problems_of(fleet: Fleet) -> dict[str, list[tuple[Group, str]]]:
+    """For each node, the groups that it is in, the worst first, and what they are on it."""
+    found: dict[str, list[tuple[Group, str]]] = {}
     for group in fleet.groups:
         for member in group.nodes:
-            found.setdefault(member.node, []).append((group, member))
+            more = f" ({member.found})" if member.found not in group.title else ""
+            found.setdefault(member.node, []).append((group, f"{group.title}{more}"))
     return found
 
 
-def _told(group: Group, member: Member) -> str:
-    """A group as it is on one node: "kernel 5.15.0-91-generic instead of 6.8.0-45-generic"."""
-    if not member.found or member.found in group.title:
-        return group.title
-    return f"{group.title} ({member.found})"
+# ------------------------------------------------------------------------------------------------------------ for CI
+
+
+def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
+    """A case for each node, and one for whether all that was given could be read."""
+    is_open, grave = exit_code(fleet, fail_on) == EXIT_UNKNOWN, failing(fail_on)
+    problems = _problems_of(fleet)
+    cases = [_case(node, problems.get(node.name, []), grave, is_open) for node in fleet.nodes]
+    whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
+    unread = _unread_results(fleet)
+    if unread or not fleet.nodes:
+        message = _verdict(fleet) if not unread else f"{count(len(unread), 'part')} of files cannot be read"
+        outcome: Outcome = "error" if is_open else "skipped"
+        whole = whole._replace(outcome=outcome, kind="could not determine", message=message, details=unread)
+    annotations = []
+    for group in fleet.groups:
+        lines = tuple(f"{one.label}: {one.text}" if one.label else one.text for one in _block(group).lines)
+        level = _LEVELS[group.severity] if group.severity in grave else "warning"
+        if group.severity is not Severity.NOTE:
+            annotations.append(Annotation(level, f"tfgpu fleet: {_title(group)}", lines))
+    if whole.outcome != "passed":
+        level = "error" if whole.outcome == "error" else "warning"
+        annotations.append(Annotation(level, f"tfgpu fleet: {whole.kind}", (whole.message, *whole.details)))
+    log = (*map(_title, fleet.groups), f"tfgpu fleet: {fleet.verdict}: {_verdict(fleet)}")
+    return Checks("tfgpu fleet", fleet.created, (Suite("tfgpu fleet", (whole, *cases)),), tuple(annotations), log)
+
+
+def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severity], is_open: bool) -> Case:
+    details = [f"{node.hardware}, {node.verdict}{f': {node.reason}' if node.reason else ''}"]
+    for group, text in problems:
+        details.append(text)
+        for fix in group.fixes:
+            details += [f"fix: {fix.text}", *(f"  {command}" for command in fix.commands)]
+    case = Case(node.name, f"tfgpu.fleet.{node.hardware}", details=tuple(details))
+    found = [(group, text) for group, text in problems if group.severity in grave]
+    if found:
+        message = "; ".join(text for _, text in found)
+        return case._replace(outcome="failure", kind=found[0][0].severity.value, message=message)
+    if node.verdict == "unknown":
+        # beside a problem, what is not known is no second one
+        outcome: Outcome = "error" if is_open else "skipped"
+        message = "its results do not say whether it works"
+        return case._replace(outcome=outcome, kind="could not determine", message=message)
+    return case
+
+
+# ---------------------------------------------------------------------------------------------------- for monitoring
+
+
+def metrics(fleet: Fleet) -> Iterator[Metric]:
+    """The verdict, how many nodes have which one, and which nodes are in which group."""
+    yield info("fleet", fleet.tool, baseline=fleet.baseline or "")
+    yield created("fleet", fleet.created)
+    about = "Verdict of the fleet; 1 for the one that holds."
+    yield states("tfgpu_fleet_verdict", about, get_args(Verdict), fleet.verdict)
+    verdicts = Counter(node.verdict for node in fleet.nodes)
+    hardware = Counter(node.hardware for node in fleet.nodes if node.results)
+    severities = Counter(group.severity for group in fleet.groups)
+    # groups of one id are one series: each differs from what its own siblings have
+    members: dict[tuple[str, str, str], set[str]] = {}
+    for group in fleet.groups:
+        members.setdefault((group.id, group.kind, group.severity.value), set()).update(one.node for one in group.nodes)
+    labels = {key: dict(zip(("id", "kind", "severity"), key, strict=True)) for key in members}
+    unread = sum(one.count for one in fleet.unreadable)
+    by_name: dict[str, tuple[str, list[Sample]]] = {
+        "nodes": (
+            "Nodes by the worst verdict of their results.",
+            [Sample(verdicts[word], {"verdict": word}) for word in get_args(NodeVerdict)],
+        ),
+        "hardware_nodes": (
+            "Nodes by their GPUs.",
+            [Sample(many, {"hardware": name}) for name, many in sorted(hardware.items())],
+        ),
+        "gpus": ("GPUs that the nodes list.", [Sample(sum(node.gpus or 0 for node in fleet.nodes))]),
+        "unreadable_results": ("Results that could not be read.", [Sample(unread)]),
+        "groups": (
+            "Groups of nodes with the same problem or difference.",
+            [Sample(severities[one], {"severity": one.value}) for one in Severity],
+        ),
+        "group_nodes": (
+            "Nodes with this problem or difference.",
+            [Sample(len(names), labels[key]) for key, names in members.items()],
+        ),
+        "node_problem": (
+            "1 for each problem and each difference of a node.",
+            [Sample(1, {"node": name, **labels[key]}) for key, names in members.items() for name in sorted(names)],
+        ),
+    }
+    for name, (about, samples) in by_name.items():
+        yield gauge(f"tfgpu_fleet_{name}", about, *samples)
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def folded(names: Iterable[str], most: int | None = None) -> str:
+    """Return names of hosts in the way of Slurm and pdsh, in their order: "gpu-[001-004,007], login".
+
+    Args:
+        names: of hosts.
+        most: how many of them, or ranges, to show; None: all.
+    """
+    by_stem: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        head, digits, tail = re.fullmatch(r"(.*?)(\d{0,12})(\D*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+        stem = (head, tail) if digits else (name, "")
+        by_stem.setdefault(stem, []).append(digits)
+    parts: list[str] = []
+    left, more = most, 0
+    for (head, tail), several in by_stem.items():
+        is_padded = any(len(digits) > 1 and digits[0] == "0" for digits in several)
+        for width, same in groupby(several, len) if is_padded else [(0, several)]:
+            ranges = _ranges(same)
+            shown = ranges if left is None else ranges[:left]
+            left = None if left is None else left - len(shown)
+            more += sum(last - first + 1 for first, last in ranges[len(shown) :])
+            texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in shown]
+            parts += [head] if texts == ["-1"] else _sets(head, texts, tail)
+    return ", ".join(parts) + (f" and {more} more" if more else "")
+
+
+def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
+    """Return first and last of numbers that follow one another; of a name without a number, -1."""
+    found: list[tuple[int, int]] = []
+    for number in (int(digits or -1) for digits in numbers):
+        if found and found[-1][1] + 1 == number:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def _sets(head: str, texts: list[str], tail: str) -> Iterator[str]:
+    """Yield ranges in brackets, each so short that no line must break within a number."""
+    part = ""
+    for text in [*texts, ""]:
+        if part and (not text or len(part) + len(text) >= _LONGEST_SET - len(head) - len(tail)):
+            yield f"{head}{part if part.isdecimal() else f'[{part}]'}{tail}"
+            part = ""
+        part += f",{text}" if part else text
+
+
+def _verdict(fleet: Fleet) -> str:
+    """What the verdict means: "13 of 200 nodes need attention (2 problems, 7 warnings)"."""
+    parts = sum(one.count for one in fleet.unreadable)
+    unread = f"; {count(parts, 'result')} could not be read" if parts else ""
+    if not fleet.nodes:
+        return f"no result of a node was read{unread}"
+    odd = {member.node for group in fleet.groups if group.severity is not Severity.NOTE for member in group.nodes}
+    open_ones = sum(node.verdict == "unknown" and node.name not in odd for node in fleet.nodes)
+    undecided = f"; of {open_ones} it is not known" if open_ones else ""
+    severities = Counter(group.severity for group in fleet.groups)
+    words = ((Severity.ERROR, "problem"), (Severity.WARNING, "warning"))
+    counts = ", ".join(count(severities[one], word) for one, word in words if severities[one])
+    of = count(len(fleet.nodes), "node")
+    what = f"{len(odd)} of {of} {'needs' if len(odd) == 1 else 'need'} attention" if odd else f"{of}, none is odd"
+    return f"{what}{f' ({counts})' if counts else ''}{undecided}{unread}"
+
+
+def _about(fleet: Fleet) -> str:
+    """What was read: "200 nodes, 400 results; compared with good.jsonl"."""
+    compared = f"; compared with {fleet.baseline}" if fleet.baseline else ""
+    return f"{count(len(fleet.nodes), 'node')}, {count(fleet.results, 'result')}{compared}"
 
 
 def _unread_results(fleet: Fleet) -> tuple[str, ...]:

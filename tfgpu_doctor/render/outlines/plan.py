@@ -25,7 +25,6 @@ _WHY: dict[Kind, str] = {
     "conda-forge": "",
     "wsl2": "Windows itself ends with 2.10",
     "pre-release": "not released yet",
-    "metal": "",
     "cpu": "without a GPU",
 }
 

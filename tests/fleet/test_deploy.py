@@ -1,0 +1,245 @@
+"""deploy/ and docs/collecting.md: what they give to use is executed, beside stand-ins for tfgpu and the engines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.cli.runner import tfgpu
+from tests.fleet.test_collect import REPORT, program
+from tests.fleet.test_reading import gathered, names
+from tfgpu_doctor.cli import COMMANDS, cli
+from tfgpu_doctor.fleet.collect import LIMITS, line, node_result
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+PAGE = (ROOT / "docs/collecting.md").read_text(encoding="utf-8")
+LINES = [
+    one
+    for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S)
+    for one in block.splitlines()
+    if not one.startswith("#")
+]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+# --------------------------------------------------------------------------------------------------------------- Slurm
+
+BAD = 'echo \'tfgpu_doctor_finding{id="gpu.none",severity="error"} 1\'; exit 1'
+TWO = 'echo \'tfgpu_doctor_finding{id="gpu.none",severity="error"} 1\'; ' + BAD.replace("gpu.none", "cuda.missing")
+DRAINED = "State=IDLE+DRAIN Reason=tfgpu: gpu.none [root@2026-11-23T09:00:00]"
+BY_OTHERS = "State=IDLE+DRAIN Reason=new disk [root@2026-11-23T09:00:00]"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a script of deploy/slurm in which tmp_path stands for /opt; scontrol writes down what it is asked."""
+
+    def one(name: str, does: str, node: str = "State=IDLE", limit: int = 20, **environ: str) -> Any:
+        (tmp_path / "scontrol").write_text("")
+        program(
+            tmp_path / "bin/scontrol",
+            f'#!/bin/sh\necho "$*" >> {tmp_path}/scontrol\ncase "$*" in *show*) echo "NodeName=n1 {node}" ;; esac\n',
+        )
+        (tmp_path / "opt/tfgpu/bin").mkdir(parents=True, exist_ok=True)
+        program(tmp_path / "opt/tfgpu/bin/tfgpu", f"#!/bin/sh\n{does}\n")
+        script = (DEPLOY / "slurm" / name).read_text(encoding="utf-8").replace("=/opt/", f"={tmp_path}/opt/")
+        script = re.sub(r"limit=\d+", f"limit={limit}", script).replace("PATH=/usr/local/sbin", f"PATH={tmp_path}/bin")
+        environ = {"PATH": "/usr/bin:/bin", "SLURMD_NODENAME": "n1", **environ}
+        argv = [program(tmp_path / "bin/script.sh", script)]
+        return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+    return one
+
+
+def test_the_health_check_drains_and_resumes(run: Run, tmp_path: Path) -> None:
+    drain = "update NodeName=n1 State=DRAIN Reason=tfgpu: gpu.none"
+    for does, node, expected in (
+        ("exit 0", "State=IDLE", []),
+        ("exit 0", BY_OTHERS, []),
+        ("exit 0", DRAINED, ["update NodeName=n1 State=RESUME"]),
+        (BAD, "State=ALLOCATED", [drain]),
+        (TWO, "State=IDLE", [f"{drain} cuda.missing"]),
+        (BAD, DRAINED, []),
+        (BAD, BY_OTHERS, []),
+        ("exit 3", DRAINED, []),
+        ("echo '$(id) wrong usage' >&2; exit 2", "State=IDLE", []),
+        ("sleep 30", "State=IDLE", []),
+    ):
+        done = run("health-check.sh", does, node, limit=1 if "sleep" in does else 20)
+        updates = [one for one in (tmp_path / "scontrol").read_text().splitlines() if one.startswith("update")]
+        assert (done.returncode, done.stdout, updates) == (0, "", expected), does
+        if re.search("exit [23]|sleep", does):
+            assert done.stderr.startswith("tfgpu: could not check n1 (exit code ")
+    text = (DEPLOY / "slurm/health-check.sh").read_text(encoding="utf-8")
+    limits = [int(one) for one in re.findall(r"(?:limit=|timeout -k |timeout )(\d+)", text)]
+    assert sum(limits) <= 70 and max(limits) + 10 + 2 * 5 <= 60  # over before Slurm kills it
+
+
+def test_the_prolog(run: Run) -> None:
+    jobs = {"SLURM_JOB_GPUS": "0,1"}
+    for does, environ, code in (
+        ("exit 0", jobs, 0),
+        (BAD, jobs, 1),
+        (BAD, {}, 0),
+        ("exit 3", jobs, 0),
+        ("exit 2", jobs, 0),
+        ("sleep 30", jobs, 0),
+    ):
+        done = run("prolog.sh", does, limit=1 if "sleep" in does else 20, **environ)
+        assert (done.returncode, done.stdout) == (code, ""), does  # what a task prolog prints would be obeyed
+
+
+# ---------------------------------------------------------------------------------------------- Kubernetes and Docker
+
+
+def manifest() -> dict[str, Any]:
+    text = (DEPLOY / "kubernetes/daemonset.yaml").read_text(encoding="utf-8")
+    (found,) = yaml.safe_load_all(text.replace("IMAGE", "registry.example/tfgpu:1"))
+    return found  # type: ignore[no-any-return]
+
+
+def test_the_daemonset_follows_the_schemas_and_the_restricted_profile() -> None:
+    """kubernetes.io/docs/concepts/security/pod-security-standards, "Restricted", and a read-only root."""
+    for version in ("1.28", kubernetes_validate.latest_version()):
+        kubernetes_validate.validate(manifest(), version, strict=True)
+    labels = manifest()["spec"]["template"]["metadata"]["labels"]
+    assert manifest()["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    asked = dict(pair.split("=") for pair in re.search(r"kubectl logs -l (\S+)", PAGE)[1].split(","))  # type: ignore[index]
+    assert asked == labels
+    pod = manifest()["spec"]["template"]["spec"]
+    assert pod["runtimeClassName"] == "nvidia" and pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
+    assert all(volume.keys() == {"name", "emptyDir"} and volume["emptyDir"]["sizeLimit"] for volume in pod["volumes"])
+    mine = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    for container in pod["containers"]:
+        assert container["securityContext"] == mine and "nvidia.com/gpu" not in json.dumps(container["resources"])
+        assert {"cpu", "memory"} <= container["resources"]["limits"].keys() & container["resources"]["requests"].keys()
+    shows = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
+    assert (shows["NVIDIA_VISIBLE_DEVICES"], shows["NVIDIA_DRIVER_CAPABILITIES"]) == ("all", "compute,utility")
+
+
+def test_a_pod_prints_one_line(tmp_path: Path) -> None:
+    """The script of the manifest, with a stand-in for tfgpu; the name is that of the node, not that of the pod."""
+    container = manifest()["spec"]["template"]["spec"]["containers"][0]
+    script = container["command"][2].replace("sleep 600 & wait", "exit 0")
+    (tmp_path / "report.json").write_bytes(REPORT)
+    for does, expected in (("cat report.json; exit 1", ["gpu-1.example"]), ("head -c 1000 report.json", [])):
+        text = f'#!/bin/sh\ncase "$*" in *metrics*) exit 0 ;; esac\ncd {tmp_path}\n{does}\n'
+        program(tmp_path / "bin/tfgpu", text)
+        environ = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "NODE_NAME": "gpu-1.example"}
+        words = ["sh", "-c", script, *container["command"][3:], *container.get("args", ())]
+        printed = subprocess.run(words, env=environ, capture_output=True, timeout=60, check=True).stdout
+        assert printed.count(b"\n") == 1 and printed.startswith(b'{"schema":"tfgpu.node/1",')
+        found = gathered(printed)
+        assert (names(found), bool(found.unreadable)) == (expected, not expected)
+    for line_of_it in script.splitlines():
+        if line_of_it.strip().startswith("tfgpu"):
+            file = tmp_path / "metrics.txt"
+            done = tfgpu(*line_of_it.replace("/metrics/", f"{tmp_path}/").split()[1:])
+            assert done.returncode in (0, 1) and file.read_text().startswith("# HELP tfgpu_doctor_")
+
+
+def test_the_dockerfile_copies_what_is_there_and_checks_itself(tmp_path: Path) -> None:
+    text = re.sub(r"\\\n\s*", "", (DEPLOY / "docker/Dockerfile").read_text(encoding="utf-8"))
+    ignored = (DEPLOY / "docker/Dockerfile.dockerignore").read_text(encoding="utf-8").split()
+    kept = [one[1:] for one in ignored if one.startswith("!")]
+    assert ignored[0] == "*" and all((ROOT / one).exists() for one in kept)
+    for source in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.M):
+        assert all(any(one.startswith(name.rstrip("/")) for one in kept) for name in source.split() if name != ".")
+    user, group = re.findall(r"^USER (\d+):(\d+)$", text, re.M)[-1]
+    assert int(user) > 0 and int(group) > 0  # numbers, so that Kubernetes can see it (runAsNonRoot)
+    limit, health = re.findall(r"^HEALTHCHECK .*--timeout=(\d+)s.* CMD (.+)$", text, re.M)[-1]
+    grace, seconds, command = re.fullmatch(r"timeout -k (\d+) (\d+) tfgpu (\w+).* \|\| exit 1", health).groups()  # type: ignore[union-attr]
+    assert int(grace) + int(seconds) < int(limit) and command in COMMANDS
+    for code, expected in ((0, 0), (1, 1), (2, 1), (3, 1)):  # those that docker knows
+        path = program(tmp_path / "bin/tfgpu", f"#!/bin/sh\nexit {code}\n").parent
+        assert subprocess.run(["sh", "-c", health], env={"PATH": f"{path}:/bin:/usr/bin"}, check=False).returncode == (
+            expected
+        )
+
+
+# ------------------------------------------------------------------------------------------------- docs/collecting.md
+
+EACH = 'for node in gpu-01 gpu-02; do export NODE="$node"; {} done\n'
+# each runs its command for two nodes, and prints it as the engine does
+ENGINES = {
+    "ansible": EACH.format('echo "$node | CHANGED | rc=0 >>"; sh -c "$5";'),
+    "pdsh": "shift 2\n" + EACH.format('"$@" | sed "s/^/$node: /";'),
+    "clush": "shift 2\n" + EACH.format('"$@" | sed "s/^/$node: /";'),
+    "ssh": 'export NODE="$1"\nshift\nexec sh -c "$*"\n',
+    "srun": 'while [ "${1#-}" != "$1" ]; do shift; done\nn=0\n'
+    + EACH.format('"$@" | fold -w 1024 | sed "s/^/$n: /"; n=$((n + 1));'),
+    "kubectl": EACH.format('sed "s/NODE/$NODE/" "$LINE"; echo a line of another program;'),
+}
+TFGPU = """#!/bin/sh
+case "$1 $2" in
+    "doctor --format") sed "s/gpu-1.internal/$NODE/" {folder}/report.json; exit 1 ;;
+    "fleet -") exec {python} -m tfgpu_doctor "$@" --format json ;;
+    *) exit 9 ;;
+esac
+"""
+
+
+def test_what_engines_print_is_read(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes(REPORT)
+    (tmp_path / "line.json").write_text(line(node_result("NODE", REPORT.splitlines())))
+    text = TFGPU.format(folder=tmp_path, python=sys.executable)
+    for name, does in ENGINES.items():
+        program(tmp_path / "bin" / name, f"#!/bin/sh\n{does}")
+    program(tmp_path / "bin/tfgpu", text)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "LINE": str(tmp_path / "line.json")}
+    piped = [one for one in LINES if one.endswith("| tfgpu fleet -")]
+    assert {*ENGINES} == {one.split()[0].replace("for", "ssh") for one in piped}
+    for one in piped:
+        words = ["bash", "-c", one.replace("/opt/tfgpu/bin/", f"{tmp_path}/bin/")]
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        found = json.loads(done.stdout)
+        nodes = {node["name"]: node["verdict"] for node in found["nodes"]}
+        assert (nodes, found["unreadable"]) == ({"gpu-01": "ok", "gpu-02": "ok"}, []), one
+
+
+def test_options_on_the_page_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nodes.jsonl").touch()
+    pattern = re.compile(r"(?:^|[ /\"])tfgpu ((?:doctor|smoke|fleet)\b[^\"|>;]*(?:\"[^\"]*\"[^\"|>;]*)?)")
+    found = {one.strip() for text in LINES for one in pattern.findall(text) if "docker build" not in text}
+    assert len(found) >= 8
+    for words in found:
+        rest = shlex.split(words.replace("/var/lib/node_exporter/", "").rstrip('"') if words.count('"') % 2 else words)
+        rest = [word.replace("/var/lib/node_exporter/", "") for word in rest]
+        name, command, rest = cli.resolve_command(click.Context(cli), rest)
+        assert command is not None
+        command.make_context(name, rest)
+
+
+def test_files_and_numbers_that_it_names() -> None:
+    named = re.findall(r"deploy/[\w./-]+\w", PAGE)
+    assert len({*named}) >= 5 and all((ROOT / name).exists() for name in named)
+    minutes = [f"{round(LIMITS[name] / 60)}" for name in ("doctor", "smoke", "bench")]
+    assert "{} minutes for `doctor`, {} for `smoke`, {} for `bench`".format(*minutes) in PAGE
+    daemon = (DEPLOY / "kubernetes/daemonset.yaml").read_text(encoding="utf-8")
+    assert "sleep 600" in daemon and "every 10 minutes" in PAGE
+    assert '"9452"' in daemon and "port 9452" in PAGE
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck")
+def test_shellcheck_finds_nothing() -> None:
+    for script in sorted(DEPLOY.rglob("*.sh")):
+        done = subprocess.run(["shellcheck", "--shell=sh", str(script)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout

@@ -1,0 +1,310 @@
+"""Results as tools print them, files of every kind, reports that were tampered with: read, or refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fleet import making
+from tests.guard import guarded
+from tests.healthy import MATRIX
+from tests.records.test_report import report
+from tfgpu_doctor.files import reading as files
+from tfgpu_doctor.fleet import reading
+from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.reading import Gathered, documents, read_fleet
+from tfgpu_doctor.fleet.records import Fleet
+from tfgpu_doctor.records.report import ReportError
+
+KIND = making.TYPES[2]
+NODES = ("gpu-1", "gpu-2", "gpu-3")
+MIB = 1 << 20
+
+
+def texts(indent: int | None = 2, nodes: tuple[str, ...] = NODES, host: str = "") -> dict[str, str]:
+    """What `tfgpu doctor --format json` prints on each node; `host`: as each of them calls itself."""
+    return {
+        name: json.dumps(json.loads(making.report(KIND).filled(_values(name, host or name))), indent=indent) + "\n"
+        for name in nodes
+    }
+
+
+def _values(name: str, host: str) -> Callable[[str], Any]:
+    return making._values(Random(name), host, KIND, None)
+
+
+def bench(name: str) -> dict[str, Any]:
+    return json.loads(making.bench(KIND).filled(_values(name, name)))  # type: ignore[no-any-return]
+
+
+def gathered(text: str | bytes, name: str = "log.txt") -> Gathered:
+    found = Gathered()
+    found.take((text.encode() if isinstance(text, str) else text).split(b"\n"), name)
+    return found
+
+
+def names(found: Gathered) -> list[str]:
+    """Of the nodes that sent a result, each once."""
+    return sorted({one.node for one in found.results if one.kind})
+
+
+def judged(found: Gathered) -> Fleet:
+    return judge_fleet(found, MATRIX, "2026-11-23T12:00:00Z")
+
+
+def mixed(label: Callable[[int, str], str], of: dict[str, str], pieces: int = 10**9) -> str:
+    """The lines of all nodes in turns, in pieces of so many characters, each with what a tool puts before it."""
+    columns = []
+    for number, (name, text) in enumerate(of.items()):
+        lines = [line[at : at + pieces] for line in text.splitlines() for at in range(0, max(len(line), 1), pieces)]
+        columns.append([f"{label(number, name)}{line}\n" for line in lines])
+    return "".join(line for row in zip_longest(*columns, fillvalue="") for line in row)
+
+
+# what tools put before a line: srun (which breaks long lines), mpirun, kubectl, Ray, pdsh and clush, docker compose
+LABELS: dict[str, tuple[Callable[[int, str], str], int]] = {
+    "srun": (lambda number, _: f"{number:>2}: ", 1024),
+    "mpirun": (lambda number, _: f"[1,{number}]<stdout>:", 10**9),
+    "kubectl": (lambda _, name: f"[pod/{name}/tfgpu] ", 10**9),
+    "Ray": (lambda number, _: f"(doctor pid={number + 812}, ip=10.0.0.1) ", 10**9),
+    "pdsh": (lambda _, name: f"{name}: ", 10**9),
+    "docker compose": (lambda _, name: f"{name}  | ", 10**9),
+}
+NOISE = "WARNING: All log messages before absl::InitializeLog()\n[1/3] {x} done\n\n{'not': 'JSON'}\n[]\n{}\nx: {\n"
+
+
+def test_results_are_read_as_tools_print_them() -> None:
+    wrong = []
+    for indent in (2, None):
+        shown = {tool: mixed(label, texts(indent), pieces) for tool, (label, pieces) in LABELS.items()}
+        shown["ssh"] = "".join(texts(indent).values())
+        shown["noise"] = NOISE + NOISE.join(texts(indent).values()) + NOISE
+        shown["ansible"] = "".join(f"{name} | CHANGED | rc=0 >>\n{text}" for name, text in texts(indent).items())
+        shown["a list"] = json.dumps([*map(json.loads, texts().values())], indent=4)
+        for tool, text in shown.items():
+            found = gathered(text)
+            if (names(found), found.unreadable) != (list(NODES), ()):
+                wrong.append((tool, indent, names(found), found.unreadable))
+    assert wrong == []
+
+
+def test_a_name_in_front_counts_for_more_than_that_of_the_host() -> None:
+    """Containers on several nodes may have one host name, a redacted report has none; a number names no node."""
+    for host in ("container", "<host>"):
+        for tool in ("pdsh", "docker compose"):
+            assert names(gathered(mixed(LABELS[tool][0], texts(host=host)))) == list(NODES), (tool, host)
+    redacted = texts(None, host="<host>")
+    assert names(gathered("".join(redacted.values()))) == [f"result {n} of log.txt" for n in (1, 2, 3)]
+    assert names(gathered(mixed(LABELS["srun"][0], redacted)))[0] == "result 1 of log.txt"
+
+
+def test_lines_that_collect_writes_are_read() -> None:
+    lines = [
+        json.dumps({"schema": "tfgpu.node/1", "node": name, "result": json.loads(text)})
+        for name, text in texts(None, host="container").items()
+    ]
+    lines.append(json.dumps({"schema": "tfgpu.node/1", "node": "gpu-4", "failure": "did not answer within 120 s"}))
+    lines.append(json.dumps({"schema": "tfgpu.node/1", "node": "gpu-1", "failure": "a second try failed"}))
+    fleet = judged(gathered("\n".join(lines)))
+    nodes = [(node.name, node.verdict) for node in fleet.nodes]
+    assert nodes == [*((name, "ok") for name in NODES), ("gpu-4", "no answer")]
+    assert fleet.nodes[3].reason == "did not answer within 120 s" and fleet.verdict == "broken"
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    """A folder's files of any depth; a redacted report is named by its file, or by the folder that it is in."""
+    (tmp_path / "rack 1").mkdir()
+    (tmp_path / "gpu-3").mkdir()
+    reports = texts(host="<host>")
+    (tmp_path / "gpu-1.json").write_text(reports["gpu-1"])
+    (tmp_path / "rack 1" / "gpu-2.tfgpu.json").write_text(reports["gpu-2"])
+    (tmp_path / "gpu-3" / "report.json").write_text(reports["gpu-3"])
+    (tmp_path / "notes.md").write_text("nothing")
+    found = read_fleet([str(tmp_path)])
+    assert (names(found), found.unreadable) == (list(NODES), ())
+    assert names(read_fleet([str(tmp_path / "gpu-1.json")])) == ["gpu-1"]
+
+
+def test_files_as_systems_write_them(tmp_path: Path) -> None:
+    every: list[Callable[[str], bytes]] = [
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: b"\xef\xbb\xbf" + text.encode(),
+        lambda text: text.replace("\n", "\r\n").encode("utf-16"),
+        lambda text: text.encode("utf-16-be"),
+        lambda text: gzip.compress(text[:999].encode()) + gzip.compress(text[999:].encode()),
+        lambda text: text.rstrip("\n").encode(),
+    ]
+    path, many = tmp_path / "all.log", tuple(f"gpu-{n}" for n in range(60))
+    wrong = []
+    for number, encoded in enumerate(every):
+        for indent in (2, None):
+            for text in ("".join(texts(indent).values()), mixed(LABELS["pdsh"][0], texts(indent))):
+                path.write_bytes(encoded(text))
+                found = read_fleet([str(path)])
+                wrong += [(number, found.unreadable)] if (names(found), found.unreadable) != (list(NODES), ()) else []
+    path.write_text(mixed(LABELS["pdsh"][0], texts(nodes=many)))
+    assert path.stat().st_size > 3 * MIB and names(read_fleet([str(path)])) == sorted(many)
+    assert wrong == []
+
+
+# ------------------------------------------------------------------------------------------------- what is unreadable
+
+
+def test_what_is_no_result_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    one, two, three = texts(None).values()
+    wrong = one.replace('"verdict": "ok"', '"verdict": 7')
+    old, newer = (two.replace("tfgpu.report/1", f"tfgpu.report/{n}") for n in (0, 2))
+    half = "\n".join(texts()["gpu-1"].splitlines()[:40]) + "\n"
+    found = gathered(f"noise\n{wrong}{wrong}{old}{newer}{three[:500]}\n{half}{three}")
+    assert names(found) == ["gpu-3"] and judged(found).verdict == "unknown"
+    assert {one.reason: (one.line, one.count) for one in found.unreadable} == {
+        "it is not a valid result of tfgpu: Expected `str`, got `int` - at `$.verdict`": (2, 2),
+        "it has schema 'tfgpu.report/0'; this version of tfgpu reads 'tfgpu.report/1'": (4, 1),
+        "it has schema 'tfgpu.report/2'; this version of tfgpu reads 'tfgpu.report/1'; that is newer: update tfgpu, "
+        "or write it again with this version": (5, 1),
+        "it is cut off": (6, 2),
+    }
+    for name, text in {"empty": "", "other": "all is well\n", "json": '{"a": 1}', "list": "[1, 2]"}.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    (tmp_path / "good.json").write_text(one)
+    found = read_fleet([str(tmp_path), str(tmp_path / "missing.json")])
+    assert names(found) == ["gpu-1"]
+    refused = {Path(one.file).stem for one in found.unreadable}
+    assert refused == {"empty", "other", "json", "list", "missing"}
+
+
+def test_what_is_packed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = gzip.compress("".join(texts().values()).encode())
+    (tmp_path / "cut.json.gz").write_bytes(data[:-300])
+    (tmp_path / "damaged.json.gz").write_bytes(data[:30] + b"??????" + data[36:])
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (20 * MIB)))
+    (tmp_path / "alike.json.gz").write_bytes(gzip.compress(report().to_json() * 20))
+    (tmp_path / "blank.json.gz").write_bytes(gzip.compress(b"\n" * (80 * MIB)))
+    monkeypatch.setattr(files, "LARGEST_UNPACKED", 70 * MIB)
+    monkeypatch.setattr(files, "FREE", 5 * MIB)
+    with guarded(30):
+        found = read_fleet([str(tmp_path)])
+    assert len(found.results) == 20
+    reasons = {Path(one.file).name.partition(".")[0]: one.reason for one in found.unreadable}
+    for name, reason in {
+        "cut": "it is packed with gzip, and cut off",
+        "damaged": "it begins as gzip writes it, and then is damaged: ",
+        **dict.fromkeys(("bomb", "blank"), "unpacked, it is more than 100 times as large"),
+    }.items():
+        assert any(one.reason.startswith(reason) for one in found.unreadable if name in one.file), (name, reasons)
+
+
+def test_documents_without_an_end_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_OPEN", 50)
+    with pytest.raises(ReportError, match="more than 50 documents have no end; what follows is left out"):
+        list(documents(b"n%d: {" % number for number in range(60)))
+    (one,) = gathered(b"\n".join(b"n%d: {" % number for number in range(60))).unreadable[:1]
+    assert "have no end" in one.reason
+    monkeypatch.setattr(reading, "LARGEST", 10_000)
+    (document,) = documents([b"{", *[b'  "a": 1,'] * 10_000])
+    assert len(document.data) < 12_000
+    found = Gathered()
+    found.take(reading._lines(iter([b'{"schema": "' + b"x" * 20_000])), "x")
+    assert found.unreadable[0].reason.startswith("a line of it is longer than")
+
+
+def test_a_log_takes_time_in_proportion() -> None:
+    """It takes a second or less, as its square hours."""
+    size = 160_000
+    for lines in (
+        [b"{"] * size,
+        [b"n%d: {" % n for n in range(size // 12)],
+        [b"n%d: x" % n for n in range(size // 12)],
+        [b'0: {"schema": "tfgpu.report/1", "a": [', *[b"0: {}"] * (size // 5)],
+        [b"x: " + b'{"a":1}' * (size // 7)],
+        [b"[" * size],
+        [b'"' * size],
+        [b'x {"a": ' + (b'"\\"tfgpu.' * (size // 9)) + b'"}'],
+    ):
+        with guarded(30):
+            judged(gathered(b"\n".join(lines)))
+
+
+# ------------------------------------------------------------------------------------- reports that were tampered with
+
+
+def fleet(*odd: str) -> Fleet:
+    """Beside six healthy nodes, which must all be judged."""
+    nodes = tuple(f"gpu-{n}" for n in range(6))
+    found = judged(gathered("".join(texts(None, nodes).values()) + "\n".join(odd)))
+    assert {node.name.partition(" (")[0] for node in found.nodes} >= set(nodes)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Fleet) == found
+    return found
+
+
+def test_a_report_that_was_tampered_with() -> None:
+    def value(path: str, value: Any) -> str:
+        found = json.loads(texts(None, ("odd",))["odd"])
+        *place, last = path.split("/")
+        here = found
+        for word in place:
+            here = here[int(word) if word.isdecimal() else word]
+        here[last] = value(here[last]) if callable(value) else value
+        return json.dumps(found)
+
+    memory, host = "facts/gpus/value/0/memory_total/value", "facts/host/name/value"
+    for place, changed, refused in (
+        ("facts/gpus/value", lambda gpus: gpus * 2_000, ""),
+        ("facts/python/packages/value", lambda them: [{**them[0], "name": f"p{n}"} for n in range(50_000)], ""),
+        (memory, 10**400, "it is not a valid result of tfgpu"),
+        (memory, -1, ""),
+        (memory, 1e308, "it is not a valid result of tfgpu"),
+        (memory, "much", "it is not a valid result of tfgpu"),
+        ("verdict", "splendid", "it is not a valid result of tfgpu"),
+        ("facts", None, "it is not a valid result of tfgpu"),
+        ("created", "9999-99-99", ""),
+        ("created", "x" * 1_000_000, ""),
+        (host, "h" * 1_000_000, ""),
+        (host, "", ""),
+        (host, "\u202e\x1b[2Jgpu-1\r\n::error::", ""),
+    ):
+        seen = fleet(value(place, changed))
+        assert [one.reason.partition(":")[0] for one in seen.unreadable] == [refused] * bool(refused), place
+        assert len(seen.nodes) == 6 + (not refused)
+        assert all(len(node.name) <= 400 for node in seen.nodes)
+    (named,) = fleet(value("facts/driver/version/value", ["wrong"])).unreadable
+    assert "`$.facts.driver.version.value`" in named.reason
+
+
+def test_a_speed_that_cannot_be() -> None:
+    for number in ("NaN", "Infinity", "1e999", "0.0", "-1.0", "1e31"):
+        speed = bench("odd")
+        speed["runs"][0]["throughput"]["value"] = "@@"
+        (refused,) = fleet(json.dumps(speed).replace('"@@"', number)).unreadable
+        assert refused.reason.startswith(("it is not a valid result of tfgpu", "JSON is malformed")), number
+
+
+def test_nesting_without_an_end() -> None:
+    deep = '{"schema": "tfgpu.report/1", "facts": ' + '{"a":' * 100_000
+    reasons = [one.reason for one in fleet(deep, deep + "1" + "}" * 100_001).unreadable]
+    assert len(reasons) and all("cut off" in one or "nested too deeply" in one for one in reasons), reasons
+
+
+def test_names_that_lie_and_results_that_come_again() -> None:
+    """Machines that call themselves alike are told apart by their GPUs' UUIDs; of one machine, the newest counts."""
+    liar = making.report(KIND).filled(_values("liar", "gpu-1"))
+    seen = fleet(liar)
+    lying = [node.name for node in seen.nodes if "gpu-1" in node.name]
+    assert lying == ["gpu-1 (log.txt, line 2)", "gpu-1 (log.txt, line 7)"]
+    assert "1 host name of several machines: their GPUs differ" in seen.notes
+    newest, text = "2026-11-20T10:00:00Z", texts(None, ("gpu-1",))["gpu-1"].strip()
+    old = text.replace(making.DRIVER, making.OTHER)
+    with guarded(30):
+        seen = fleet(*[old.replace(newest, f"2026-11-20T09:00:{n % 60:02}Z") for n in range(1_000)])
+    assert (len(seen.nodes), seen.results) == (6, 1_006)
+    assert not any(group.id.startswith("driver.") for group in seen.groups)
+    assert [node.created for node in seen.nodes] == [newest] * 6
+    assert seen.notes[0] == "1 node sent several results of one kind: the newest of each kind counts"
