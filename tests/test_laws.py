@@ -40,8 +40,6 @@ ARGUMENTS = {
     "install/tools.py::install": "paths of ours",
     "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
     "install/tools.py::listed": "paths of ours",
-    "probes/cuda.py::_nvcc": "none",
-    "probes/cuda.py::_from_compiler": "none",
     "probes/driver.py::examine": "a constant",
     "probes/driver.py::_gpus_by_smi": "constants",
     "probes/driver.py::_xid_events": "none",
@@ -49,7 +47,6 @@ ARGUMENTS = {
     "probes/driver.py::start_child": "paths of this package and of its own Python",
     "probes/loader.py::_cache": "a constant",
     "probes/tensorflow.py::start": "--python of the user, a script of ours",
-    "probes/tensorflow.py::_foreign": "--python of the user, a script of ours",
     "probes/cuda.py::_program_version": "none",
 }
 # Law 2: who runs in a child process and may import TensorFlow there.
@@ -75,7 +72,6 @@ PURE = (
         "bench/workload_registry.py",
         "smoke/plan.py",
         "smoke/judging.py",
-        "smoke/baseline.py",
         "smoke/records.py",
         "fleet/records.py",
         *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
@@ -138,7 +134,6 @@ OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "Temporary
 OPENS_FOR_A_REASON = {
     "__main__.py": "/dev/null, and the help page of this package",
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
-    "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
@@ -149,7 +144,6 @@ OPENS_FOR_A_REASON = {
     "probes/driver_child.py::mapped": "/proc/self/maps",
     "probes/process.py::_read": "/proc of child processes",
     "probes/driver.py::_linux": "not a file: asks the model of the loader",
-    "probes/driver.py::read_kernel_log": "/dev/kmsg, which is read record by record",
     "probes/loader.py": "not a file: asks the model of the loader",
     "probes/launch.py": "runs alone in the interpreter under test",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
@@ -193,9 +187,7 @@ ENCODERS = {
     "manifests/workflow.py": "the same",
     "matrix/bundled.py": "the matrix of this package",
     "probes/examine.py": "tries whether facts can be encoded",
-    "probes/loader.py": "beginnings of our names of functions",
     "probes/process.py": "a message and a mark of ours",
-    "probes/systems/macos.py": "names of ours",
 }
 BYPASSES = {"print", "os.write", "click.echo", "click.secho", "click.prompt", "click.confirm", "click.get_text_stream"}
 

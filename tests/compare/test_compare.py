@@ -127,7 +127,6 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
         {},
         {
             "variables": known({"LD_LIBRARY_PATH": "/opt/broken"}),
-            "loader.search_path": known(("/opt/broken",)),
             "loader.sonames": off_path("cudnn", problem="empty file"),
             "cudnn.runtime": WHY,
             **NO_GPU_USED,

@@ -14,12 +14,10 @@ from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
 from tests.tables import each
 from tfgpu_doctor.findings.declaration import Context
-from tfgpu_doctor.findings.engine import diagnose, make_report
+from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.findings.python import without_musl
 from tfgpu_doctor.manifests import Image, Place
-from tfgpu_doctor.probes.loader import with_loaded
-from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Loader, Unknown, value_or
-from tfgpu_doctor.render.outlines.report import stack
+from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Unknown, value_or
 
 # tests/test_cases.py asks the same of the collected reports
 TEXTS = [
@@ -181,18 +179,6 @@ def test_a_requirement_that_is_refused_leaves_damaged_files_a_fault_of_their_own
     assert found[1].fixes[0].commands == ("/env/bin/python -m pip install 'h5py>=3.10.0'",)
 
 
-def test_a_library_that_the_process_has_loaded_is_found() -> None:
-    """By a .pth file, LD_PRELOAD or another package: TensorFlow opens it by its soname, and lists the GPU."""
-    where = f"{SITE}/nvidia/cusolver/lib/libcusolver.so.11"
-    found = with_loaded(Loader(sonames=off_path("cusolver", "cublas")), known((where,), "/proc/self/maps"))
-    states = {one.component: (one.state, one.winner) for one in value_or(found.sonames, ())}
-    assert states["cusolver"] == ("fine", where)
-    assert states["cublas"] == ("off path", None)
-    assert "cuda.lib-path" not in dict(
-        advised(loader__sonames=with_loaded(Loader(sonames=off_path("cusolver")), known((where,))).sonames)
-    )
-
-
 PIP_OF_3_6 = """\
 Could not find a version that satisfies the requirement tensorflow=={wanted} (from versions: 1.13.1, 1.13.2, {last})
 No matching distribution found for tensorflow=={wanted}"""
@@ -262,15 +248,6 @@ def test_a_foreign_library_that_comes_first_is_taken_off_the_path() -> None:
     found = dict(advised(loader__sonames=both, variables=known({"LD_LIBRARY_PATH": "/opt/x:/opt/y"})))
     assert found["cudnn.lib-path"] == ("export LD_LIBRARY_PATH=/opt/y",)
     assert "finds first" in titles(loader__sonames=both)["cudnn.lib-path"]
-
-
-def test_what_nobody_needs_is_not_counted_among_the_libraries() -> None:
-    spare = ("nccl", "cupti")
-    some = (msgspec.structs.replace(one, winner=None) if one.component in spare else one for one in sonames())
-    facts = spoil(healthy(), {"loader.sonames": known(tuple(some), "loader")})
-    row = next(row for row in stack(make_report(facts, MATRIX, source="live", timings={})) if row.name == "CUDA")
-    found, _, wanted, *_ = row.text.split()
-    assert (row.mark, found) == ("ok", wanted)
 
 
 def test_another_python_is_named_by_a_command_that_ends() -> None:

@@ -11,56 +11,30 @@ from tfgpu_doctor.matrix.library_names import known_library
 # file name → component, its version, the CUDA that it belongs to where the name tells
 NAMES: dict[str, tuple[str, str | None, str | None]] = {
     "libcudart.so": ("cudart", None, None),
-    "libcudart.so.8.0": ("cudart", "8.0", "8.0"),
     "libcudart.so.10.1": ("cudart", "10.1", "10.1"),
-    "libcudart.so.11.0": ("cudart", "11.0", "11.0"),
     "libcudart.so.12": ("cudart", "12", "12"),
     "libcudart.8.0.dylib": ("cudart", "8.0", "8.0"),
     "cudart64_80.dll": ("cudart", "8.0", "8.0"),
-    "cudart64_90.dll": ("cudart", "9.0", "9.0"),
     "cudart64_101.dll": ("cudart", "10.1", "10.1"),
-    "cudart64_110.dll": ("cudart", "11.0", "11.0"),
     "cudart64_12.dll": ("cudart", "12", "12"),
-    "libcublas.so.9.0": ("cublas", "9.0", "9.0"),
-    "libcublas.so.10": ("cublas", "10", "10"),
     "libcublasLt.so.11": ("cublas", "11", "11"),
-    "cublas64_11.dll": ("cublas", "11", "11"),
     "cublasLt64_12.dll": ("cublas", "12", "12"),
     "libcufft.so.9.0": ("cufft", "9.0", "9.0"),  # up to 10.0 all are numbered alike
     "libcufft.so.10": ("cufft", "10", None),  # in CUDA 10.1 and in 11
-    "libcurand.so.10": ("curand", "10", None),
-    "libcusolver.so.10": ("cusolver", "10", None),
-    "libcusolver.so.11": ("cusolver", "11", None),
     "cusolver64_10.dll": ("cusolver", "10", None),
-    "libcusparse.so.8.0": ("cusparse", "8.0", "8.0"),
-    "libcudnn.so.6": ("cudnn", "6", None),
-    "libcudnn.so.8": ("cudnn", "8", None),
     "libcudnn.so.8.9.7": ("cudnn", "8.9.7", None),
     "libcudnn_ops_infer.so.8": ("cudnn", "8", None),
-    "libcudnn_cnn.so.9": ("cudnn", "9", None),
-    "cudnn64_7.dll": ("cudnn", "7", None),
     "cudnn64_8.dll": ("cudnn", "8", None),
     "cudnn_cnn_infer64_8.dll": ("cudnn", "8", None),
     "libcudnn.7.dylib": ("cudnn", "7", None),
     "libcuda.so.1": ("cuda", "1", None),
-    "libcuda.so": ("cuda", None, None),
     "nvcuda.dll": ("cuda", None, None),
     "libcupti.so.11.2": ("cupti", "11.2", None),
     "libnccl.so.2": ("nccl", "2", None),
     "libnvinfer.so.7": ("nvinfer", "7", None),
     "libnvinfer_plugin.so.8.6.1": ("nvinfer_plugin", "8.6.1", None),
 }
-OTHERS = (
-    *("libstdc++.so.6", "libc.so.6", "libtensorflow_framework.so.2", "msvcp140.dll", "zlibwapi.dll", "python311.dll"),
-    *(
-        "libcudart",
-        "cudart",
-        "",
-        "libcudart.so.11.0 (no such file)",
-        "_pywrap_tensorflow_internal.pyd",
-        "libamdhip64.so",
-    ),
-)
+OTHERS = ("libstdc++.so.6", "libtensorflow_framework.so.2", "zlibwapi.dll", "cudart", "", "libcudart.so.11.0 (no file)")
 
 
 @each("name", NAMES)

@@ -89,15 +89,6 @@ def test_windows_alone_has_dlls() -> None:
     assert "tf.import-dll" not in [one.id for one in found]
 
 
-def test_names_that_numpy_1_24_removed_need_an_older_numpy_than_2() -> None:
-    facts = text_to_facts.read(
-        lines.read([b"    np.object,\nAttributeError: module 'numpy' has no attribute 'object'."])
-    )
-    found = diagnose(facts, MATRIX).findings[0]
-    assert (found.id, found.evidence[0].need) == ("tf.abi-numpy", "numpy<1.24")
-    assert "numpy<1.24" in found.fixes[0].commands[0]
-
-
 @each(
     ("library", "version"),
     [("libstdc++.so.6", "GLIBCXX_3.4.19"), ("libstdc++.so.6", "CXXABI_1.3.7"), ("libc.so.6", "GLIBC_2.17")],

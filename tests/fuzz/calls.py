@@ -220,7 +220,7 @@ def machine(data: bytes) -> object:
         host.examine(at, {}),
         *(host.cpu_quota(at), host.memory_limit(at), host.oom_kills(at), host.gpus(at, wsl=False)),
         driver.installed_driver(at),
-        driver.xid_events(driver.read_kernel_log(at)) if (root / "dev/kmsg").is_file() else (),
+        driver.xid_events(data.decode("utf-8", "replace")),
         cuda.examine_cudnn(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
         cuda.examine_xla_files(f"{site[0]}/tensorflow", "2.13.0", {}, cwd=at, root=at),
         elsewhere.examine_kernels({}, str(root / "env")),

@@ -138,7 +138,7 @@ def test_xla_is_told_where_its_compiler_is_when_python_starts(tmp_path: Path, fo
         assert done.stdout.split() == [flags]
     # and the doctor knows it
     found = cuda.examine_xla_files(str(made.site / "tensorflow"), "2.13.1", {}, root=str(tmp_path))
-    assert [one.problem for one in getattr(found.libdevice, "value", ())] == [None]
+    assert [one.problem for one in getattr(found["libdevice"], "value", ())] == [None]
 
 
 def test_known_issues_that_are_repaired_exist_and_have_their_release_here() -> None:

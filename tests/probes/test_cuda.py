@@ -1,30 +1,36 @@
-"""CUDA toolkits in fake file systems."""
+"""CUDA toolkits, cuDNN, and what XLA compiles with, in fake file systems."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.guard import guarded
 from tfgpu_doctor.probes import cuda
-from tfgpu_doctor.probes.process import Completed
-from tfgpu_doctor.records.facts import Known, Nvcc, Toolkit, Unknown
+from tfgpu_doctor.records.facts import (
+    Candidate,
+    CudnnFile,
+    Known,
+    Loader,
+    Nvcc,
+    Soname,
+    Toolkit,
+    Unknown,
+    XlaFile,
+    value_or,
+)
 
-NVCC = """#!/bin/sh
-echo "nvcc: NVIDIA (R) Cuda compiler driver"
-echo "Cuda compilation tools, release 13.0, V13.0.88"
-"""
+SITE = "/env/lib/python3.12/site-packages"
+NVCC = "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n"
+HEADER = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 3\n#define CUDNN_PATCHLEVEL 0\n"
 
 
-def write(root: Path, path: str, text: str = "", mode: int = 0o644) -> Path:
+def write(root: Path, path: str, text: str = "", mode: int = 0o644) -> None:
     target = root / path.lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)
     target.chmod(mode)
-    return target
 
 
 def toolkits(root: Path, environ: dict[str, str] | None = None, prefix: str | None = None) -> list[Toolkit]:
@@ -33,53 +39,27 @@ def toolkits(root: Path, environ: dict[str, str] | None = None, prefix: str | No
     return list(found.value)
 
 
-VERSIONS = {
-    "version.json": (
-        {"version.json": json.dumps({"cuda": {"name": "CUDA SDK", "version": "12.4.20240301"}})},
-        "12.4.20240301",
-    ),
-    "version.txt": ({"version.txt": "CUDA Version 10.1.243\n"}, "10.1.243"),
-    "header": ({"include/cuda.h": "/* x */\n#define CUDA_VERSION 11080\n"}, "11.8"),
-    "header of 13.0": ({"include/cuda.h": "#define CUDA_VERSION 13000\n"}, "13.0"),
-    "header of a target": (
-        {"bin/nvcc.profile": "", "targets/x86_64-linux/include/cuda.h": "#define CUDA_VERSION 12060"},
-        "12.6",
-    ),
-    "runtime header": ({"version.txt": "", "include/cuda_runtime_api.h": "#define CUDART_VERSION  12020\n"}, "12.2"),
-    "library": ({"lib64/libcudart.so.12": "", "lib64/libcudart.so.12.5.82": ""}, "12.5.82"),
-    "soname of all 11.x": ({"lib64/libcudart.so.11.0": ""}, None),
-    "broken json, good header": ({"version.json": "{", "include/cuda.h": "#define CUDA_VERSION 12010"}, "12.1"),
-    "json of another shape": ({"version.json": "[1]"}, None),
-    "compiler": ({"bin/nvcc.profile": "", "bin/nvcc": NVCC}, "13.0.88"),
-}
-
-
 def test_the_version_comes_from_the_best_file(
     tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
 ) -> None:
-    for case in VERSIONS:
-        with subtests.test(case=case):
+    json_text = json.dumps({"cuda": {"name": "CUDA SDK", "version": "12.4.1"}, "cuda_nvcc": {"version": "12.4.9"}})
+    for files, version in (
+        ({"version.json": json_text}, "12.4.1"),
+        ({"version.txt": "CUDA Version 10.1.243\n"}, "10.1.243"),
+        ({"include/cuda.h": "/* x */\n#define CUDA_VERSION 11080\n"}, "11.8"),
+        ({"bin/nvcc.profile": "", "targets/x86_64-linux/include/cuda.h": "#define CUDA_VERSION 12060"}, "12.6"),
+        ({"lib64/libcudart.so.12": "", "lib64/libcudart.so.12.5.82": ""}, "12.5.82"),
+        ({"lib64/libcudart.so.11.0": ""}, None),  # the soname of all 11.x
+        ({"version.json": "{", "include/cuda.h": "#define CUDA_VERSION 12010"}, "12.1"),
+        ({"version.json": "[1]"}, None),
+    ):
+        with subtests.test(files=files):
             tmp_path = tmp_path_factory.mktemp("row")
-            files, version = VERSIONS[case]
             for name, text in files.items():
-                write(tmp_path, f"/usr/local/cuda-x/{name}", text, 0o755)
+                write(tmp_path, f"/usr/local/cuda-x/{name}", text)
             (found,) = toolkits(tmp_path)
             assert (found.path, found.version, found.via) == ("/usr/local/cuda-x", version, "/usr/local")
             assert found.source.startswith("/usr/local/cuda-x")
-
-
-def test_nothing_is_started_when_a_file_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> Completed:
-        raise AssertionError("started a program")
-
-    monkeypatch.setattr("tfgpu_doctor.probes.process.run", refuse)
-    json_text = json.dumps({"cuda": {"version": "12.4.1"}, "cuda_nvcc": {"version": "12.4.131"}})
-    write(tmp_path, "/usr/local/cuda-12.4/version.json", json_text)
-    write(tmp_path, "/usr/local/cuda-12.4/bin/nvcc", NVCC, 0o755)
-    facts = cuda.examine(str(tmp_path), {"PATH": "/usr/local/cuda-12.4/bin"})
-    assert facts.nvcc == Known(
-        Nvcc(path="/usr/local/cuda-12.4/bin/nvcc", version="12.4.131"), "/usr/local/cuda-12.4/version.json"
-    )
 
 
 def test_a_toolkit_is_found_in_every_usual_place(
@@ -91,7 +71,6 @@ def test_a_toolkit_is_found_in_every_usual_place(
         ("/sw/cuda-12.1", {"LD_LIBRARY_PATH": "/lib:/sw/cuda-12.1/lib64"}, None, "LD_LIBRARY_PATH"),
         ("/spack/opt/cuda-12.1-abc", {"PATH": "/bin:/spack/opt/cuda-12.1-abc/bin"}, None, "PATH"),
         ("/usr/local/cuda-12.1", {}, None, "/usr/local"),
-        ("/opt/cuda", {}, None, "/opt"),
         ("/usr/lib/cuda", {}, None, "/usr/lib"),
         ("/opt/nvidia/hpc_sdk/Linux_x86_64/24.3/cuda/12.3", {}, None, "HPC SDK"),
         ("/home/ann/conda", {}, "/home/ann/conda", "conda"),
@@ -106,69 +85,138 @@ def test_a_toolkit_is_found_in_every_usual_place(
             assert (found.path, found.version, found.via) == (place, "12.1", via)
 
 
-def test_one_toolkit_by_several_ways_is_listed_once(tmp_path: Path) -> None:
-    write(tmp_path, "/usr/local/cuda-12.1/version.txt", "CUDA Version 12.1.0")
-    write(tmp_path, "/usr/local/cuda-12.1/bin/nvcc", NVCC, 0o755)
-    (tmp_path / "usr" / "local" / "cuda").symlink_to("cuda-12.1")
-    environ = {
-        "CUDA_HOME": "/usr/local/cuda",
-        "PATH": "/usr/local/cuda/bin",
-        "LD_LIBRARY_PATH": "/usr/local/cuda/lib64",
-    }
-    (found,) = toolkits(tmp_path, environ)
-    assert (found.path, found.via) == ("/usr/local/cuda-12.1", "CUDA_HOME")
-
-
-def test_two_toolkits_are_both_listed_the_users_choice_first(tmp_path: Path) -> None:
+def test_each_toolkit_is_listed_once_the_users_choice_first(tmp_path: Path) -> None:
     for version in ("11.8", "12.4"):
         write(tmp_path, f"/usr/local/cuda-{version}/version.txt", f"CUDA Version {version}.0")
-    found = toolkits(tmp_path, {"CUDA_PATH": "/usr/local/cuda-12.4"})
-    assert [one.version for one in found] == ["12.4.0", "11.8.0"]
+    write(tmp_path, "/usr/local/cuda-empty/README")
+    (tmp_path / "usr" / "local" / "cuda").symlink_to("cuda-12.4")
+    environ = {"CUDA_HOME": "/usr/local/cuda", "LD_LIBRARY_PATH": "/usr/local/cuda/lib64", "CUDA_PATH": "/gone"}
+    found = toolkits(tmp_path, environ)
+    assert [(one.path, one.via) for one in found] == [
+        ("/usr/local/cuda-12.4", "CUDA_HOME"),
+        ("/usr/local/cuda-11.8", "/usr/local"),
+    ]
 
 
-def test_a_folder_without_a_toolkit_is_none(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for path in ["/usr/local/cuda-gone", "/usr/local/cuda-empty/README"]:
-        with subtests.test(path=path):
-            tmp_path = tmp_path_factory.mktemp("row")
-            write(tmp_path, "/usr/local/cuda-empty/README")
-            assert toolkits(tmp_path, {"CUDA_HOME": path}) == []
-
-
-def test_a_wrapper_script_is_no_toolkit_but_tells_its_version(tmp_path: Path) -> None:
-    """/usr/local/bin/nvcc that starts the compiler of another folder."""
+def test_nvcc_tells_its_version_also_without_a_toolkit(tmp_path: Path) -> None:
+    """A wrapper script that starts the compiler of another folder."""
     write(tmp_path, "/usr/local/bin/nvcc", NVCC, 0o755)
     facts = cuda.examine(str(tmp_path), {"PATH": "/usr/local/bin"})
-    assert facts.toolkits == Known((), facts.toolkits.source if isinstance(facts.toolkits, Known) else "")
+    assert value_or(facts.toolkits, None) == ()
     assert facts.nvcc == Known(Nvcc(path="/usr/local/bin/nvcc", version="13.0.88"), "/usr/local/bin/nvcc --version")
-
-
-def test_an_nvcc_that_tells_nothing_is_unknown(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for script, reason in [
-        ("#!/bin/sh\necho sorry\nexit 3\n", "exit code 3, no version in its output"),
-        ("#!/no/such/interpreter\n", "No such file or directory"),
-    ]:
-        with subtests.test(script=script):
-            tmp_path = tmp_path_factory.mktemp("row")
-            write(tmp_path, "/bin/nvcc", script, 0o755)
-            assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown(f"/bin/nvcc --version: {reason}")
-
-
-def test_an_nvcc_that_hangs_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "NVCC_TIMEOUT", 0.3)
-    write(tmp_path, "/bin/nvcc", "#!/bin/sh\nexec sleep 300\n", 0o755)
-    with guarded(120, waiting=True):
-        assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("/bin/nvcc --version: no answer in 0.3 s")
-
-
-def test_no_nvcc_is_unknown(tmp_path: Path) -> None:
+    write(tmp_path, "/usr/local/bin/nvcc", "#!/bin/sh\nexit 3\n", 0o755)
+    found = cuda.examine(str(tmp_path), {"PATH": "/usr/local/bin"}).nvcc
+    assert found == Unknown("/usr/local/bin/nvcc --version tells no version")
     assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("nvcc is not on PATH")
 
 
 def test_the_real_machine_is_examined_without_an_error() -> None:
-    facts = cuda.examine()
-    assert isinstance(facts.toolkits, Known)
-    assert len({os.path.realpath(one.path) for one in facts.toolkits.value}) == len(facts.toolkits.value)
+    assert isinstance(cuda.examine().toolkits, Known)
+
+
+# -------------------------------------------------------------------------------------------------------------- cuDNN
+
+
+def cudnn(root: Path, loader: Loader | None = None, **environ: str) -> list[CudnnFile]:
+    kit = Toolkit(path="/usr/local/cuda", version="12.5", source="version.json", via="/usr/local")
+    loader = loader or Loader()
+    found = cuda.examine_cudnn(loader, site_packages=[SITE], toolkits=[kit], environ=environ, root=str(root)).installed
+    assert isinstance(found, Known)
+    return list(found.value)
+
+
+def test_what_tells_the_version_of_a_cudnn(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+    wheel, header = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", f"{SITE}/nvidia/cudnn/include/cudnn_version.h"
+    metadata = [f"{SITE}/nvidia_cudnn_{name}.dist-info/METADATA" for name in ("cu12-9.3.0.75", "cu11-8.9.6.50")]
+    for files, path, version, source in (
+        (["/usr/local/cuda/lib64/libcudnn.so.8.9.7"], None, "8.9.7", "file name"),
+        ([wheel, f"{SITE}/nvidia/cudnn/lib/libcudnn_ops.so.9", metadata[0]], wheel, "9.3.0.75", "pip package"),
+        ([wheel, *metadata, header], wheel, "9.3.0", header),  # of two wheels
+        (["/usr/local/cuda/lib64/libcudnn.so.8"], None, None, "neither its name nor a package nor a header tells"),
+    ):
+        with subtests.test(files=files):
+            tmp_path = tmp_path_factory.mktemp("row")
+            for file in files:
+                write(tmp_path, file, HEADER)
+            assert cudnn(tmp_path) == [CudnnFile(path=path or files[0], version=version, source=source)]
+    assert cudnn(tmp_path_factory.mktemp("empty")) == []
+
+
+def test_the_loaders_choice_comes_first_and_each_file_once(tmp_path: Path) -> None:
+    chosen, wheel = "/mine/libcudnn.so.9.5.1", f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"
+    other = "/mine/libcudnn.so.8.9.7"
+    for path in (chosen, wheel, other):
+        write(tmp_path, path)
+    candidates = (
+        Candidate(path=chosen, via="LD_LIBRARY_PATH", reachable=True),
+        Candidate(path=wheel, via="RUNPATH", reachable=True),
+    )
+    soname = Soname(soname="libcudnn.so.9", component="cudnn", candidates=candidates, winner=chosen)
+    loader = Loader(sonames=Known((soname,), "ld.so"))
+    assert [one.path for one in cudnn(tmp_path, loader, LD_LIBRARY_PATH="/mine")] == [chosen, wheel, other]
+
+
+# ---------------------------------------------------------------------------------------------------------------- XLA
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The folder of an installed TensorFlow whose build names a toolkit below `tmp_path`."""
+    folder = tmp_path / "env" / "lib" / "python3.12" / "site-packages" / "tensorflow"
+    write(folder, cuda.HEADER, f'#define TF_CUDA_TOOLKIT_PATH "{tmp_path}/cuda-12.3"\n')
+    return folder
+
+
+def libdevice(root: Path) -> str:
+    """A libdevice.10.bc in a toolkit's folder."""
+    write(root, "nvvm/libdevice/libdevice.10.bc")
+    return f"{root}/nvvm/libdevice/libdevice.10.bc"
+
+
+def ptxas(folder: Path, version: str) -> str:
+    """A program that answers --version as NVIDIA's does."""
+    write(folder, "ptxas", f"#!/bin/sh\necho 'ptxas: NVIDIA (R)'\necho 'release x, V{version}'\n", 0o755)
+    return f"{folder}/ptxas"
+
+
+def look(package: Path, kind: str, version: str = "2.16.1", **environ: str) -> tuple[XlaFile, ...]:
+    environ = {"PATH": "", **environ}
+    found = cuda.examine_xla_files(str(package), version, environ, cwd="/nowhere", root="/nowhere")[kind]
+    assert isinstance(found, Known)
+    return found.value
+
+
+def test_where_xla_looks_for_libdevice(package: Path, tmp_path: Path) -> None:
+    """Each place that is filled comes before those before it."""
+    wheel, build, mine = package.parent / "nvidia" / "cuda_nvcc", tmp_path / "cuda-12.3", tmp_path / "mine"
+    flags = f"--xla_dump_to=/x --xla_gpu_cuda_data_dir={mine}"
+    assert look(package, "libdevice") == ()
+    conda = libdevice(tmp_path / "env")
+    assert [(one.path, one.via) for one in look(package, "libdevice")] == [(conda, "conda")]
+    file = libdevice(wheel)
+    assert look(package, "libdevice")[0].path == file
+    assert look(package, "libdevice", "2.13.1") == ()  # looks into neither
+    file = libdevice(build)
+    assert look(package, "libdevice")[0].path == file
+    (mine / "nvvm" / "libdevice").mkdir(parents=True)  # an empty folder wins, too
+    first = look(package, "libdevice", XLA_FLAGS=flags)[0]
+    assert (first.via, first.problem) == ("XLA_FLAGS", "no libdevice.10.bc in it")
+    assert isinstance(cuda.examine_xla_files(None, None, {})["ptxas"], Unknown)
+
+
+def test_ptxas_on_path_comes_before_the_roots(package: Path, tmp_path: Path) -> None:
+    wheel = ptxas(package.parent / "nvidia" / "cuda_nvcc" / "bin", "12.9.86")
+    old, mine = ptxas(tmp_path / "usr", "11.2.152"), ptxas(tmp_path / "mine" / "bin", "12.8.1")
+    flags = f"--xla_gpu_cuda_data_dir={tmp_path}/mine"
+    found = look(package, "ptxas", PATH=str(tmp_path / "usr"), XLA_FLAGS=flags)
+    assert [(one.path, one.version) for one in found] == [(mine, "12.8.1"), (old, "11.2.152"), (wheel, "12.9.86")]
+
+
+def test_data_dir() -> None:
+    for flags, folder in [
+        ("--xla_gpu_cuda_data_dir=/a --xla_gpu_cuda_data_dir=/b", "/b"),
+        ("--xla_gpu_cuda_data_dir=", None),
+        ("--xla_gpu_cuda_data_dir='/with space'", "/with space"),
+        ("--xla_gpu_cuda_data_dir=/a '", "/a"),
+    ]:
+        assert cuda.data_dir({"XLA_FLAGS": flags}) == folder

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfgpu_doctor.probes import elsewhere
-from tfgpu_doctor.records.facts import Kernel, OtherPython, Unknown, value_or
+from tfgpu_doctor.records.facts import Kernel, Known, OtherPython, Python, Unknown, value_or
 
 
 def environment(folder: Path, *packages: str) -> str:
@@ -49,13 +49,6 @@ def test_kernels_of_the_user_and_of_an_environment(tmp_path: Path) -> None:
     assert (seen["python3"].executable, seen["python3"].display_name) == (python, "Mine: python3")
 
 
-def test_the_first_folder_wins(tmp_path: Path) -> None:
-    kernel(tmp_path / "a", "python3", "/a/bin/python3.11", *LAUNCH)
-    kernel(tmp_path / "b", "python3", "/b/bin/python3.11", *LAUNCH)
-    seen = found({"JUPYTER_PATH": f"{tmp_path}/a:{tmp_path}/b"})
-    assert seen["python3"].executable == "/a/bin/python3.11"
-
-
 def test_broken_kernels_are_left_out(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
     for text in ["", "[]", "{", '{"argv": "python"}', '{"argv": [3]}', '{"argv": []}', "\udcff" * 3]:
         with subtests.test(text=text):
@@ -66,9 +59,10 @@ def test_broken_kernels_are_left_out(tmp_path_factory: pytest.TempPathFactory, s
             assert "odd" not in found({"JUPYTER_DATA_DIR": str(tmp_path)})
 
 
-def others(environ: dict[str, str], **here: str | None) -> list[OtherPython]:
-    executable, prefix = here.get("executable"), here.get("prefix", "/nowhere")
-    return list(value_or(elsewhere.examine(executable, prefix, (), environ), ()))
+def others(environ: dict[str, str], executable: str | None = None, prefix: str = "/nowhere") -> list[OtherPython]:
+    program = Unknown("not known") if executable is None else Known(executable, "sys.executable")
+    python = Python(executable=program, prefix=Known(prefix, "sys.prefix"))
+    return list(value_or(elsewhere.examine(python, environ), ()))
 
 
 def test_the_activated_environment(tmp_path: Path) -> None:
@@ -82,15 +76,11 @@ def test_the_environment_under_test_is_no_other(tmp_path: Path) -> None:
     assert others({"VIRTUAL_ENV": str(tmp_path)}, prefix=str(tmp_path)) == []
 
 
-def test_one_that_is_gone(tmp_path: Path) -> None:
-    assert others({"VIRTUAL_ENV": str(tmp_path / "removed"), "CONDA_PREFIX": str(tmp_path)}) == []
-
-
 def test_a_kernel_of_another_environment(tmp_path: Path) -> None:
     python = environment(tmp_path)
-    one = Kernel(name="python3", display_name="Python 3", file="kernel.json", executable=python)
-    (other,) = value_or(elsewhere.examine(None, "/nowhere", [one], {}), ())
-    assert (other.via, other.prefix, other.tensorflow, other.cuda) == ("kernel python3", str(tmp_path), None, False)
+    kernel(tmp_path / "jupyter", "mine", python, *LAUNCH)
+    (other, *_) = others({"JUPYTER_PATH": str(tmp_path / "jupyter")})
+    assert (other.via, other.prefix, other.tensorflow, other.cuda) == ("kernel mine", str(tmp_path), None, False)
 
 
 def test_pip_of_another_python(tmp_path: Path) -> None:
@@ -101,7 +91,3 @@ def test_pip_of_another_python(tmp_path: Path) -> None:
     (one,) = others({"PATH": path}, executable=mine, prefix=str(tmp_path / "mine"))
     assert (one.executable, one.via, one.tensorflow) == (its, "pip on PATH", "tensorflow-cpu 2.18.0")
     assert others({"PATH": path}, executable="/named/with/--python", prefix=str(tmp_path / "mine")) == []
-
-
-def test_an_interpreter_that_does_not_answer() -> None:
-    assert isinstance(elsewhere.examine(None, None, (), {}), Unknown)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import pytest
 
 from tfgpu_doctor.probes import installed_files
-from tfgpu_doctor.records.facts import DamagedPackage, FailingFile, Known, Package, Phase, Unknown
+from tfgpu_doctor.records.facts import DamagedPackage, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 
 CUDNN = {"nvidia/cudnn/lib/libcudnn.so.9": 40, "nvidia/cudnn/__init__.py": 0, "nvidia/cudnn/include/cudnn.h": 9}
 
@@ -32,10 +33,6 @@ def found(*packages: Package) -> tuple[DamagedPackage, ...]:
     return answer.value
 
 
-def test_nothing_is_wrong(tmp_path: Path) -> None:
-    assert found(install(tmp_path, "nvidia-cudnn-cu12", "9.1", CUDNN)) == ()
-
-
 def test_missing_and_overwritten_files(tmp_path: Path) -> None:
     package = install(tmp_path, "nvidia-cudnn-cu12", "9.1", {**CUDNN, "nvidia/cudnn/lib/libcudnn_ops.so.9": 7})
     (tmp_path / "nvidia/cudnn/lib/libcudnn.so.9").write_bytes(b"another")
@@ -47,17 +44,14 @@ def test_missing_and_overwritten_files(tmp_path: Path) -> None:
 
 
 def test_what_images_leave_out_and_what_people_edit_is_no_damage(tmp_path: Path) -> None:
-    package = install(tmp_path, "nvidia-cudnn-cu12", "9.1", {**CUDNN, "nvidia/tests/test_it.py": 5})
+    """uv and pip remove nvidia/__init__.py, which is empty, with the first of NVIDIA's wheels."""
+    files = {**CUDNN, "nvidia/tests/test_it.py": 5, "nvidia/__init__.py": 0}
+    package = install(tmp_path, "nvidia-cudnn-cu12", "9.1", files)
+    assert found(package) == ()
+    (tmp_path / "nvidia/__init__.py").unlink()
     (tmp_path / "nvidia/cudnn/include/cudnn.h").unlink()
     (tmp_path / "nvidia/tests/test_it.py").unlink()
     (tmp_path / "nvidia/cudnn/__init__.py").write_text("# edited")
-    assert found(package) == ()
-
-
-def test_an_empty_file_that_wheels_share_is_no_damage(tmp_path: Path) -> None:
-    """uv and pip remove nvidia/__init__.py with the first of NVIDIA's wheels, and upgrade them one by one."""
-    package = install(tmp_path, "nvidia-cudnn-cu12", "9.1", {**CUDNN, "nvidia/__init__.py": 0})
-    (tmp_path / "nvidia/__init__.py").unlink()
     assert found(package) == ()
 
 
@@ -103,3 +97,62 @@ def test_the_package_of_a_file_that_an_error_names(tmp_path: Path) -> None:
     by_folder = fails_with(tmp_path, "NotFoundError: libze.so.1: no such file", "    _ll.load_library(_plugin_dir)")
     assert by_folder == (ours, FailingFile(y))
     assert fails_with(tmp_path, "ImportError: numpy is gone") == ()
+
+
+# distribution, its module, what requires it: of TensorFlow itself and of what it requires, and one that nobody needs
+INSTALLED = [
+    ("keras", "keras", ("rich",)),
+    ("absl-py", "absl", ()),
+    ("protobuf", "google", ()),
+    ("typing-extensions", "typing_extensions.py", ()),
+    ("rich", "rich", ()),
+    ("mine", "mine", ()),
+]
+REQUIRED = ("keras>=3.0", "absl-py", "protobuf<6", "typing_extensions")
+
+
+def shadowed(tmp_path: Path, folder: Path, *, pythonpath: bool = False) -> dict[str, ShadowedModule]:
+    site = tmp_path / "site"
+    packages = [Package("tensorflow", "2.17.1", str(site), "pip", REQUIRED)]
+    for name, module, requires in INSTALLED:
+        record = site / f"{name.replace('-', '_')}-1.0.dist-info" / "RECORD"
+        record.parent.mkdir(parents=True)
+        record.write_text(f"{module if module.endswith('.py') else module + '/__init__.py'},,\n../../bin/x,,\n")
+        (site / module).touch() if module.endswith(".py") else (site / module).mkdir()
+        packages.append(Package(name, "1.0", str(site), "pip", requires))
+    (site / "more.pth").write_text(f"# {folder}\nimport sys; sys.path.insert(0, '{folder}')\n")
+    packages.insert(0, Package("rich", "9.0", str(folder), "pip"))
+    environ = {"PYTHONPATH": str(folder)} if pythonpath else {}
+    order = [str(folder), "/usr/lib/python3.12", str(site)]
+    found = installed_files.examine_shadowed(order, Known(tuple(packages), ""), None, environ, cwd="/elsewhere")
+    assert isinstance(found, Known)
+    return {one.module: one for one in found.value}
+
+
+def test_whatever_tensorflow_needs_is_found_in_the_other_folder(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for name in ["keras", "absl", "google", "typing_extensions", "rich"]:
+        with subtests.test(name=name):
+            tmp_path = tmp_path_factory.mktemp("row")
+            other = tmp_path / "other"
+            (other / name).mkdir(parents=True)
+            (other / name / "__init__.py").touch()
+            (other / "mine.py").touch()  # of a package that TensorFlow does not need
+            (other / "empty").mkdir()
+            found = shadowed(tmp_path, other)
+            assert list(found) == [name]
+            one = found[name]
+            assert (one.path, one.via, one.line) == (str(other / name), str(tmp_path / "site" / "more.pth"), 2)
+            assert one.version == ("9.0" if name == "rich" else None)
+
+
+def test_a_file_through_pythonpath(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "rich.py").touch()
+    (other / "keras").mkdir()  # without __init__.py it comes after all packages
+    found = shadowed(tmp_path, other, pythonpath=True)
+    assert {name: (one.via, os.path.basename(one.path)) for name, one in found.items()} == {
+        "rich": ("PYTHONPATH", "rich.py")
+    }

@@ -17,12 +17,9 @@ import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tfgpu_doctor.bench.runner import process
-from tfgpu_doctor.probes import driver
+from tfgpu_doctor.probes import driver, systems
 from tfgpu_doctor.probes.driver import Probe, Source
-from tfgpu_doctor.probes.systems import here
-from tfgpu_doctor.probes.systems.macos import MacOs
-from tfgpu_doctor.probes.systems.system import System
-from tfgpu_doctor.probes.systems.windows import CONTROL, CPU, DISPLAY, PCI, SERVICE, SERVICES, WINDOWS, Windows
+from tfgpu_doctor.probes.systems import DISPLAY, PCI, SERVICE, SERVICES, Api, MacOs, System, Windows
 from tfgpu_doctor.probes.tensorflow_probe import PHASES, wheel_platform
 
 SYSTEM32 = "C:\\Windows\\System32"
@@ -38,37 +35,20 @@ WINDOWS_ENVIRON = {
 }
 
 
-@dataclass(frozen=True)
-class RecordedApi:
+class RecordedApi(Api):
     """Answers of Windows' functions."""
 
-    root: str
-    registry: Mapping[str, Mapping[str, str | int]]
-    versions: Mapping[str, str]
-    build: str
+    def __init__(self, root: str, registry: Mapping[str, Mapping[str, str | int]]) -> None:
+        self.root, self.registry = root, registry
 
-    def values(self, key: str) -> dict[str, str | int]:
-        if key not in self.registry:
-            raise FileNotFoundError(2, "The system cannot find the file specified", key)
-        return dict(self.registry[key])
-
-    def subkeys(self, key: str) -> list[str]:
+    def read(self, key: str) -> tuple[list[str], dict[str, str | int]]:
         below = {name[len(key) + 1 :].split("\\")[0] for name in self.registry if name.startswith(key + "\\")}
         if not below and key not in self.registry:
             raise FileNotFoundError(2, "The system cannot find the file specified", key)
-        return sorted(below)
-
-    def file_version(self, path: str) -> str | None:
-        return self.versions.get(path)
+        return sorted(below), dict(self.registry.get(key, {}))
 
     def has_feature(self, number: int) -> bool:
         return number in (39, 40)
-
-    def version(self) -> str:
-        return self.build
-
-    def machine(self) -> str:
-        return "amd64"
 
 
 @dataclass(frozen=True)
@@ -173,38 +153,28 @@ def windows_python(version: str) -> dict[str, Any]:
     }
 
 
-def registry(
-    build: str, release: str, device: str | None, name: str = "", number: str | None = None
-) -> dict[str, dict[str, str | int]]:
-    """Of a machine with one NVIDIA GPU, or none; `number` is Windows' version of its driver, None without one."""
+def registry(device: str | None, name: str = "", driver: bool = False) -> dict[str, dict[str, str | int]]:
+    """Of a machine with one NVIDIA GPU, or none, with NVIDIA's driver or without."""
     instance = f"VEN_10DE&DEV_{device}&SUBSYS_88DC1043&REV_A1\\4&1A2B3C4D&0&0008"
     intel = "VEN_8086&DEV_4680&SUBSYS_88801043&REV_0C\\3&11583659&0&10"
-    service = SERVICE if number else "BasicDisplay"
-    found: dict[str, dict[str, str | int]] = {
-        WINDOWS: {"ProductName": "Windows 10 Pro", "DisplayVersion": release, "CurrentBuildNumber": build},
-        CPU: {"ProcessorNameString": "13th Gen Intel(R) Core(TM) i7-13700K  "},
-        f"{PCI}\\{intel}": {"ClassGUID": DISPLAY, "Service": "igfxn"},
-    }
+    service = SERVICE if driver else "BasicDisplay"
+    found: dict[str, dict[str, str | int]] = {rf"{PCI}\{intel}": {"ClassGUID": DISPLAY, "Service": "igfxn"}}
     if device:
-        place = "@System32\\drivers\\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)"
+        place = r"@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)"
         found |= {
-            f"{PCI}\\{instance}": {
+            rf"{PCI}\{instance}": {
                 "ClassGUID": DISPLAY,
                 "Service": service,
-                "Driver": f"{DISPLAY}\\0001",
                 "DeviceDesc": f"@oem12.inf,%nvidia_dev.{device.lower()}%;{name}",
                 "LocationInformation": place,
             },
-            f"{SERVICES}{service}\\Enum": {"0": f"PCI\\{instance}", "Count": 1, "NextInstance": 1},
+            rf"{SERVICES}{service}\Enum": {"0": rf"PCI\{instance}", "Count": 1, "NextInstance": 1},
         }
-    if number:
-        found[f"{CONTROL}{DISPLAY}\\0001"] = {"ProviderName": "NVIDIA", "DriverVersion": number}
     return found
 
 
-def windows(build: str, keys: Mapping[str, Mapping[str, str | int]], **versions: str) -> Callable[[str], System]:
-    files = {f"{SYSTEM32}\\{name}.dll": version for name, version in versions.items()}
-    return lambda root: Windows(RecordedApi(root, keys, files, f"10.0.{build}"))
+def windows(keys: Mapping[str, Mapping[str, str | int]]) -> Callable[[str], System]:
+    return lambda root: Windows(RecordedApi(root, keys))
 
 
 SMI_561 = """\
@@ -237,13 +207,7 @@ NVML_4080: tuple[dict[str, Any], ...] = (
 
 # tensorflow/tensorflow issue 85006: Windows 11 24H2, RTX 4080, driver 561.17, CUDA 12.6, Python 3.11, TensorFlow 2.18
 WITH_GPU = Machine(
-    windows(
-        "26100",
-        registry("26100", "24H2", "2704", "NVIDIA GeForce RTX 4080", "32.0.15.6117"),
-        nvcuda="32.0.15.6117",
-        nvml="8.17.15.6117",
-        msvcp140="14.40.33810.0",
-    ),
+    windows(registry("2704", "NVIDIA GeForce RTX 4080", driver=True)),
     {
         **WINDOWS_ENVIRON,
         "CUDA_PATH": f"{TOOLKIT}v12.6",
@@ -258,7 +222,7 @@ WITH_GPU = Machine(
 )
 # the same without a GPU of NVIDIA
 WITHOUT_GPU = Machine(
-    windows("22631", registry("22631", "23H2", None)),
+    windows(registry(None)),
     WINDOWS_ENVIRON,
     windows_python("3.12.4"),
     {"tensorflow": "2.18.0", "tensorflow-intel": "2.18.0", "numpy": "2.0.2", "keras": "3.6.0"},
@@ -268,7 +232,7 @@ _LOST = ("cudart64_110", "cublas64_11", "cublasLt64_11", "cufft64_10", "cusparse
 _DSO = "2023-01-11 20:33:28.650404: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] "
 # tensorflow/tensorflow issue 59229: Windows 10 22H2, GTX 1070, TensorFlow 2.10.1; CUDA 11.2 is not on PATH
 CUDA_OFF_PATH = Machine(
-    windows("19045", registry("19045", "22H2", "1B81", "NVIDIA GeForce GTX 1070", "31.0.15.2824")),
+    windows(registry("1B81", "NVIDIA GeForce GTX 1070", driver=True)),
     {**WINDOWS_ENVIRON, "CUDA_PATH": f"{TOOLKIT}v11.2"},
     windows_python("3.10.8"),
     {"tensorflow": "2.10.1", "numpy": "1.23.5", "keras": "2.10.0", "protobuf": "3.19.6"},
@@ -283,7 +247,7 @@ CUDA_OFF_PATH = Machine(
 )
 # tensorflow/tensorflow issue 35618 and many others: no Visual C++ runtime of 2019
 NO_RUNTIME = Machine(
-    windows("19045", registry("19045", "22H2", None)),
+    windows(registry(None)),
     WINDOWS_ENVIRON,
     windows_python("3.10.8"),
     {"tensorflow": "2.10.1", "numpy": "1.23.5"},
@@ -293,7 +257,7 @@ NO_RUNTIME = Machine(
 )
 # a GPU that only Windows' own display driver serves
 NO_DRIVER = Machine(
-    windows("22631", registry("22631", "23H2", "2504", "NVIDIA GeForce RTX 3060")),
+    windows(registry("2504", "NVIDIA GeForce RTX 3060")),
     WINDOWS_ENVIRON,
     windows_python("3.10.11"),
     {"tensorflow": "2.10.1", "numpy": "1.23.5"},
@@ -302,7 +266,7 @@ NO_DRIVER = Machine(
 )
 # sun1638650145/Libraries-and-Extensions-for-TensorFlow-for-Apple-Silicon issue 20, with TensorFlow's own wheel
 MAC = Machine(
-    lambda _root: MacOs({"machdep.cpu.brand_string": "Apple M2", "hw.machine": "arm64"}.get, "14.5"),
+    lambda _root: MacOs(),
     {"PATH": "/usr/bin:/bin", "HOME": "/Users/ann"},
     {
         "executable": "/Users/ann/tf/bin/python",
@@ -349,7 +313,7 @@ def stand(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> St
         monkeypatch.delenv(name)
     for name, value in machine.environ.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(here, "_here", machine.system(str(folder)))
+    monkeypatch.setattr(systems, "_here", machine.system(str(folder)))
     recorded = folder / "nvml.jsonl"
     recorded.write_text("".join(json.dumps(line) + "\n" for line in machine.nvml))
 

@@ -10,7 +10,6 @@ import pytest
 from tests.systems.recorded import (
     CUDA_OFF_PATH,
     MAC,
-    NO_DRIVER,
     SYSTEM32,
     TOOLKIT,
     WITH_GPU,
@@ -18,24 +17,21 @@ from tests.systems.recorded import (
     registry,
     windows,
 )
-from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, programs
-from tfgpu_doctor.probes.systems import here
-from tfgpu_doctor.probes.systems.macos import MacOs
-from tfgpu_doctor.probes.systems.system import System
-from tfgpu_doctor.probes.systems.windows import PCI, SERVICE, SERVICES
+from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, programs, systems
+from tfgpu_doctor.probes.systems import PCI, SERVICE, SERVICES, MacOs, System
 from tfgpu_doctor.probes.transcript import Ending, Transcript, phases
 from tfgpu_doctor.records.facts import Known, Unknown, value_or
 
 
 def on(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.lay(folder)
-    monkeypatch.setattr(here, "_here", machine.system(str(folder)))
+    monkeypatch.setattr(systems, "_here", machine.system(str(folder)))
 
 
 def test_what_is_not_asked_is_unknown_with_a_reason(subtests: pytest.Subtests) -> None:
-    for system in [System("freebsd14"), MacOs(lambda _name: None, "14.5")]:
+    for system in [System("freebsd14"), MacOs()]:
         with subtests.test(system=system), pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(here, "_here", system)
+            monkeypatch.setattr(systems, "_here", system)
             facts = host.examine()
             assert isinstance(facts.memory, Known) and isinstance(facts.cpu_flags, Unknown)
             found = loader.examine(
@@ -47,21 +43,15 @@ def test_what_is_not_asked_is_unknown_with_a_reason(subtests: pytest.Subtests) -
             assert isinstance(asked.xid_events, Unknown)
 
 
-def test_a_mac_with_an_intel_cpu_tells_its_instructions() -> None:
-    names = {"machdep.cpu.features": "FPU SSE4.2 AVX1.0", "machdep.cpu.leaf7_features": "AVX2 BMI2"}
-    assert value_or(MacOs(names.get, "12.6").host().cpu_flags, ()) == ("avx", "avx2", "bmi2", "fpu", "sse4.2")
-
-
 def test_an_adapter_that_was_removed_is_not_listed(tmp_path: Path) -> None:
-    keys = registry("22631", "23H2", "2504", "NVIDIA GeForce RTX 3060", "31.0.15.3623")
-    there = windows("22631", keys)(str(tmp_path))
-    assert value_or(there.driver().version, None) == "536.23"
+    keys = registry("2504", "NVIDIA GeForce RTX 3060", driver=True)
+    there = windows(keys)(str(tmp_path))
     assert len(value_or(there.host().pci_gpus, ())) == 1
     del keys[f"{SERVICES}{SERVICE}\\Enum"]
-    removed = windows("22631", keys)(str(tmp_path))
+    removed = windows(keys)(str(tmp_path))
     assert removed.host().pci_gpus == Known((), f"HKLM\\{PCI}")
-    assert removed.driver().loaded == Known(False, f"HKLM\\{SERVICES}{SERVICE}\\Enum")
-    assert isinstance(windows("22631", {})(str(tmp_path)).host().pci_gpus, Unknown)
+    assert removed.driver()["kernel_module_loaded"] == Known(False, f"HKLM\\{SERVICES}{SERVICE}\\Enum")
+    assert isinstance(windows({})(str(tmp_path)).host().pci_gpus, Unknown)
 
 
 def test_toolkits_and_programs_of_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +90,6 @@ def test_a_dll_is_looked_for_where_windows_looks(tmp_path: Path, monkeypatch: py
     beside.parent.mkdir(parents=True)
     beside.touch()
     assert [one.via for one in predicted(f"{TOOLKIT}v11.2\\bin").candidates] == ["folder of Python", "PATH"]
-
-
-def test_a_missing_driver_names_its_dll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on(NO_DRIVER, tmp_path, monkeypatch)
-    asked = driver.examine(1.0, environ=NO_DRIVER.environ).driver
-    assert value_or(asked.libcuda, None) == ()
-    assert isinstance(asked.cuda_init, Unknown) and "nvcuda.dll" in asked.cuda_init.reason
 
 
 def test_a_crash_of_windows_is_a_signal() -> None:

@@ -10,16 +10,14 @@ import errno
 import os
 import stat
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from typing import BinaryIO
 
 CHUNK = 1 << 20
 STDIN = "-"
 WRITER = 0.5  # seconds in which a process must open the other end of a pipe
-IDLE = 300.0  # seconds without data from a process that has opened it; it can be a doctor over ssh
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -31,12 +29,12 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 def shown(path: str) -> str:
-    """What a path is called in messages."""
+    """Return what a path is called in messages."""
     return "standard input" if path == STDIN else path
 
 
 def why(error: OSError) -> str:
-    """What failed, without the path."""
+    """Return what failed, without the path."""
     return error.strerror or str(error)
 
 
@@ -82,7 +80,7 @@ def chunks(path: str, limit: int | None = None, cut: Callable[[str], None] | Non
     try:
         found = os.fstat(handle)
         if stat.S_ISFIFO(found.st_mode):
-            yield from _up_to(limit, _filled(_of_pipe(handle)), cut)
+            yield from _up_to(limit, _of_pipe(handle), cut)
         elif limit is None or found.st_size <= limit:
             yield from _up_to(limit, _of_file(handle), cut)
         else:
@@ -94,33 +92,30 @@ def chunks(path: str, limit: int | None = None, cut: Callable[[str], None] | Non
 
 
 def in_mib(size: int) -> str:
-    """A size for messages: "64 MiB", "5 MB"."""
+    """Return a size for messages: "64 MiB", "5 MB"."""
     return f"{size >> 20} MiB" if size % (1 << 20) == 0 else f"{size / 1e6:.3g} MB"
 
 
 def other_kind(mode: int, path: str) -> OSError:
-    """The error for what is not a file."""
+    """Return the error for what is not a file."""
     name = next((name for kind, name in _KINDS if kind(mode)), "something else")
     return OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, f"it is {name}, not a file", path)
 
 
 def _opened(path: str, *allowed: Callable[[int], bool]) -> int:
+    handle = -1
     try:
-        _refuse(os.stat(path).st_mode, path, allowed)  # before it is opened, which may have effects
+        mode = os.stat(path).st_mode  # before it is opened, which may have effects
+        if any(kind(mode) for kind in allowed):
+            handle = os.open(path, _FLAGS)
+            mode = os.fstat(handle).st_mode
     except ValueError as error:  # a null character, or half of a surrogate pair
         raise OSError(errno.EINVAL, f"not a file name: {error}", path) from error
-    handle = os.open(path, _FLAGS)
-    try:
-        _refuse(os.fstat(handle).st_mode, path, allowed)
-    except OSError:
+    if any(kind(mode) for kind in allowed):
+        return handle
+    if handle >= 0:
         os.close(handle)
-        raise
-    return handle
-
-
-def _refuse(mode: int, path: str, allowed: tuple[Callable[[int], bool], ...]) -> None:
-    if not any(kind(mode) for kind in allowed):
-        raise other_kind(mode, path)
+    raise other_kind(mode, path)
 
 
 def _of_file(handle: int, size: int = CHUNK) -> Iterator[bytes]:
@@ -142,23 +137,22 @@ def _both_ends(handle: int, size: int, half: int) -> Iterator[bytes]:
 
 
 def _of_pipe(handle: int) -> Iterator[bytes]:
-    """What is written to a pipe until its last writer closes it."""
+    """What is written to a pipe until its last writer closes it, in full chunks: their beginning tells what it is."""
     import select
 
     written = bool(select.select([handle], [], [], WRITER)[0])
-    while True:
-        try:
-            chunk = os.read(handle, CHUNK)
-        except BlockingIOError as error:  # a process has opened it, but has not written yet
-            if not select.select([handle], [], [], IDLE)[0]:
-                raise OSError(error.errno, f"no data on this pipe for {IDLE:g} seconds") from error
-            written = True
-            continue
-        if not chunk and not written:
+    try:
+        first = os.read(handle, CHUNK)
+        if not first and not written:
             raise OSError(errno.EPIPE, "it is a pipe that no process writes to")
-        if not chunk:
-            return
-        yield chunk
+    except BlockingIOError:  # a process has opened it, but has not written yet
+        first = b""
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, "rb", closefd=False) as stream:
+        chunk = first + stream.read(CHUNK - len(first))
+        while chunk:
+            yield chunk
+            chunk = stream.read(CHUNK)
 
 
 def _of_standard_input() -> Iterator[bytes]:
@@ -177,18 +171,6 @@ def _of_standard_input() -> Iterator[bytes]:
                 return
     except ValueError as error:
         raise OSError(errno.EBADF, str(error)) from error
-
-
-def _filled(source: Iterator[bytes]) -> Iterator[bytes]:
-    """Chunks of the full size: their beginning tells what a text is."""
-    parts = bytearray()
-    for chunk in source:
-        parts += chunk
-        if len(parts) >= CHUNK:
-            yield bytes(parts)
-            parts.clear()
-    if parts:
-        yield bytes(parts)
 
 
 def _up_to(limit: int | None, source: Iterator[bytes], cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
@@ -266,7 +248,6 @@ def _refuse_packed(size: int, packed: int) -> None:
 
 DEEPEST = 6  # folders below the named one
 MOST_FOLDERS = 2_000
-MOST_FILES = 20_000  # that are looked at by name
 # what is not of the project: environments, packages, caches, results of builds, version control
 _FOREIGN = frozenset(
     (
@@ -283,53 +264,34 @@ _MARKS = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")  # an environment or a cac
 class Listing:
     """What lies below a folder."""
 
-    files: list[str] = field(default_factory=list)  # with the folder in front, sorted
-    left_out: list[str] = field(default_factory=list)  # folders and links, and why the rest of them is missing
+    files: list[str] = field(default_factory=list)  # with the folder in front
+    left_out: list[str] = field(default_factory=list)  # folders, and why the rest of them is missing
 
 
-def files_below(folder: str) -> Listing:
-    """List the files below a folder; links to folders are not followed.
+def files_below(folder: str, most: int | None = None) -> Listing:
+    """List the files below a folder, in at most so many folders; links to folders are not followed.
 
     Raises OSError: the folder itself cannot be listed.
     """
-    return many_below(folder, MOST_FILES, MOST_FOLDERS)
+    listing, most = Listing(), MOST_FOLDERS if most is None else most
 
+    def refused(error: OSError) -> None:
+        if error.filename == folder:
+            raise error
+        listing.left_out.append(str(error.filename))
 
-def many_below(folder: str, most: int, folders: int) -> Listing:
-    """List at most so many files, in so many folders. Raises OSError: the folder itself cannot be listed."""
-    listing, open_, seen = Listing(), deque([(folder, 0)]), 0
-    while open_:
-        here, depth = open_.popleft()
-        seen += 1
-        if seen > folders or len(listing.files) > most:
-            listing.left_out.append(f"{here} and what else follows: more than {folders} folders")
+    for seen, (here, names, files) in enumerate(os.walk(folder, onerror=refused)):
+        if seen >= most:
+            listing.left_out.append(f"{here} and what else follows: more than {most} folders")
             break
-        try:
-            with os.scandir(here) as entries:
-                found = sorted(islice(entries, most), key=lambda entry: entry.name)
-        except OSError:
-            if depth == 0:
-                raise
-            listing.left_out.append(here)
+        depth = os.path.relpath(here, folder).count(os.sep) + 1 if here != folder else 0
+        if depth and not {*names, *files}.isdisjoint(_MARKS):
+            listing.left_out.append(os.path.normpath(here))
+            names.clear()
             continue
-        if depth and any(entry.name in _MARKS for entry in found):
-            listing.left_out.append(here)
-            continue
-        for entry in found:
-            path = os.path.normpath(entry.path)
-            if not entry.is_dir(follow_symlinks=False):
-                _add_file(listing, entry, path)
-            elif entry.name in _FOREIGN or entry.name.endswith(".egg-info") or depth >= DEEPEST:
-                listing.left_out.append(path)
-            else:
-                open_.append((path, depth + 1))
+        paths = (os.path.normpath(os.path.join(here, name)) for name in sorted(files))
+        listing.files += (path for path in paths if os.path.isfile(path))
+        skipped = [name for name in names if name in _FOREIGN or name.endswith(".egg-info") or depth >= DEEPEST]
+        listing.left_out += (os.path.normpath(os.path.join(here, name)) for name in sorted(skipped))
+        names[:] = sorted({*names}.difference(skipped))
     return listing
-
-
-def _add_file(listing: Listing, entry: os.DirEntry[str], path: str) -> None:
-    """Add a file, or a link to one; a link that leads in a circle, or to where nobody may look, is left out."""
-    try:
-        if entry.is_file():
-            listing.files.append(path)
-    except OSError:
-        listing.left_out.append(path)

@@ -1,4 +1,4 @@
-"""Write files that a user names: in one step, and without waiting for a reader that does not come."""
+"""Write files that a user names: in one step, and never into what would wait."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
-import time
 from contextlib import suppress
 
 from tfgpu_doctor.files.reading import other_kind
 
-READER = 0.5  # seconds in which a process must open the other end of a named pipe
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdin|stdout|stderr))|/proc/self/fd/(\d+)")
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
@@ -25,7 +24,7 @@ def replace(path: str, data: bytes) -> None:
     A symbolic link stays, and its target is written. The file keeps its mode, its access list and, where the system
     permits, its owner; a new one gets what the umask leaves. Other hard links keep the old content: only a new file
     can take its place in one step. Where no file can be made beside it (a folder without permission, a file that is
-    mounted into a container), it is written in place. A pipe, a terminal and /dev/stdout are written to.
+    mounted into a container), it is written in place. A terminal, /dev/null and /dev/stdout are written to.
 
     Raises OSError: the file cannot be written.
     """
@@ -40,7 +39,11 @@ def replace(path: str, data: bytes) -> None:
         _beside(target, data, None)
         return
     if not stat.S_ISREG(old.st_mode):
-        _to_stream(target, old.st_mode, data)
+        handle = _device(target, old.st_mode)
+        try:
+            _write(handle, data)
+        finally:
+            os.close(handle)
         return
     try:
         _beside(target, data, old)
@@ -57,7 +60,7 @@ def create(path: str, data: bytes) -> None:
 
 
 def check(path: str) -> None:
-    """Raise OSError where `path` can visibly not be written; whoever reads a pipe need not be there yet."""
+    """Raise OSError where `path` can visibly not be written."""
     if _own_descriptor(path) is not None:
         return
     target = _real(path)
@@ -71,10 +74,7 @@ def check(path: str) -> None:
         os.close(_create(temporary, 0o600))
         os.unlink(temporary)
         return
-    if stat.S_ISREG(mode):
-        os.close(os.open(target, os.O_WRONLY | _FLAGS))
-    else:
-        _refuse_others(mode, path)
+    os.close(os.open(target, os.O_WRONLY | _FLAGS) if stat.S_ISREG(mode) else _device(target, mode))
 
 
 def append(path: str, data: bytes, limit: int) -> bool:
@@ -116,8 +116,8 @@ def _beside(target: str, data: bytes, old: os.stat_result | None) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
-            if old:
-                _take_over(target, handle, old)
+        if old:
+            _take_over(target, temporary, old)
         os.replace(temporary, target)
     except BaseException:  # also Ctrl-C: no half-written file stays behind
         with suppress(FileNotFoundError):
@@ -133,21 +133,19 @@ def _create(path: str, mode: int) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, mode)
 
 
-def _take_over(target: str, handle: int, old: os.stat_result) -> None:
-    """Give a new file the owner, the mode and the access list of the one that it replaces."""
-    mode = stat.S_IMODE(old.st_mode) & 0o777
-    if hasattr(os, "fchown"):
-        with suppress(OSError):
-            os.fchown(handle, old.st_uid, -1)
-        try:
-            os.fchown(handle, -1, old.st_gid)
-        except OSError:  # another group must not read what the old one could
-            mode &= 0o707 | (mode & 0o007) << 3
-    if hasattr(os, "fchmod"):
-        os.fchmod(handle, mode)
-    if sys.platform == "linux":
-        with suppress(OSError):  # it has no access list
-            os.setxattr(handle, "system.posix_acl_access", os.getxattr(target, "system.posix_acl_access"))
+def _take_over(target: str, temporary: str, old: os.stat_result) -> None:
+    """Give a new file the mode, the access list and, where that is possible, the owner of the one that it replaces."""
+    shutil.copystat(target, temporary)
+    os.utime(temporary)
+    if sys.platform == "win32":
+        return
+    with suppress(OSError):
+        os.chown(temporary, old.st_uid, -1)
+    try:
+        os.chown(temporary, -1, old.st_gid)
+    except OSError:  # another group must not read what the old one could
+        mode = stat.S_IMODE(old.st_mode)
+        os.chmod(temporary, mode & (0o707 | (mode & 0o007) << 3))
 
 
 def _in_place(target: str, data: bytes) -> None:
@@ -165,31 +163,11 @@ def _in_place(target: str, data: bytes) -> None:
         stream.truncate()
 
 
-def _to_stream(target: str, mode: int, data: bytes) -> None:
-    """Write to a pipe or a character device."""
-    _refuse_others(mode, target)
-    until = time.monotonic() + READER
-    while True:
-        try:
-            handle = os.open(target, os.O_WRONLY | _NONBLOCK | _FLAGS)
-            break
-        except OSError as error:
-            if error.errno != errno.ENXIO or not stat.S_ISFIFO(mode):
-                raise
-            if time.monotonic() > until:
-                raise OSError(error.errno, "it is a pipe that no process reads", target) from error
-        time.sleep(0.02)
-    try:
-        if sys.platform != "win32":  # there it was opened blocking
-            os.set_blocking(handle, True)
-        _write(handle, data)
-    finally:
-        os.close(handle)
-
-
-def _refuse_others(mode: int, path: str) -> None:
-    if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+def _device(path: str, mode: int) -> int:
+    """Open a character device, such as a terminal. Raises OSError: it is something else."""
+    if not stat.S_ISCHR(mode):
         raise other_kind(mode, path)
+    return os.open(path, os.O_WRONLY | _FLAGS)
 
 
 def _write(handle: int, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from tfgpu_doctor.findings.declaration import (
     evidence,
     finding,
     in_manifests,
+    message_evidence,
 )
 from tfgpu_doctor.findings.libraries import (
     NO_GPU_SIDE,
@@ -33,14 +35,15 @@ from tfgpu_doctor.findings.libraries import (
     off_path_evidence,
     requested_in_vain,
 )
-from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_libraries, tell_apart
+from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_libraries, tell_apart, without_bug
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.library_names import Library
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_conda_cuda, write_tensorflow
+from tfgpu_doctor.plan.install_commands import forgets_folders
 from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, specifier
-from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, Toolkit, value_or
+from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor, same_minor
 
@@ -231,22 +234,17 @@ def no_usable_file(
     cause = _WITHOUT_EXTRA if gpu_release.extra else _OF_THE_SYSTEM
     if partly or any(package.name.startswith("nvidia-") for package in packages or ()):
         cause = "only some of the CUDA libraries are installed"
+    # the libraries, or what those that are there need
+    missing = dict.fromkeys(needed_library(one) or one.soname for one in wanting)
+    needing = names(one for one in wanting if needed_library(one))
+    needs = f", which {needing} needs" if needing else ""
     return Problem(
-        title=_not_installed(wanting) if partly else None,
+        title=f"{', '.join(missing)} not installed{needs}" if partly and len(missing) <= 3 else None,
         cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=missing_evidence(context, wanting, gpu_release),
         # files that are missing from TensorFlow itself do not explain CUDA packages that were never installed
         never_consequence=not any(one.name.startswith("nvidia-") for one in damaged or ()),
     )
-
-
-def _not_installed(wanting: tuple[Soname, ...]) -> str | None:
-    """What is not there: the libraries, or what those that are there need."""
-    missing = [needed_library(one) or one.soname for one in wanting]
-    if len(set(missing)) > 3:
-        return None
-    needing = names(one for one in wanting if needed_library(one))
-    return f"{', '.join(dict.fromkeys(missing))} not installed" + (f", which {needing} needs" if needing else "")
 
 
 @MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
@@ -261,8 +259,9 @@ def not_opened(
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
     cause = _WITHOUT_EXTRA if has_extra else _OF_THE_SYSTEM
     certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
+    misses = messages.has("no-gpu-listed", "gpu-libraries-not-opened")  # who misses a GPU, and not only reads a line
     return Problem(
-        sure=cuda.without_extra,
+        sure=cuda.without_extra or (cuda.extra_would_help and misses),
         title=None if certain else "The CUDA libraries are missing, or not on the loader path",
         cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
         f"the loader path. {NOT_THE_DRIVER}",
@@ -394,6 +393,38 @@ def not_found_by_loader(
         evidence=off_path_evidence(libraries, gpu_release),
         # one line for both
         fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path")), gpu_release),
+    )
+
+
+_FIRST_LINES = {"absl-init", "onednn", "cpu-features"}
+
+
+@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def extra_not_found_by_release(
+    context: Context,
+    messages: MessageLog,
+    gpu_release: Release,
+    packages: tuple[Package, ...] | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+) -> Problem | None:
+    """A release that is known not to find what its own extra installs, and no other reason for it."""
+    bug = next(filter(forgets_folders, context.matrix.issues_for(gpu_release, extra=True)), None)
+    failed, by_extra = messages.all("gpu-libraries-not-opened"), messages.all("asked-for-extra")
+    wheels = any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name) for one in packages or ())
+    # a log that is there from its first line, and does not miss libcudart: CUDA is installed
+    from_start = not _FIRST_LINES.isdisjoint(messages.values("harmless", "what"))
+    installed = by_extra or wheels or (from_start and not messages.has("cudart-not-found"))
+    no_gpu = failed or (devices is not None and not lists_gpu(devices))
+    named = [name for name, _ in messages.libraries("library-not-opened", "loader-error")]
+    forgotten = ("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error")
+    alone = messages.speaks_only_of(*forgotten) and all(name.startswith("libcusolver") for name in named)
+    if bug is None or not installed or not no_gpu or not alone:
+        return None
+    return Problem(
+        title=f"TensorFlow {gpu_release.version}: {bug.title}",
+        cause=bug.symptom,
+        evidence=message_evidence(*failed, *by_extra, most=2),
+        fixes=(*without_bug(context, gpu_release, bug), PIP_FOLDERS),
     )
 
 

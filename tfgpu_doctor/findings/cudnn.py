@@ -97,17 +97,14 @@ def installed_version(
     if not (too_old or (wanting and not same_major)):
         return None
     return Problem(
-        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {_needed(gpu_release.cudnn)}",
+        # a later minor version serves, another major one does not
+        title=f"cuDNN {found} is installed, but TensorFlow {gpu_release.version} needs {gpu_release.cudnn} or a later "
+        f"{major(gpu_release.cudnn)}.x",
         evidence=(
             evidence(f"cuDNN {found}", where, f"cuDNN {gpu_release.cudnn}", needed_by(gpu_release)),
             *missing_evidence(context, wanting, gpu_release),
         ),
     )
-
-
-def _needed(cudnn: str) -> str:
-    """A later minor version serves, another major one does not: "8.9 or a later 8.x"."""
-    return f"{cudnn} or a later {major(cudnn)}.x"
 
 
 @VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
@@ -290,17 +287,12 @@ def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: t
     )
 
 
-def _parts_not_opened(messages: MessageLog) -> list[Message]:
-    """Messages about libraries of cuDNN that its main library loads."""
-    named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
-    parts = [message for name, message in named if CUDNN_PART.search(name)]
-    return parts + [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
-
-
 @LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
 def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
     """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
-    parts = _parts_not_opened(messages)
+    named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
+    parts = [message for name, message in named if CUDNN_PART.search(name)]
+    parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     somewhere = bool(installed) or is_said_to_work(messages)
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]

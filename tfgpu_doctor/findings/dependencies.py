@@ -299,16 +299,7 @@ def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
     absent = any(m.values.get("module") == "tensorflow" for m in messages.all("module-not-found"))
     kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
     seen = (*mixed, *messages.all(*(() if absent else ("keras-needs-tensorflow",)), *kinds))
-    seen = (*seen, *_requirement_conflicts(messages))
     return Problem(evidence=message_evidence(*seen)) if seen else None
-
-
-def _requirement_conflicts(messages: MessageLog) -> Iterator[Message]:
-    """pip's warning about companions of TensorFlow that are of another release."""
-    companions = re.compile(r"^(?:keras|tensorboard|tensorflow[\w-]*|tf[-_]keras)$")
-    for message in messages.all("requirement-conflict"):
-        if all(companions.match(message.values.get(name, "")) for name in ("other", "package")):
-            yield message
 
 
 @in_manifests(PACKAGE_CONFLICT)
@@ -333,34 +324,6 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     yield from outside_bounds(view, "keras", view.release.keras if view.release else None)
     # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
     yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
-
-
-_DIFFERENT = {  # title, cause, fix
-    "TensorFlow": (
-        "Files of this project ask for different TensorFlow releases",
-        "which one is installed depends on the file that is used",
-        "Write the same release into both files, or name only those that belong together",
-    ),
-    "Python": (
-        "Files of this project name different Python versions",
-        "which one is used depends on the tool that makes the environment",
-        "Write the same Python into both files",
-    ),
-    "packages": (
-        "The packages that are copied were installed for another Python",
-        "a virtual environment and site-packages work with the Python version that made them only",
-        "Use the same Python version in both stages",
-    ),
-}
-
-
-@in_manifests(PACKAGE_CONFLICT)
-def files_differ(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Two files, or two stages, that contradict each other."""
-    for one in view.differences:
-        title, cause, fix = _DIFFERENT[one.about]
-        found = Evidence(one.one, str(one.one_place), one.other, str(one.other_place))
-        yield Problem(title=title, cause=cause, evidence=(found,), fixes=(Fix(fix),), severity=Severity.WARNING)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

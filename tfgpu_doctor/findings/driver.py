@@ -353,21 +353,19 @@ def module_message(
     if messages.has("gpu-lost", "xid"):
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
-        return None if messages.has("kernel-version") else _uvm_fails(messages)
-    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
+        uvm_fails = Problem(
+            title="The kernel module nvidia-uvm, which CUDA requires, does not work",
+            cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend, or "
+            "this user has no permission for its device node; sometimes it is the hardware",
+            evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
+            fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
+        )
+        return None if messages.has("kernel-version") else uvm_fails
+    reported = ("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
+    absent = messages.all(*reported)
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
-
-
-def _uvm_fails(messages: MessageLog) -> Problem:
-    return Problem(
-        title="The kernel module nvidia-uvm, which CUDA requires, does not work",
-        cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend or an "
-        "update, or this user has no permission for its device node; sometimes it is the hardware",
-        evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
-        fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
-    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -587,10 +585,6 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
     )
 
 
-_VISIBLE = Fix(
-    text="Check whether an environment variable hides the GPU, and whether the driver lists it",
-    commands=("env | grep VISIBLE_DEVICES", "nvidia-smi -L"),
-)
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.
 _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
     inputs.OUT_OF_MEMORY: (
@@ -602,14 +596,9 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
         "the driver could not start: device nodes or the module nvidia-uvm are missing",
         (inputs.DEVICE_NODES, inputs.KERNEL_LOG),
     ),
-    46: ("another process uses the GPU, whose compute mode allows only one", (_VISIBLE, inputs.DEVICE_NODES)),
     100: (
         "the driver lists a GPU that CUDA cannot use: no permission for /dev/nvidia*, or no nvidia-uvm",
         (inputs.DEVICE_NODES,),
-    ),
-    101: (
-        "a device was requested that does not exist, or a MIG instance that no longer exists",
-        (_VISIBLE, inputs.KERNEL_LOG),
     ),
     inputs.SYMBOL_NOT_FOUND: (
         f"libcuda lacks a function of its driver. In a container under WSL2: {inputs.NOT_MOUNTED}",
@@ -621,7 +610,7 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
     ),
     999: (
         "an internal error of the driver: usually nvidia-uvm after suspend or an update, sometimes the hardware",
-        (inputs.RELOAD_UVM, inputs.RESTART, inputs.KERNEL_LOG),
+        (inputs.RELOAD_UVM, inputs.RESTART),
     ),
 }
 

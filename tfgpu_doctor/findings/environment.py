@@ -124,54 +124,23 @@ _EXPECTED = {
     "KERAS_BACKEND": "tensorflow",
 }
 
-# variable → message of a program that refuses its value or acts on it, how grave that is, title, cause
-REFUSALS: dict[str, tuple[tuple[str, Severity, str, str], ...]] = {
+# variable → message of a program that refuses its value or acts on it, how grave that is, and what it means
+REFUSALS: dict[str, tuple[tuple[str, Severity, str], ...]] = {
     "TF_FORCE_GPU_ALLOW_GROWTH": (
-        (
-            "growth-not-parsed",
-            WARNING,
-            "TensorFlow ignores the value of TF_FORCE_GPU_ALLOW_GROWTH",
-            'it understands only "true" and "false" in lower case; the program\'s own setting decides',
-        ),
-        (
-            "growth-by-variable",
-            NOTE,
-            "TF_FORCE_GPU_ALLOW_GROWTH overrides the program",
-            "the variable decides how memory is allocated, whatever the program sets",
-        ),
+        ("growth-not-parsed", WARNING, "TensorFlow ignores the value of TF_FORCE_GPU_ALLOW_GROWTH"),
+        ("growth-by-variable", NOTE, "TF_FORCE_GPU_ALLOW_GROWTH overrides the program"),
     ),
     "TF_GPU_ALLOCATOR": (
-        (
-            "allocator-refused",
-            ERROR,
-            "TensorFlow cannot use the allocator that TF_GPU_ALLOCATOR names",
-            "cuda_malloc_async is the only other allocator; it needs a driver and a GPU that support memory pools",
-        ),
+        ("allocator-refused", ERROR, "TensorFlow cannot use the allocator that TF_GPU_ALLOCATOR names"),
     ),
-    "TF_GPU_THREAD_MODE": (
-        (
-            "thread-mode-invalid",
-            ERROR,
-            "TensorFlow does not know the value of TF_GPU_THREAD_MODE",
-            "TensorFlow creates no GPU device with a mode that is not global, gpu_private or gpu_shared",
-        ),
-    ),
-    "XLA_FLAGS": (
-        (
-            "xla-flags-refused",
-            ERROR,
-            "XLA does not know a flag in XLA_FLAGS or TF_XLA_FLAGS",
-            "each release has its own flags, and both variables take different ones; an unknown one ends the process",
-        ),
-    ),
-    "CUDA_DISABLE_PTX_JIT": (
-        (
-            "jit-forbidden",
-            ERROR,
-            "CUDA_DISABLE_PTX_JIT leaves this GPU without kernels",
-            "the build holds no machine code for this GPU, and the driver may not compile its PTX",
-        ),
-    ),
+    "TF_GPU_THREAD_MODE": (("thread-mode-invalid", ERROR, "TensorFlow does not know the value of TF_GPU_THREAD_MODE"),),
+    "XLA_FLAGS": (("xla-flags-refused", ERROR, "XLA does not know a flag in XLA_FLAGS or TF_XLA_FLAGS"),),
+    "CUDA_DISABLE_PTX_JIT": (("jit-forbidden", ERROR, "CUDA_DISABLE_PTX_JIT leaves this GPU without kernels"),),
+}
+_CAUSES = {
+    ERROR: "the program ends, or uses no GPU, with a value that this release or this GPU does not allow",
+    WARNING: 'TensorFlow understands only "true" and "false" in lower case; the program\'s own setting decides',
+    NOTE: "the variable decides, whatever the program sets",
 }
 
 
@@ -197,7 +166,7 @@ def _about(finding_id: str, name: str, docs: str, title: str = "") -> Declaratio
         )
 
     def printed(context: Context, messages: MessageLog) -> Problem | None:
-        for kind, severity, title, cause in REFUSALS[name]:
+        for kind, severity, title in REFUSALS[name]:
             harmless = (m for m in messages.all("harmless") if m.values["what"] == kind)
             if lines := (*messages.all(kind), *harmless):
                 in_lower_case = Fix("Write it in lower case", (f"export {name}=true",))
@@ -206,7 +175,7 @@ def _about(finding_id: str, name: str, docs: str, title: str = "") -> Declaratio
                 unset = Fix(where, (context.remedies.unset(*names),))
                 fixes = (in_lower_case if kind == "growth-not-parsed" else unset,)
                 seen = message_evidence(*lines)
-                return Problem(title=title, cause=cause, evidence=seen, fixes=fixes, severity=severity)
+                return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=fixes, severity=severity)
         return None
 
     if name in REFUSALS:

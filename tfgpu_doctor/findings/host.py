@@ -318,18 +318,13 @@ def _toolkit(context: Context, text: str, *then: str) -> tuple[Fix, ...]:
     return (install, Fix(configure, (_CONFIGURE, restart, *then)))
 
 
-def with_docker_desktop(context: Context) -> bool:
-    """True if containers run in the virtual machine of Docker Desktop: no systemd of the host manages them."""
-    return context.remedies.host in ("windows", "macos")
-
-
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
     if container == "kubernetes":
         return (Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",)), _DEVICE_LINKS)
     program = "podman" if container == "podman" else "docker"
     again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
-    if with_docker_desktop(context):
+    if context.remedies.host in ("windows", "macos"):  # no systemd manages the containers of Docker Desktop
         return (again, Fix("If that does not help, restart Docker Desktop, and update it"))
     return (again, _DEVICE_LINKS)
 
@@ -384,14 +379,8 @@ def no_device_nodes(
     return Problem(evidence=tuple(found))
 
 
-_NO_GPU_REPORTED = (
-    "docker-no-gpu-driver",
-    "docker-no-runtime",
-    "container-no-cdi",
-    "kubernetes-no-gpu",
-    "ngc-no-driver",
-)
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
+_NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
 _CAUSES = (
@@ -431,7 +420,10 @@ def container_message(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    if _explained_by_libraries(messages, cuda_init, variables or {}):
+    # two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access
+    stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")
+    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
+    if stub_answers or messages.has("driver-versions-differ", "nvml-mismatch"):
         return None
     hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
     reported = messages.all(*_NO_GPU_REPORTED)
@@ -468,13 +460,6 @@ def _no_access(
     )
 
 
-def _explained_by_libraries(log: MessageLog, cuda_init: CallResult | None, variables: dict[str, str]) -> bool:
-    """Two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access."""
-    stub_first = "/stubs" in variables.get("LD_LIBRARY_PATH", "")
-    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    return stub_answers or log.has("driver-versions-differ", "nvml-mismatch")
-
-
 def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
     known = _CAUSES if of_hook else [row for row in _CAUSES if "container-hook-failed" not in row[0]]
     return next((cause for kinds, cause in known if messages.has(*kinds)), None)
@@ -485,19 +470,17 @@ def _inside(
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]  # nvidia-smi may have run elsewhere before
+    first = min(starts, default=None)
     # whoever provides a GPU provides nvidia-smi with it
-    no_program = [m for m in log.all("smi-not-found") if _ran_inside(m, starts)] if container else []
+    absent = log.all("smi-not-found") if container else ()
+    ran_inside = (m for m in absent if "executable file not found" in m.text or (first is not None and m.line > first))
     half = log.all("smi-no-libcuda") if starts and not wsl else ()
-    shown = (*log.all("nvml-blocked"), *no_program, *half)
+    shown = (*log.all("nvml-blocked"), *ran_inside, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
     return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
-
-
-def _ran_inside(message: Message, starts: list[int]) -> bool:
-    return "executable file not found" in message.text or any(message.line > line for line in starts)
 
 
 def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
@@ -520,15 +503,9 @@ def _requests_gpus(log: MessageLog) -> bool:
     return bool(before) and before[-1].values["gpus"] == "yes"
 
 
-_LIMITS: tuple[str, ...] = ("resources:", "  limits:", "    nvidia.com/gpu: 1")
 _RESERVATION = (
-    "deploy:",
-    "  resources:",
-    "    reservations:",
-    "      devices:",
-    "        - driver: nvidia",
-    "          count: all",
-    "          capabilities: [gpu]",
+    *("deploy:", "  resources:", "    reservations:", "      devices:"),
+    *("        - driver: nvidia", "          count: all", "          capabilities: [gpu]"),
 )
 
 
@@ -536,7 +513,7 @@ _RESERVATION = (
 _REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "kubernetes": (
         "resources.limits nvidia.com/gpu: 1",
-        _LIMITS,
+        ("resources:", "  limits:", "    nvidia.com/gpu: 1"),
         "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
         "Kubernetes gives a container only the devices under its limits",
     ),

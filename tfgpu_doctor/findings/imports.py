@@ -25,7 +25,7 @@ from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import DamagedPackage, LibraryFile, Package, Phase, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import major
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def files_differ_from_record(
     return Problem(
         title=f"{what} files of {names}{' and others' if len(wanted) > 3 else ''}",
         cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
-        evidence=tuple(map(_evidence_of, wanted)),
+        evidence=tuple(evidence(_shown(one), one.record, f"the files of {one.name} {one.version}") for one in wanted),
         fixes=remedies.installing(
             "Install the same releases again",
             *("--force-reinstall", "--no-deps", *again),
@@ -86,6 +86,11 @@ def files_differ_from_record(
         ),
         severity=None if fails else Severity.WARNING,
     )
+
+
+def _shown(one: DamagedPackage) -> str:
+    files = [*(f"{path} is missing" for path in one.missing), *(f"{path} has another size" for path in one.overwritten)]
+    return ", ".join(files[:2]) + (f", and {one.files - 2} more" if one.files > 2 else "")
 
 
 def _is_used(name: str, release: Release | None) -> bool:
@@ -99,13 +104,6 @@ def _same_files_by(name: str, packages: tuple[Package, ...]) -> str | None:
     stem = _CUDA_SUFFIX.sub("", name)
     others = (one.name for one in packages if one.name != name and _CUDA_SUFFIX.sub("", one.name) == stem != one.name)
     return next(others, None) if stem != name else None
-
-
-def _evidence_of(one: DamagedPackage) -> Evidence:
-    shown = [*(f"{path} is missing" for path in one.missing), *(f"{path} has another size" for path in one.overwritten)]
-    more = one.files - len(shown[:2])
-    text = ", ".join(shown[:2]) + (f", and {more} more" if more else "")
-    return evidence(text, one.record, f"the files of {one.name} {one.version}", "RECORD")
 
 
 @DAMAGED.sign(conclusive=False)

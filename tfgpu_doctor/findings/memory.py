@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -76,14 +75,6 @@ def another_holder(log: MessageLog) -> list[Message]:
     if not failed_allocations(log):  # no tensor was refused, but a handle was: nothing at all is left
         found += [m for m in log.all("cublas-handle") if _is_refused(m) and _is_of_handle(m)]
     return found
-
-
-def is_shrinking(log: MessageLog) -> bool:
-    """Whether TensorFlow asked for the whole GPU, then for less and less, as it does at its start."""
-    failures = log.all("out-of-memory")
-    sizes = [size for m in failures if (size := _bytes(m.values.get("size")))]
-    down = all(later < earlier for earlier, later in pairwise(sizes))
-    return len(sizes) >= 2 and down and sizes[0] > GIB and not any("OOM when" in m.text for m in failures)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -303,9 +294,6 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
     failed, host = _not_allocated(messages), messages.all("host-out-of-memory")
-    large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
-    if large and (killed := messages.all("process-killed")):
-        host = (*host, *large, *killed)
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
     return Problem(
@@ -387,7 +375,7 @@ def allocation_failed_beside_another(
         *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"),
     )
     others, in_use = another_holder(messages), _in_use(gpus)
-    certain = bool(others or in_use or is_shrinking(messages))
+    certain = bool(others or in_use)
     # a routine that was executed had its memory
     texts = [message.text for message in messages.all("cublas-handle")]
     launch = any("launch failed" in one for one in texts) and not any("EXECUTION_FAILED" in one for one in texts)

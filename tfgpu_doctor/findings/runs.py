@@ -187,9 +187,6 @@ def nccl_message(messages: MessageLog) -> Problem | None:
         text="Let TensorFlow reduce without NCCL: "
         "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
     )
-    if any(re.search(r"OpKernel|Op type not registered", m.text) for m in found):
-        cause = "TensorFlow contains no NCCL on Windows, nor in CPU builds"
-        return Problem(cause=cause, evidence=message_evidence(*found), fixes=(without,))
     debug = Fix(text="Show what NCCL does", commands=("export NCCL_DEBUG=INFO", _TOPOLOGY))
     return Problem(evidence=message_evidence(*found), fixes=(debug, without))
 
@@ -221,7 +218,8 @@ def later_phase_failed(
     context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] | None = None
 ) -> Problem | None:
     """A phase after the import raised, hung or ended the process, or a computation raised."""
-    bad = [p for p in phases if p.name in _LATER and _is_bad(p)]
+    ended = (p for p in phases if p.name in _LATER and p.outcome in ("raised", "died", "timeout"))
+    bad = [p for p in ended if not was_cut_short(p)]
     seen = [
         item
         for p in bad
@@ -238,10 +236,6 @@ def later_phase_failed(
         evidence=tuple(seen),
         fixes=(see,),
     )
-
-
-def _is_bad(phase: Phase) -> bool:
-    return phase.outcome in ("raised", "died", "timeout") and not was_cut_short(phase)
 
 
 @RUN_FAILED.sign
@@ -379,25 +373,17 @@ LOW_CLOCKS = finding(
 )
 
 
-def _is_slow(gpu: Gpu) -> bool:
-    clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
-    if not clock or not most or value_or(gpu.utilization, 0) < _BUSY:
-        return False
-    reasons: tuple[str, ...] = value_or(gpu.throttle_reasons, ())
-    return clock < _LOW * most and _EXPECTED.isdisjoint(reasons)
-
-
 @LOW_CLOCKS.sign(conclusive=False)
 def low_under_load(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
     """The SM clock is far below the highest while the GPU is busy and not at its power limit."""
     found = []
-    for gpu in filter(_is_slow, gpus):
-        reasons = value_or(gpu.throttle_reasons, ())
-        because = f" ({', '.join(reasons)})" if reasons else ""
-        name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-        clock = f"{value_or(gpu.sm_clock, 0)} MHz, {value_or(gpu.utilization, 0)} % busy{because}"
-        most = f"up to {value_or(gpu.sm_clock_max, 0)} MHz"
-        found.append(evidence(f"{name}: {clock}", context.source("gpus"), most))
+    for gpu in gpus:
+        clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
+        load, reasons = value_or(gpu.utilization, 0), value_or(gpu.throttle_reasons, ())
+        if clock and most and load >= _BUSY and clock < _LOW * most and _EXPECTED.isdisjoint(reasons):
+            because = f" ({', '.join(reasons)})" if reasons else ""
+            text = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')}): {clock} MHz, {load} % busy{because}"
+            found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
     return Problem(evidence=tuple(found)) if found else None
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tfgpu_doctor.files.reading import STDIN, chunks, in_mib, many_below, shown, unpacked, why
+from tfgpu_doctor.files.reading import STDIN, chunks, files_below, in_mib, shown, unpacked, why
 from tfgpu_doctor.fleet.nodes import LONGEST_NAME, Result, decode
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.parsers.lines import utf8 as as_utf8
@@ -210,7 +210,7 @@ def _files(path: str) -> list[str]:
     """Return the file itself, or those of a folder. Raises OSError: there are none."""
     if path == STDIN or not os.path.isdir(path):
         return [path]
-    listing = many_below(path, _MOST_FILES, _MOST_FILES)
+    listing = files_below(path, _MOST_FILES)
     found = [file for file in listing.files if file.lower().endswith(_ENDINGS)]
     if not found:
         raise FileNotFoundError(0, f"no file in it is called {', '.join(f'*{one}' for one in _PLAIN)}")

@@ -74,7 +74,6 @@ _ASKS = {
     "cudnn.runtime": "tfgpu doctor",
     "loader.sonames": "ldconfig -p | grep -E 'libcudart|libcudnn'; "
     "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null",
-    "loader.search_path": 'echo "$LD_LIBRARY_PATH"',
     "python.executable": 'python -c "import sys; print(sys.executable)"',
     "python.version": "python --version",
     "python.bits": 'python -c "import sys; print(sys.maxsize > 2**32)"',
@@ -98,7 +97,6 @@ _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to 
     "cuda.toolkits": "nvcc --version",
     "cudnn.installed": "where.exe cudnn64_*.dll",
     "loader.sonames": "where.exe cudart64_*.dll cudnn64_*.dll",
-    "loader.search_path": "cmd /c echo %PATH%",
     "variables": "cmd /c set",
 }
 # there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works

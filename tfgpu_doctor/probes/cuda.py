@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.plan.install_commands import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
-from tfgpu_doctor.probes import process, programs
-from tfgpu_doctor.probes.files import below, read_text
-from tfgpu_doctor.probes.loader import Listing, below_once, conda_prefixes, places, site_of
-from tfgpu_doctor.probes.programs import folders
-from tfgpu_doctor.probes.systems import here
+from tfgpu_doctor.probes import process, programs, systems
+from tfgpu_doctor.probes.driver_child import cuda_version
+from tfgpu_doctor.probes.files import below, text_in
+from tfgpu_doctor.probes.loader import Listing, below_once, conda_prefixes, places, site_of, split_library_path
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -56,13 +53,13 @@ MARKS = (
     "bin/cudart64_*.dll",
 )
 OF_WINDOWS = re.compile(r"v(\d+\.\d+)")  # the folder of NVIDIA's installer
-NVCC_TIMEOUT = 5.0  # seconds; it needs some milliseconds
+TIMEOUT = 5.0  # seconds; nvcc and ptxas need some milliseconds
 
 
 def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: str | None = None) -> Cuda:
     """Look for CUDA below `root`; `prefix` is sys.prefix of the interpreter under test. Never raises."""
     environ = os.environ if environ is None else environ
-    system = here.other(root)
+    system = systems.other(root)
     root = system.root if system else root
     return Cuda(
         toolkits=_toolkits(root, environ, prefix),
@@ -73,7 +70,7 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
 def _toolkits(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact[tuple[Toolkit, ...]]:
     seen: dict[str, Toolkit] = {}
     for path, via in _places(root, environ, prefix):
-        if not here.paths().isabs(path):  # its compiler may be asked: no program of the current directory is started
+        if not systems.paths().isabs(path):  # its compiler may be asked: no program of the current directory is started
             continue
         folder = below(root, path)
         real = os.path.realpath(folder)
@@ -93,13 +90,14 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None) -> Iterat
     for name in VARIABLES:
         if environ.get(name):
             yield environ[name].rstrip("/\\"), name
-    if system := here.other():
+    if system := systems.other():
         yield from system.toolkit_places(environ)
     if nvcc := _which(root, environ):
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
     yield from _named_in_paths(environ)
+    start = "" if root == "/" else glob.escape(root.rstrip("/"))
     for pattern, via in FOLDERS if system is None else ():
-        for path in sorted(glob.glob(_glob_below(root, pattern))):
+        for path in sorted(glob.glob(start + pattern)):
             yield _without(root, path), via
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
@@ -109,14 +107,10 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None) -> Iterat
 def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     tails = ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64", "\\bin")
     for name in ("PATH", "LD_LIBRARY_PATH"):
-        for entry in environ.get(name, "").split(here.paths().pathsep):
+        for entry in environ.get(name, "").split(systems.paths().pathsep):
             folder = entry.rstrip("/\\")
             if "cuda" in entry.lower():
                 yield from ((folder.removesuffix(tail), name) for tail in tails if folder.endswith(tail))
-
-
-def _glob_below(root: str, pattern: str) -> str:
-    return pattern if root == "/" else glob.escape(root.rstrip("/")) + pattern
 
 
 def _without(root: str, path: str) -> str:
@@ -137,101 +131,52 @@ def _which(root: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
-    """The compiler and its version: from the toolkit's version.json, else from the compiler itself."""
+    """The compiler that the shell would start, and its version."""
     path = _which(root, environ)
     if path is None:
-        return Unknown(programs.missing("nvcc", environ))
-    program = below(root, path)
-    version = nvcc_version(os.path.realpath(program))
-    if version:
-        return Known(Nvcc(path=path, version=version[0]), _without(root, version[1]))
-    done = process.run([program, "--version"], timeout=NVCC_TIMEOUT)
-    found = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
-    if found:
-        return Known(Nvcc(path=path, version=found[1]), f"{path} --version")
-    how = done.error or (
-        f"no answer in {NVCC_TIMEOUT:g} s"
-        if done.timed_out
-        else f"exit code {done.returncode}, no version in its output"
-    )
-    return Unknown(f"{path} --version: {how}")
+        return Unknown("nvcc is not on PATH")
+    version = _program_version(below(root, path), environ)
+    source = f"{path} --version"
+    return Known(Nvcc(path=path, version=version), source) if version else Unknown(f"{source} tells no version")
+
+
+def _program_version(program: str, environ: Mapping[str, str]) -> str | None:
+    """ "Cuda compilation tools, release 12.5, V12.5.82" in the last lines of --version of nvcc and ptxas."""
+    output = process.run([program, "--version"], timeout=TIMEOUT, env=environ).stdout
+    found = re.search(r"\bV(\d+\.\d+\.\d+)", output) or re.search(r"release (\d+\.\d+)", output)
+    return found[1] if found else None
 
 
 # ------------------------------------------------------------------------------------------------------- cuda version
 #
-# Which version a CUDA toolkit is, from the files that it brings; nothing is started unless none tells.
+# Which version a CUDA toolkit is, from the files that it brings: nothing is started.
 
 HEADER_BYTES = 200_000  # cuda.h has a megabyte; the macro stands in its first tenth
+VERSION_FILES = (
+    ("version.json", r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d+(?:\.\d+)+)"'),
+    ("version.txt", r"CUDA Version (\d+(?:\.\d+)+)"),
+    ("include/cuda.h", r"(?m)^\s*#\s*define\s+CUDA_VERSION\s+(\d{4,5})\b"),
+    ("targets/*/include/cuda.h", r"(?m)^\s*#\s*define\s+CUDA_VERSION\s+(\d{4,5})\b"),
+)
+# libcudart.so.12.5.82; a shorter name is a soname (that of all 11.x is 11.0) and tells no version
+LIBRARIES = ("lib64/libcudart.so.*", "lib/libcudart.so.*", "targets/*/lib/libcudart.so.*")
 
 
 def toolkit_version(path: str) -> tuple[str | None, str]:
     """Return (version, the file it was read from) of the toolkit in `path`; (None, path) when nothing tells."""
-    steps: tuple[tuple[str, Callable[[str], str | None]], ...] = (
-        ("version.json", _from_json),
-        ("version.txt", _from_text),
-        ("include/cuda.h", _from_header),
-        ("targets/*/include/cuda.h", _from_header),
-        ("include/cuda_runtime_api.h", _from_header),
-        ("lib64/libcudart.so.*", _from_library),
-        ("lib/libcudart.so.*", _from_library),
-        ("targets/*/lib/libcudart.so.*", _from_library),
-        ("bin/nvcc", _from_compiler),
-    )
-    for pattern, tell in steps:
-        # the longest name first: libcudart.so.12.5.82 tells more than libcudart.so.12
-        for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern)), key=len, reverse=True):
-            if version := tell(file):
-                return version, file
+    for pattern, expression in VERSION_FILES:
+        for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern))):
+            try:
+                found = re.search(expression, read_head(file, HEADER_BYTES).decode("utf-8", "replace"))
+            except OSError:  # the next file may tell
+                continue
+            if found:
+                return found[1] if "." in found[1] else cuda_version(int(found[1])), file
+    for pattern in LIBRARIES:
+        for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern))):
+            if found := re.search(r"\.so\.(\d+\.\d+\.\d+)$", os.path.realpath(file)):
+                return found[1], file
     return None, path
-
-
-def nvcc_version(program: str) -> tuple[str, str] | None:
-    """Return (version, file) of the nvcc at the resolved path `program` from the version.json beside its bin folder."""
-    file = os.path.join(os.path.dirname(os.path.dirname(program)), "version.json")
-    version = _component(file, "cuda_nvcc")
-    return (version, file) if version and os.path.basename(os.path.dirname(program)) == "bin" else None
-
-
-def _component(file: str, name: str) -> str | None:
-    try:
-        entry = json.loads(_text(file))[name]["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):  # an empty file, or of another shape
-        return None
-    return entry if isinstance(entry, str) else None
-
-
-def _text(file: str) -> str:
-    try:
-        return read_head(file, HEADER_BYTES).decode("utf-8", "replace")
-    except OSError:  # the next file may tell
-        return ""
-
-
-def _from_json(file: str) -> str | None:
-    return _component(file, "cuda")
-
-
-def _from_text(file: str) -> str | None:
-    match = re.search(r"CUDA Version (\d+(?:\.\d+)+)", _text(file))
-    return match[1] if match else None
-
-
-def _from_header(file: str) -> str | None:
-    match = re.search(r"^\s*#\s*define\s+CUDA(?:RT)?_VERSION\s+(\d{1,9})\b", _text(file), re.MULTILINE)
-    return f"{int(match[1]) // 1000}.{int(match[1]) % 1000 // 10}" if match else None
-
-
-def _from_library(file: str) -> str | None:
-    """libcudart.so.12.5.82; a shorter name is a soname (that of all 11.x is 11.0) and tells no version."""
-    match = re.search(r"\.so\.(\d+\.\d+\.\d+)$", os.path.realpath(file))
-    return match[1] if match else None
-
-
-def _from_compiler(file: str) -> str | None:
-    if not os.path.isabs(file):  # nothing of the current directory is started
-        return None
-    match = re.search(r"\bV(\d+\.\d+\.\d+)", process.run([file, "--version"], timeout=5.0).stdout)
-    return match[1] if match else None
 
 
 # -------------------------------------------------------------------------------------------------------------- cudnn
@@ -239,12 +184,6 @@ def _from_compiler(file: str) -> str | None:
 # cuDNN on disk: libraries, headers, and the version that each tells.
 
 HEADERS = ("cudnn_version.h", "cudnn.h")  # before cuDNN 8 the version stood in cudnn.h
-SYSTEM_INCLUDES = (
-    "/usr/include",
-    "/usr/include/x86_64-linux-gnu",
-    "/usr/include/aarch64-linux-gnu",
-    "/usr/local/include",
-)
 LIBRARY = re.compile(r"libcudnn\.so\.\d+(\.\d+)*|cudnn64_\d+\.dll")
 _MACRO = re.compile(r"^\s*#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)", re.MULTILINE)
 
@@ -259,15 +198,8 @@ def examine_cudnn(
 ) -> Cudnn:
     """Find every cuDNN; `loader` tells those that TensorFlow could load, the usual places the others. Never raises."""
     libraries = tuple(_libraries(loader, site_packages, toolkits, environ, root))
-    headers = tuple(_headers(site_packages, toolkits, environ, root))
-    header: Fact[CudnnFile] = (
-        Known(headers[0], headers[0].path)
-        if headers
-        else Unknown("no cudnn_version.h in the include folders of the system, the toolkits, conda or the wheels")
-    )
     return Cudnn(
         installed=Known(libraries, "the loader's places, pip wheels, toolkits and conda"),
-        header=header,
         runtime=Unknown("cuDNN was not loaded"),
     )
 
@@ -285,7 +217,7 @@ def _libraries(
         if path
     ]
     beyond = places(site_packages, toolkits, conda_prefixes(site_packages, environ), root)
-    for folder in (*value_or(loader.search_path, ()), *(place.folder for place in beyond)):
+    for folder in (*split_library_path(environ), *(place.folder for place in beyond)):
         paths += [os.path.join(folder, name) for name in listing.names(folder) if LIBRARY.fullmatch(name)]
     seen = set()
     for path in paths:
@@ -310,29 +242,8 @@ def _cudnn_version(path: str, listing: Listing, site_packages: Sequence[str], ro
     return None, "neither its name nor a package nor a header tells"
 
 
-def _headers(
-    site_packages: Sequence[str], toolkits: Sequence[Toolkit], environ: Mapping[str, str], root: str
-) -> Iterator[CudnnFile]:
-    own = [environ[name] for name in ("CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT") if environ.get(name)]
-    bases = [*own, *(kit.path for kit in toolkits), *conda_prefixes(site_packages, environ)]
-    includes = [
-        *(os.path.join(site, "nvidia", "cudnn", "include") for site in site_packages),
-        *(os.path.join(base, "include") for base in bases),
-        *SYSTEM_INCLUDES,
-    ]
-    for folder in dict.fromkeys(includes):
-        for name in HEADERS:
-            path = os.path.join(folder, name)
-            if version := _header_version(path, root):
-                yield CudnnFile(path=path, version=version, source="header")
-
-
 def _header_version(path: str, root: str) -> str | None:
-    try:
-        text = read_text("/", below_once(root, path))
-    except OSError:  # most of the places have none
-        return None
-    parts = dict(_MACRO.findall(text))
+    parts = dict(_MACRO.findall(text_in("/", below_once(root, path))))
     names = ("MAJOR", "MINOR", "PATCHLEVEL")
     return ".".join(parts[name] for name in names) if all(name in parts for name in names) else None
 
@@ -348,17 +259,7 @@ def _header_version(path: str, root: str) -> str | None:
 HEADER = "include/third_party/gpus/cuda/cuda_config.h"
 DATA_DIR = "--xla_gpu_cuda_data_dir="
 _NAMED = re.compile(r'--xla_gpu_cuda_data_dir=([^"]+)"')  # in a line of Python
-PTXAS_TIMEOUT = 5.0  # seconds; it needs some milliseconds
 PTXAS_ASKED = 4  # versions that are asked for; what lies behind them is not in use
-
-
-@dataclass(frozen=True)
-class XlaFiles:
-    """The answers, as they stand in `Cuda`."""
-
-    xla_roots: Fact[tuple[XlaFile, ...]]
-    libdevice: Fact[tuple[XlaFile, ...]]
-    ptxas: Fact[tuple[XlaFile, ...]]
 
 
 def examine_xla_files(
@@ -368,24 +269,23 @@ def examine_xla_files(
     *,
     cwd: str | None = None,
     root: str = "/",
-) -> XlaFiles:
-    """Look for both; `version` is the release of the TensorFlow in `tensorflow_dir`. Never raises.
+) -> dict[str, Fact[tuple[XlaFile, ...]]]:
+    """Look for both, and return fields of Cuda; never raises.
 
-    `root` is where /usr/local and /opt are looked for.
+    `version` is the release of the TensorFlow in `tensorflow_dir`, `root` where /usr/local and /opt are looked for.
     """
     if tensorflow_dir is None:
         reason = Unknown("there is no TensorFlow whose XLA could look for them")
-        return XlaFiles(xla_roots=reason, libdevice=reason, ptxas=reason)
+        return {"xla_roots": reason, "libdevice": reason, "ptxas": reason}
     here = os.getcwd() if cwd is None else cwd
     roots = tuple(dict.fromkeys(_roots(tensorflow_dir, version, environ, root)))
     source = f"where XLA of {tensorflow_dir} looks"
-    return XlaFiles(
-        xla_roots=Known(
-            tuple(XlaFile(path=path, via=via, problem=_why_no_toolkit(path)) for path, via in roots), source
-        ),
-        libdevice=Known(tuple(_libdevice((*roots, (here, "current folder")))), source),
-        ptxas=_ptxas(roots, environ, source),
-    )
+    folders = tuple(XlaFile(path=path, via=via, problem=_why_no_toolkit(path)) for path, via in roots)
+    return {
+        "xla_roots": Known(folders, source),
+        "libdevice": Known(tuple(_libdevice((*roots, (here, "current folder")))), source),
+        "ptxas": _ptxas(roots, environ, source),
+    }
 
 
 def data_dir(environ: Mapping[str, str]) -> str | None:
@@ -417,11 +317,10 @@ def _roots(
 
 def _set_at_start(site: str, environ: Mapping[str, str]) -> str | None:
     """The folder that XLA_FLAGS names once Python has started in an environment with the line that tfgpu advises."""
-    try:
-        line = read_head(os.path.join(site, XLA_LINE.file), 4096).decode("utf-8", "replace")
-    except OSError:
+    file = os.path.join(site, XLA_LINE.file)
+    if not os.path.exists(file):
         return None
-    named = _NAMED.search(line)
+    named = _NAMED.search(text_in("/", file))
     folder = named[1] if named else os.path.join(site, *COMPILER.split("/"))
     return folder if "XLA_FLAGS" not in environ and (named or os.path.isdir(folder)) else None
 
@@ -435,10 +334,7 @@ def _why_no_toolkit(folder: str) -> str | None:
 
 
 def _toolkit_of_the_build(tensorflow_dir: str) -> str | None:
-    try:
-        header = read_head(os.path.join(tensorflow_dir, HEADER), 20_000).decode("utf-8", "replace")
-    except OSError:  # a build without CUDA has no such header
-        return None
+    header = text_in("/", os.path.join(tensorflow_dir, HEADER))  # a build without CUDA has none
     found = re.search(r'#define TF_CUDA_TOOLKIT_PATH "([^"]+)"', header)
     return found[1] if found else None
 
@@ -457,7 +353,7 @@ def _libdevice(roots: tuple[tuple[str, str], ...]) -> Iterator[XlaFile]:
 def _ptxas(roots: tuple[tuple[str, str], ...], environ: Mapping[str, str], source: str) -> Fact[tuple[XlaFile, ...]]:
     named = [(os.path.join(path, "bin"), via) for path, via in roots]
     preferred = [pair for pair in named if pair[1] == "XLA_FLAGS"]
-    on_path = [(folder, "PATH") for folder in folders(environ)]
+    on_path = [(folder, "PATH") for folder in programs.folders(environ)]
     found: list[XlaFile] = []
     for folder, via in dict.fromkeys((*preferred, *on_path, *named)):
         program = os.path.join(folder, "ptxas")
@@ -466,11 +362,3 @@ def _ptxas(roots: tuple[tuple[str, str], ...], environ: Mapping[str, str], sourc
             version = _program_version(program, environ) if started else None
             found.append(XlaFile(path=program, via=via, version=version))
     return Known(tuple(found), source)
-
-
-def _program_version(program: str, environ: Mapping[str, str]) -> str | None:
-    """ "Cuda compilation tools, release 12.5, V12.5.82" in the last lines of --version."""
-    found = re.search(
-        r"\bV(\d+\.\d+\.\d+)", process.run([program, "--version"], timeout=PTXAS_TIMEOUT, env=environ).stdout
-    )
-    return found[1] if found else None

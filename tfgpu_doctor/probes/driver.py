@@ -23,12 +23,10 @@ import msgspec
 
 from tfgpu_doctor.parsers import nvidia_smi
 from tfgpu_doctor.parsers.nvidia_smi import bus_id
-from tfgpu_doctor.probes import process, programs
+from tfgpu_doctor.probes import process, programs, systems
 from tfgpu_doctor.probes.driver_child import BOOT
-from tfgpu_doctor.probes.files import below, module_loaded, read_text, text_fact, why
+from tfgpu_doctor.probes.files import below, listed, module_loaded, text_fact, text_in
 from tfgpu_doctor.probes.loader import MACHINES, Hit, LdSo, below_once, read_cache, split_library_path
-from tfgpu_doctor.probes.systems import here
-from tfgpu_doctor.probes.systems.system import InstalledDriver
 from tfgpu_doctor.records.facts import (
     CallResult,
     Driver,
@@ -171,7 +169,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     environ = os.environ if environ is None else environ
     end = time.monotonic() + deadline
     program = find_nvidia_smi(environ, root)
-    smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown(programs.missing("nvidia-smi", environ))
+    smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown("nvidia-smi is not on PATH")
     libraries = find((LIBCUDA, LIBNVIDIA_ML), environ, root)
     asked = _Asked(
         nvml=_ask("nvml", LIBNVIDIA_ML, libraries, environ, end),
@@ -199,7 +197,7 @@ def _ask(
     if isinstance(files, Unknown):
         return files
     if all(file.problem == NOT_REACHED for file in files.value):
-        system = here.other()
+        system = systems.other()
         name = system.library_name(soname) if system else soname
         return Unknown(f"{name} is not on the loader path ({files.source})")
     return start_child(child, environ, end)
@@ -223,7 +221,7 @@ def find_nvidia_smi(environ: Mapping[str, str], root: str) -> str | None:
     """Path of nvidia-smi: on PATH, or where WSL2 and Windows keep it."""
     if found := programs.find("nvidia-smi", environ):
         return found
-    system = here.other(root)
+    system = systems.other(root)
     places = [below(system.root, path) for path in system.smi_places(environ)] if system else [below(root, WSL_SMI)]
     return next((place for place in places if os.access(place, os.X_OK)), None)
 
@@ -233,22 +231,18 @@ def _driver(
 ) -> Driver:
     answer = _smi_answer(asked.smi)
     smi = answer if isinstance(answer, Unknown) else Known(_smi_result(*answer.value), answer.source)
-    system = here.other(root)
+    system = systems.other(root)
     installed = system.driver() if system else installed_driver(root)
     probes = [probe for probe in (asked.nvml, asked.cuda, asked.smi) if isinstance(probe, Probe)]
     names = ", ".join(probe.name for probe in probes)
     return Driver(
-        version=_best(_fact(asked.nvml, "version", str), installed.version, _banner(smi, "driver_version")),
+        version=_best(_fact(asked.nvml, "version", str), installed.pop("version"), _banner(smi, "driver_version")),
         cuda_supported=_best(
             _fact(asked.cuda, "cuda_supported", str),
             _fact(asked.nvml, "cuda_supported", str),
             _banner(smi, "cuda_version"),
         ),
-        kernel_module=installed.module,
-        kernel_module_loaded=installed.loaded,
-        kernel_module_kind=installed.kind,
-        kernel_module_on_disk=installed.on_disk,
-        device_nodes=installed.device_nodes,
+        **installed,
         libcuda=libcuda,
         nvml_init=asked.nvml if isinstance(asked.nvml, Unknown) else asked.nvml.init(),
         cuda_init=asked.cuda if isinstance(asked.cuda, Unknown) else asked.cuda.init(),
@@ -379,20 +373,16 @@ def _peers(asked: _Asked) -> Fact[tuple[PeerLink, ...]]:
 
 
 def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
-    """Xid lines of the kernel's log, or of dmesg where the log itself may not be read."""
-    if system := here.other(root):
+    """Xid lines of the kernel's log, where dmesg may read it."""
+    if system := systems.other(root):
         return Unknown(f"{system.title} has no kernel log with Xid events")
-    try:
-        return Known(xid_events(read_kernel_log(root)), KMSG)
-    except OSError as error:
-        refused = Unknown(why(error, KMSG))
-    program = programs.find("dmesg", asked.environ) if root == "/" else None
+    program = programs.find("dmesg", asked.environ)
     if not program:
-        return refused
+        return Unknown("dmesg is not on PATH")
     log = Probe("dmesg", [program], asked.environ, asked.end)
     log.wait()
     if log.completed is None or log.completed.returncode != 0:
-        return Unknown(f"{refused.reason}; {log.why_no_answer()}")
+        return Unknown(log.why_no_answer())
     return Known(xid_events(log.completed.stdout), program)
 
 
@@ -408,7 +398,7 @@ _DRIVER_VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")  # WSL's libcuda.
 
 def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dict[str, Fact[tuple[LibraryFile, ...]]]:
     """For each soname the files that carry it, the loader's choice first; a fake `root` is taken for a Linux."""
-    if system := here.other(root):
+    if system := systems.other(root):
         return {soname: system.driver_files(soname, environ) for soname in sonames}
     linker = LdSo(
         machine=MACHINES.get(platform.machine().lower(), "EM_X86_64"),
@@ -454,8 +444,6 @@ def _described(hit: Hit, linker: LdSo, root: str) -> LibraryFile:
 
 PROC_VERSION = "/proc/driver/nvidia/version"
 MODULES = "/lib/modules"
-KMSG = "/dev/kmsg"
-KMSG_RECORDS = 20_000  # more than the kernel's log buffer holds
 
 # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.113.01  Tue Sep 12 ..."
 # "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Release Build  (...)"
@@ -464,93 +452,45 @@ _VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.[\d.]*\d)")
 _MODULE_FILE = re.compile(r"nvidia(?:-current|-tesla(?:-\d+)?|-legacy-\w+)?\.ko(?:\.\w+)?")
 
 
-def installed_driver(root: str) -> InstalledDriver:
-    """The driver by the files of the kernel."""
-    module = version(root)
-    return InstalledDriver(module, module, loaded(root), kind(root), on_disk(root), device_nodes(root))
-
-
-def version(root: str) -> Fact[str]:
-    """Version of the loaded module; unknown("not loaded: ...") without one."""
+def installed_driver(root: str) -> dict[str, Fact[Any]]:
+    """The driver by the files of the kernel, as fields of Driver."""
     text = text_fact(root, PROC_VERSION)
-    if isinstance(text, Known):
+    module: Fact[str] = text_fact(root, "/sys/module/nvidia/version")
+    kind: Fact[str] = Unknown(f"not loaded: {getattr(text, 'reason', '')}")
+    loaded = module_loaded(root, "nvidia")
+    if isinstance(text, Known):  # also where a container hides the list of modules
         found = _VERSION.search(text.value)
-        return Known(found[1], PROC_VERSION) if found else Unknown(f"{PROC_VERSION} names no version")
-    sysfs = text_fact(root, "/sys/module/nvidia/version")
-    return sysfs if isinstance(sysfs, Known) else Unknown(f"not loaded: {text.reason}")
+        module = Known(found[1], PROC_VERSION) if found else Unknown(f"{PROC_VERSION} names no version")
+        kind = Known("open" if "Open Kernel Module" in text.value else "proprietary", PROC_VERSION)
+        loaded = Known(True, PROC_VERSION)
+    elif isinstance(module, Unknown):
+        module = Unknown(f"not loaded: {text.reason}")
+    nodes = listed(root, "/dev")
+    kernels = listed(root, MODULES)
+    return {
+        "version": module,
+        "kernel_module": module,
+        "kernel_module_loaded": loaded,
+        "kernel_module_kind": kind,
+        "kernel_module_on_disk": kernels
+        if isinstance(kernels, Unknown)
+        else Known(tuple(_modules(root, kernels.value)), f"{MODULES}/*/modules.dep"),
+        "device_nodes": map_fact(nodes, lambda names: tuple(f"/dev/{one}" for one in names if one[:6] == "nvidia")),
+    }
 
 
-def loaded(root: str) -> Fact[bool]:
-    """Whether the module is loaded, also where a container hides the list of modules."""
-    if os.path.exists(below(root, PROC_VERSION)):
-        return Known(True, PROC_VERSION)
-    return module_loaded(root, "nvidia")
-
-
-def kind(root: str) -> Fact[str]:
-    """ "open" or "proprietary"."""
-    text = text_fact(root, PROC_VERSION)
-    if isinstance(text, Unknown):
-        return Unknown(f"not loaded: {text.reason}")
-    return Known("open" if "Open Kernel Module" in text.value else "proprietary", PROC_VERSION)
-
-
-def on_disk(root: str) -> Fact[tuple[str, ...]]:
+def _modules(root: str, kernels: list[str]) -> Iterator[str]:
     """nvidia.ko files that depmod knows, of every installed kernel."""
-    try:
-        kernels = sorted(os.listdir(below(root, MODULES)))
-    except OSError as error:
-        return Unknown(why(error, MODULES))
-    return Known(tuple(path for kernel in kernels for path in _modules_of(root, kernel)), f"{MODULES}/*/modules.dep")
-
-
-def _modules_of(root: str, kernel: str) -> Iterator[str]:
-    try:
-        dependencies = read_text(root, f"{MODULES}/{kernel}/modules.dep")
-    except OSError:  # headers only, or a kernel that is half removed
-        return
-    for line in dependencies.splitlines():
-        path = line.partition(":")[0]
-        if _MODULE_FILE.fullmatch(path.rpartition("/")[2]):
-            yield f"{MODULES}/{kernel}/{path}"
-
-
-def device_nodes(root: str) -> Fact[tuple[str, ...]]:
-    """The driver's nodes in /dev: of each GPU, nvidiactl, nvidia-uvm, nvidia-modeset, capabilities."""
-    try:
-        names = sorted(os.listdir(below(root, "/dev")))
-    except OSError as error:
-        return Unknown(why(error, "/dev"))
-    return Known(tuple(f"/dev/{name}" for name in names if name.startswith("nvidia")), "/dev")
+    for folder in (f"{MODULES}/{kernel}" for kernel in kernels):
+        dependencies = text_in(root, f"{folder}/modules.dep")  # none of headers, or a kernel that is half removed
+        paths = (line.partition(":")[0] for line in dependencies.splitlines())
+        yield from (f"{folder}/{path}" for path in paths if _MODULE_FILE.fullmatch(path.rpartition("/")[2]))
 
 
 def xid_events(log: str) -> tuple[str, ...]:
-    """Xid lines of a kernel log, with what /dev/kmsg or dmesg put before them removed.
+    """Xid lines of a kernel log, with what dmesg puts before them removed.
 
-    >>> xid_events("3,813,4107,-;NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus.")
+    >>> xid_events("[ 4107.3] NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus.")
     ('NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus.',)
     """
     return tuple(found[0].strip() for found in re.finditer(r"NVRM: Xid .*", log))
-
-
-def read_kernel_log(root: str) -> str:
-    """The kernel's log buffer, which has one record a read.
-
-    Raises OSError: it may not be read without privilege, or a container hides it.
-    """
-    records: list[bytes] = []
-    handle = os.open(below(root, KMSG), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    try:
-        while len(records) < KMSG_RECORDS:
-            try:
-                record = os.read(handle, 65536)
-            except BlockingIOError:  # the end of the buffer
-                break
-            except BrokenPipeError:  # the oldest record was overwritten under us
-                continue
-            if not record:  # the end of a plain file
-                break
-            records.append(record)
-    finally:
-        os.close(handle)
-    return b"".join(records).decode("utf-8", "replace")

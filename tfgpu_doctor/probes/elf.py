@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x7fELF"
 CLASS_32, BIG_ENDIAN = 1, 2  # of e_ident; no TensorFlow with CUDA is 32-bit, no machine with CUDA big-endian
-LARGEST_TABLE = 1 << 24  # bytes; libcublasLt's has a tenth of that
 HEADER = 64  # bytes of a 64-bit ELF header; glibc says "file too short" below it
 
 Effect = Literal["skipped", "ends the list", "fatal", "later"]
@@ -37,7 +36,6 @@ class Elf:
     rpath: tuple[str, ...] = ()  # $ORIGIN resolved; empty when there is a RUNPATH, as the loader then ignores it
     runpath: tuple[str, ...] = ()
     has_runpath: bool = False
-    names: tuple[int, int] = (0, 0)  # place and size of the string table of its dynamic symbols
 
 
 @dataclass(frozen=True)
@@ -61,18 +59,6 @@ def read(path: str) -> Elf | Refusal:
         return Refusal("a directory", "fatal")
     except OSError as error:  # ELOOP, EIO, ESTALE
         return Refusal((error.strerror or str(error)).lower(), "ends the list")
-
-
-def mentions(library: Elf, start: bytes) -> bool | None:
-    """Whether the name of a function that it has, or asks for, begins like this; None where it cannot be read."""
-    offset, size = library.names
-    try:
-        with open_regular(library.path) as stream:
-            stream.seek(offset)
-            table = stream.read(min(size, LARGEST_TABLE))
-    except (OSError, ValueError):
-        return None
-    return b"\0" + start in table if table else None
 
 
 def _read(stream: IO[bytes], path: str) -> Elf | Refusal:
@@ -126,15 +112,11 @@ def _inspect(elf: ELFFile, path: str, size: int) -> Elf | Refusal:
     if dynamic is None:
         return Refusal("no dynamic section", "fatal")
     names: dict[str, list[str]] = {}
-    tags: dict[str, int] = {}
     for tag in dynamic.iter_tags():
         kind = tag.entry.d_tag
         if kind in ("DT_NEEDED", "DT_SONAME", "DT_RPATH", "DT_RUNPATH"):
             names.setdefault(kind, []).append(getattr(tag, kind[3:].lower()))
-        elif kind in ("DT_STRTAB", "DT_STRSZ"):
-            tags[kind] = int(tag.entry.d_val)
     runpath = names.get("DT_RUNPATH")
-    address, size = tags.get("DT_STRTAB", 0), tags.get("DT_STRSZ", 0)
     return Elf(
         path=path,
         machine=elf["e_machine"],
@@ -144,7 +126,6 @@ def _inspect(elf: ELFFile, path: str, size: int) -> Elf | Refusal:
         rpath=() if runpath is not None else _folders(names.get("DT_RPATH"), origin),
         runpath=_folders(runpath, origin),
         has_runpath=runpath is not None,
-        names=(next(iter(elf.address_offsets(address)), 0), size),
     )
 
 

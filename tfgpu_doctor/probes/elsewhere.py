@@ -9,14 +9,14 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from tfgpu_doctor.files.reading import read_head
+from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.programs import find
-from tfgpu_doctor.probes.systems import here
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Unknown
+from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Python, Unknown, value_or
 
 _DIST_INFO = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info$")
 _CUDA = re.compile(r"nvidia_(cuda_runtime|cudnn)_cu\d+|nvidia_cuda_runtime|nvidia_cudnn")
@@ -27,28 +27,29 @@ SITE_PACKAGES = (
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
-def examine(
-    executable: str | None, prefix: str | None, kernels: Sequence[Kernel], environ: Mapping[str, str]
-) -> Fact[tuple[OtherPython, ...]]:
-    """Describe every other environment; `executable` and `prefix` are those of the interpreter under test."""
-    if prefix is None:
+def examine(python: Python, environ: Mapping[str, str]) -> Fact[tuple[OtherPython, ...]]:
+    """Describe every other environment than that of `python`, the interpreter under test."""
+    if isinstance(python.prefix, Unknown):
         return Unknown("which environment is examined is not known")
-    found: dict[str, OtherPython] = {}
-    for path, via in _named(executable, kernels, environ):
+    prefix = python.prefix.value
+    seen = {os.path.realpath(prefix)}
+    described = []
+    for path, via in _named(value_or(python.executable, None), prefix, environ):
         folder = environment_of(path)
         real = os.path.realpath(folder)
-        if real != os.path.realpath(prefix) and real not in found and os.path.exists(path):
-            found[real] = describe(path, folder, via)
-    return Known(tuple(found.values()), "VIRTUAL_ENV, CONDA_PREFIX, Jupyter's kernels, pip on PATH")
+        if real not in seen and os.path.exists(path):
+            seen.add(real)
+            described.append(describe(path, folder, via))
+    return Known(tuple(described), "VIRTUAL_ENV, CONDA_PREFIX, Jupyter's kernels, pip on PATH")
 
 
-def _named(executable: str | None, kernels: Sequence[Kernel], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _named(executable: str | None, prefix: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Interpreters and who names them; the one that the user has activated comes first."""
     for name in ACTIVE:
         if environ.get(name):
             yield interpreter_of(environ[name]), name
-    for kernel in kernels:
-        if here.paths().isabs(kernel.executable):
+    for kernel in value_or(examine_kernels(environ, prefix), ()):
+        if systems.paths().isabs(kernel.executable):
             yield kernel.executable, f"kernel {kernel.name}"
     if executable and (of_pip := _python_of_pip(executable, environ)):
         yield of_pip, "pip on PATH"
@@ -56,7 +57,7 @@ def _named(executable: str | None, kernels: Sequence[Kernel], environ: Mapping[s
 
 def interpreter_of(prefix: str) -> str:
     """The interpreter of an environment's folder."""
-    names = ("Scripts\\python.exe", "python.exe") if here.paths().sep == "\\" else ("bin/python", "bin/python3")
+    names = ("Scripts\\python.exe", "python.exe") if systems.paths().sep == "\\" else ("bin/python", "bin/python3")
     paths = [os.path.join(prefix, name) for name in names]
     return next((path for path in paths if os.path.exists(path)), paths[0])
 
@@ -76,7 +77,9 @@ def environment_of(executable: str) -> str:
 
 def describe(executable: str, prefix: str, via: str) -> OtherPython:
     """What is installed in an environment."""
-    names = [name for folder in _site_packages(prefix) for name in names_in(folder)]
+    patterns = (os.path.join(glob.escape(prefix), pattern) for pattern in SITE_PACKAGES)
+    folders = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    names = [name for folder in folders for name in names_in(folder)]
     found = next(
         (
             f"{match['name'].replace('_', '-').lower()} {match['version']}"
@@ -88,10 +91,6 @@ def describe(executable: str, prefix: str, via: str) -> OtherPython:
     conda = names_in(os.path.join(prefix, "conda-meta"))
     cuda = any(map(_CUDA.match, names)) or any(name.startswith(("cudatoolkit-", "cuda-cudart-")) for name in conda)
     return OtherPython(executable=executable, via=via, prefix=prefix, tensorflow=found, cuda=cuda)
-
-
-def _site_packages(prefix: str) -> list[str]:
-    return [path for pattern in SITE_PACKAGES for path in sorted(glob.glob(os.path.join(glob.escape(prefix), pattern)))]
 
 
 def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:
@@ -135,8 +134,8 @@ def examine_kernels(environ: Mapping[str, str], prefix: str | None = None) -> Fa
 
 def data_folders(environ: Mapping[str, str], prefix: str | None) -> Iterator[str]:
     """Jupyter's data folders, in its order."""
-    system = here.other()
-    paths, name = here.paths(), system.name if system else "linux"
+    system = systems.other()
+    paths, name = systems.paths(), system.name if system else "linux"
     yield from (path for path in environ.get("JUPYTER_PATH", "").split(paths.pathsep) if path)
     if environ.get("JUPYTER_DATA_DIR"):
         yield environ["JUPYTER_DATA_DIR"]
@@ -163,7 +162,7 @@ def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kerne
     argv = spec.get("argv") if isinstance(spec, dict) else None
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return None
-    if not _is_python(argv):
+    if not _BARE.search(os.path.basename(argv[0])) or not any("ipykernel" in word for word in argv):
         return None
     shown = spec.get("display_name")
     return Kernel(
@@ -174,14 +173,10 @@ def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kerne
     )
 
 
-def _is_python(argv: list[str]) -> bool:
-    return bool(_BARE.search(os.path.basename(argv[0]))) and any("ipykernel" in word for word in argv)
-
-
 def _resolve(program: str, folder: str, environ: Mapping[str, str]) -> str:
-    if here.paths().isabs(program):
+    if systems.paths().isabs(program):
         return program
-    windows = here.paths().sep == "\\"
+    windows = systems.paths().sep == "\\"
     own = os.path.join(
         os.path.dirname(os.path.dirname(folder)),  # PREFIX/share/jupyter
         *(("python.exe",) if windows else ("bin", "python")),

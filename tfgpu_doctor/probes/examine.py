@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers.machine_facts import named
-from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, shadowed_modules, startup_files
+from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, startup_files
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
 from tfgpu_doctor.probes.transcript import tensorflow_distribution
 from tfgpu_doctor.records.facts import (
@@ -24,13 +24,10 @@ from tfgpu_doctor.records.facts import (
     Fact,
     Facts,
     Host,
-    Kernel,
     Known,
     Loader,
     Message,
-    OtherPython,
     Record,
-    ShadowedModule,
     TensorFlow,
     Unknown,
     compact,
@@ -39,6 +36,7 @@ from tfgpu_doctor.records.facts import (
 )
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
 PATIENCE = 120.0  # seconds that a probe has, all of its children included
 DEAD_DRIVER = 8.0  # seconds that TensorFlow still gets when the driver has not answered within its own deadline
@@ -106,26 +104,35 @@ def examine(
         matrix = load_matrix()
         here = probe.python()
         timings["python"] = round(time.monotonic() - started, 4)
-        libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
-        others_probe = _Probe("other environments", timings, lambda: _others(here, environ), _no_others)
-        shadowed_probe = _Probe("shadowed modules", timings, lambda: _shadowed(here, environ), Unknown)
         prefix = value_or(here.python.prefix, None)
-        settings_probe = _Probe("startup files", timings, lambda: startup_files.examine(environ, prefix), Unknown)
-        files_probe = _Probe("installed files", timings, lambda: installed_files.examine(here.python.packages), Unknown)
+        user_site = value_or(here.python.user_site, None)
+        libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
+        # fields of Python, and one of Host, each by a probe of its own
+        others: dict[str, tuple[str, Callable[[], Fact[Any]]]] = {
+            "kernels": ("Jupyter kernels", lambda: elsewhere.examine_kernels(environ, prefix)),
+            "elsewhere": ("other environments", lambda: elsewhere.examine(here.python, environ)),
+            "shadowed": (
+                "shadowed modules",
+                lambda: installed_files.examine_shadowed(here.sys_path, here.python.packages, user_site, environ),
+            ),
+            "damaged": ("installed files", lambda: installed_files.examine(here.python.packages)),
+            "startup_settings": ("startup files", lambda: startup_files.examine(environ, prefix)),
+        }
+        running = {field: _Probe(name, timings, call, Unknown) for field, (name, call) in others.items()}
         driver_facts = driver_probe.result()
         if value_or(driver_facts.driver.unresponsive, ()):
             probe.hurry(DEAD_DRIVER, "the driver does not answer, and TensorFlow waits for it")
         result = probe.result()
         timings["tensorflow"] = round(time.monotonic() - started, 4)
         cuda_facts, loader_facts, cudnn_facts = libraries_probe.result()
-        kernels, elsewhere_found = others_probe.result()
-        here_found = host_probe.result()
+        host_facts = host_probe.result()
+        found = {field: one.result() for field, one in running.items()}
         facts = Facts(
             host=msgspec.structs.replace(
-                here_found,
-                pci_gpus=named(here_found.pci_gpus, matrix),
-                address_space_limit=result.address_space_limit or here_found.address_space_limit,
-                startup_settings=settings_probe.result(),
+                host_facts,
+                pci_gpus=named(host_facts.pci_gpus, matrix),
+                address_space_limit=result.address_space_limit or host_facts.address_space_limit,
+                startup_settings=found.pop("startup_settings"),
             ),
             driver=driver_facts.driver,
             gpus=driver_facts.gpus,
@@ -135,11 +142,8 @@ def examine(
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
             python=msgspec.structs.replace(
                 result.python,
-                kernels=kernels,
-                elsewhere=elsewhere_found,
-                damaged=files_probe.result(),
                 failing_files=installed_files.named_in_errors(result.tensorflow.phases, here.site_packages),
-                shadowed=shadowed_probe.result(),
+                **found,
             ),
             variables=host.variables(environ),
             tensorflow=result.tensorflow,
@@ -149,16 +153,17 @@ def examine(
     return Examination(_encodable(facts), timings)
 
 
+def _all_unknown(kind: type[R], reason: str) -> R:
+    """A record in which every field is unknown for the same reason."""
+    return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
+
+
 def _no_driver(why: str) -> driver.DriverFacts:
     return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why), Unknown(why))
 
 
 def _no_libraries(why: str) -> tuple[Cuda, Loader, Cudnn]:
     return _all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)
-
-
-def _no_others(why: str) -> tuple[Unknown, Unknown]:
-    return Unknown(why), Unknown(why)
 
 
 def _encodable(facts: Facts) -> Facts:
@@ -188,24 +193,14 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
     return Known(tuple(msgspec.structs.replace(one, source=whose) for one in catalogue.read(lines)), whose)
 
 
-R = TypeVar("R", bound=Record)
-
-
-def _all_unknown(kind: type[R], reason: str) -> R:
-    """A record in which every field is unknown for the same reason."""
-    return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
-
-
 def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Cuda, Loader, Cudnn]:
     """What depends on the environment under test: toolkits, the loader's answers for this TensorFlow, cuDNN."""
-    prefix = value_or(here.python.prefix, None)
-    cuda_facts = cuda.examine(environ=environ, prefix=prefix)
+    cuda_facts = cuda.examine(environ=environ, prefix=value_or(here.python.prefix, None))
     toolkits = value_or(cuda_facts.toolkits, ())
     row = installed_release(here, matrix)
     if isinstance(row, Known):
-        sonames = [(library.soname, library.component) for library in row.value.libraries]
         loader_facts = loader.examine(
-            sonames,
+            [(library.soname, library.component) for library in row.value.libraries],
             environ=environ,
             tensorflow_dir=here.tensorflow_dir,
             site_packages=here.site_packages,
@@ -217,27 +212,8 @@ def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) ->
     package = tensorflow_distribution(here.python)
     version = package.value.version if isinstance(package, Known) else None
     files = cuda.examine_xla_files(here.tensorflow_dir, version, environ)
-    cuda_facts = msgspec.structs.replace(
-        cuda_facts, xla_roots=files.xla_roots, libdevice=files.libdevice, ptxas=files.ptxas
-    )
     cudnn_facts = cuda.examine_cudnn(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
-    return cuda_facts, loader_facts, cudnn_facts
-
-
-def _shadowed(here: Environment, environ: Mapping[str, str]) -> Fact[tuple[ShadowedModule, ...]]:
-    user_site = value_or(here.python.user_site, None)
-    return shadowed_modules.examine(here.sys_path, here.python.packages, user_site, environ)
-
-
-Others: TypeAlias = tuple[Fact[tuple[Kernel, ...]], Fact[tuple[OtherPython, ...]]]
-
-
-def _others(here: Environment, environ: Mapping[str, str]) -> Others:
-    """Jupyter's kernels, and what else may have been meant than the interpreter under test."""
-    prefix, executable = value_or(here.python.prefix, None), value_or(here.python.executable, None)
-    found = elsewhere.examine_kernels(environ, prefix)
-    known: tuple[Kernel, ...] = value_or(found, ())
-    return found, elsewhere.examine(executable, prefix, known, environ)
+    return msgspec.structs.replace(cuda_facts, **files), loader_facts, cudnn_facts
 
 
 def installed_release(here: Environment, matrix: Matrix) -> Fact[Release]:

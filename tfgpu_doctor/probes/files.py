@@ -25,6 +25,22 @@ def read_text(root: str, path: str) -> str:
     return read_head(below(root, path), LIMIT).decode("utf-8", "replace")
 
 
+def text_in(root: str, path: str) -> str:
+    """Return the text of a file; nothing where it is missing, or not ours to read."""
+    try:
+        return read_text(root, path)
+    except OSError:
+        return ""
+
+
+def listed(root: str, folder: str) -> Fact[list[str]]:
+    """What lies in a folder, sorted, as a fact."""
+    try:
+        return Known(sorted(os.listdir(below(root, folder))), folder)
+    except OSError as error:
+        return Unknown(why(error, folder))
+
+
 def names_in(folder: str) -> list[str]:
     """What lies in a folder, sorted; nothing where it is missing, or not ours to read: nothing of it is known then."""
     try:

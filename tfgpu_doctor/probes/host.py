@@ -18,8 +18,19 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.probes.files import below, exists_fact, module_loaded, read_text, text_fact, whole, why
-from tfgpu_doctor.probes.systems import here
+from tfgpu_doctor.probes import systems
+from tfgpu_doctor.probes.files import (
+    below,
+    exists_fact,
+    listed,
+    module_loaded,
+    names_in,
+    read_text,
+    text_fact,
+    text_in,
+    whole,
+    why,
+)
 from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
 
@@ -33,7 +44,7 @@ SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e0
 def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
     """Describe the machine whose file system begins at `root`; a `root` other than "/" is taken for a Linux."""
     environ = os.environ if environ is None else environ
-    if system_here := here.other(root):
+    if system_here := systems.other(root):
         return system_here.host()
     osrelease = text_fact(root, OSRELEASE)
     system = map_fact(osrelease, linux_kind)
@@ -48,11 +59,15 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
         distribution_id=release["ID"],
         distribution_version=release["VERSION_ID"],
         libc=_libc(root),
-        cpu_model=_cpuinfo(cpu, ("model name", "Model", "Hardware")),
-        cpu_flags=map_fact(_cpuinfo(cpu, ("flags", "Features")), lambda text: tuple(sorted(text.split()))),
-        cpus=_cpus(),
+        cpu_model=_line(cpu, "model name", "Model", "Hardware"),
+        cpu_flags=map_fact(_line(cpu, "flags", "Features"), lambda text: tuple(sorted(text.split()))),
+        cpus=Known(len(os.sched_getaffinity(0)), "sched_getaffinity")
+        if hasattr(os, "sched_getaffinity")
+        else Unknown("sched_getaffinity is Linux's"),
         cpu_quota=cpu_quota(root),
-        memory=_memory(root),
+        memory=map_fact(
+            _line(text_fact(root, "/proc/meminfo"), "MemTotal"), lambda text: int(text.removesuffix(" kB")) * 1024
+        ),
         memory_limit=memory_limit(root),
         address_space_limit=address_space_limit(),
         temporary_folder=temporary_folder(environ, root),
@@ -109,35 +124,18 @@ def _libc(root: str) -> Fact[str]:
             version = None
         if version:
             return Known(version, "confstr(CS_GNU_LIBC_VERSION)")
-    try:
-        names = sorted(os.listdir(below(root, "/lib")))
-    except OSError as error:
-        return Unknown(why(error, "/lib"))
-    musl = next((name for name in names if name.startswith("ld-musl-")), None)
+    musl = next((name for name in names_in(below(root, "/lib")) if name.startswith("ld-musl-")), None)
     return Known("musl", f"/lib/{musl}") if musl else Unknown("neither glibc's confstr nor musl's loader in /lib")
 
 
-def _cpuinfo(cpuinfo: Fact[str], keys: tuple[str, ...]) -> Fact[str]:
-    if isinstance(cpuinfo, Unknown):
-        return cpuinfo
+def _line(text: Fact[str], *keys: str) -> Fact[str]:
+    """What stands behind the first of these keys in a file of /proc."""
+    if isinstance(text, Unknown):
+        return text
     for key in keys:
-        if found := re.search(rf"^{key}\s*:[ \t]*(.*\S)", cpuinfo.value, re.MULTILINE):
-            return Known(found[1], cpuinfo.source)
-    return Unknown(f"{cpuinfo.source} has no line {' or '.join(keys)}")
-
-
-def _cpus() -> Fact[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return Known(len(os.sched_getaffinity(0)), "sched_getaffinity")
-    return Unknown("sched_getaffinity is Linux's")
-
-
-def _memory(root: str) -> Fact[int]:
-    meminfo = text_fact(root, "/proc/meminfo")
-    if isinstance(meminfo, Unknown):
-        return meminfo
-    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", meminfo.value, re.MULTILINE)
-    return Known(int(found[1]) * 1024, meminfo.source) if found else Unknown("/proc/meminfo has no MemTotal")
+        if found := re.search(rf"^{key}\s*:[ \t]*(.*\S)", text.value, re.MULTILINE):
+            return Known(found[1], text.source)
+    return Unknown(f"{text.source} has no line {' or '.join(keys)}")
 
 
 def _shm(root: str) -> Fact[int]:
@@ -251,10 +249,7 @@ def _groups(root: str, controller: str) -> Iterator[str]:
     In a container the path of /proc/self/cgroup may be the host's, which the mount does not show;
     its parents, up to the mount itself, still lead to the container's own limits.
     """
-    try:
-        lines = read_text(root, "/proc/self/cgroup").splitlines()
-    except OSError:
-        lines = ["0::/", f"1:{controller}:/"]
+    lines = text_in(root, "/proc/self/cgroup").splitlines() or ["0::/", f"1:{controller}:/"]
     for _, controllers, group in (line.split(":", 2) for line in lines if line.count(":") >= 2):
         if not controllers:
             mounts = (MOUNT, f"{MOUNT}/unified")
@@ -276,10 +271,7 @@ def oom_kills(root: str = "/") -> dict[str, int]:
 
 
 def _oom_kills(root: str, path: str) -> int | None:
-    try:
-        found = re.search(r"^oom_kill (\d{1,19})$", read_text(root, path), re.MULTILINE)
-    except OSError:
-        return None
+    found = re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE)
     return int(found[1]) if found else None
 
 
@@ -329,24 +321,11 @@ def temporary_folder(environ: Mapping[str, str], root: str = "/") -> Fact[Tempor
     for path, via in (*named, ("/tmp", "default")):
         folder = below(root, os.path.abspath(path)) if path else ""
         if os.path.isdir(folder):
-            return Known(TemporaryFolder(path, via, _why_not_writable(folder), _free(folder)), f"access({path})")
-    absent = TemporaryFolder("/tmp", "default", os.strerror(errno.ENOENT))
-    return Known(absent, "access(/tmp)")
-
-
-def _why_not_writable(folder: str) -> str | None:
-    if os.access(folder, os.W_OK | os.X_OK):
-        return None
-    read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY) if sys.platform != "win32" else False
-    return os.strerror(errno.EROFS if read_only else errno.EACCES)
-
-
-def _free(folder: str) -> int | None:
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return None
-    return found.f_frsize * found.f_bavail
+            about = os.statvfs(folder)
+            error = errno.EROFS if about.f_flag & os.ST_RDONLY else errno.EACCES
+            problem = None if os.access(folder, os.W_OK | os.X_OK) else os.strerror(error)
+            return Known(TemporaryFolder(path, via, problem, about.f_frsize * about.f_bavail), f"access({path})")
+    return Known(TemporaryFolder("/tmp", "default", os.strerror(errno.ENOENT)), "access(/tmp)")
 
 
 # ---------------------------------------------------------------------------------------------------------------- pci
@@ -356,53 +335,34 @@ def _free(folder: str) -> int | None:
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"
 DISPLAY = "0x03"  # PCI base class: VGA (0300), 3D (0302) and other display controllers
-TEGRA_MARKS = ("/etc/nv_tegra_release", "/sys/devices/soc0/family")
+TEGRA = "/etc/nv_tegra_release"
 
 
 def gpus(root: str, *, wsl: bool) -> Fact[tuple[PciGpu, ...]]:
     """NVIDIA's display controllers in bus order; unknown where a GPU would not be on the bus (WSL2, Jetson)."""
-    try:
-        addresses = sorted(os.listdir(below(root, DEVICES)))
-    except OSError as error:
-        return Unknown(why(error, DEVICES))
-    found = [address for address in addresses if _is_gpu(root, address)]
+    addresses = listed(root, DEVICES)
+    if isinstance(addresses, Unknown):
+        return addresses
+    found = [
+        address
+        for address in addresses.value
+        if text_in(root, f"{DEVICES}/{address}/vendor").strip() == NVIDIA
+        and text_in(root, f"{DEVICES}/{address}/class").startswith(DISPLAY)
+    ]
     if not found and wsl:
         return Unknown("WSL2 passes GPUs through /dev/dxg, not over the PCI bus")
-    if not found and _tegra(root):
+    if not found and (text_in(root, TEGRA) or "tegra" in text_in(root, "/sys/devices/soc0/family").lower()):
         return Unknown("the GPU of a Tegra (Jetson) is not on the PCI bus")
     return Known(tuple(_gpu(root, address) for address in found), DEVICES)
 
 
-def _is_gpu(root: str, address: str) -> bool:
-    vendor = _attribute(root, address, "vendor")
-    return vendor == NVIDIA and (_attribute(root, address, "class") or "").startswith(DISPLAY)
-
-
 def _gpu(root: str, address: str) -> PciGpu:
-    device = (_attribute(root, address, "device") or "").removeprefix("0x")
+    number = text_in(root, f"{DEVICES}/{address}/device").strip().removeprefix("0x")
     try:
         driver = os.path.basename(os.readlink(below(root, f"{DEVICES}/{address}/driver")))
     except OSError:  # no driver is bound
         driver = None
-    return PciGpu(address=address, device_id=f"10de:{device}", driver=driver)
-
-
-def _attribute(root: str, address: str, name: str) -> str | None:
-    try:
-        return read_text(root, f"{DEVICES}/{address}/{name}").strip()
-    except OSError:  # the device has no such attribute, or went away
-        return None
-
-
-def _tegra(root: str) -> bool:
-    for path in TEGRA_MARKS:
-        try:
-            text = read_text(root, path).lower()
-        except OSError:
-            continue
-        if path == "/etc/nv_tegra_release" or "tegra" in text:
-            return True
-    return False
+    return PciGpu(address=address, device_id=f"10de:{number}", driver=driver)
 
 
 # ---------------------------------------------------------------------------------------------------------- variables

@@ -1,4 +1,4 @@
-"""Packages whose files are no longer those that were installed, by the RECORD of each.
+"""Packages and their files: what is damaged, which package an error names, and what another folder hides.
 
 RECORD lists every file of a distribution with its size (PyPA specification "Recording installed projects"). Only what
 is loaded is compared: modules, shared libraries, and the files that XLA compiles with. Headers, tests and stubs are
@@ -10,16 +10,18 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfgpu_doctor.probes.files import names_in, read_text
-from tfgpu_doctor.probes.tensorflow_probe import normal
-from tfgpu_doctor.records.facts import DamagedPackage, Fact, FailingFile, Known, Package, Phase, Unknown
+from tfgpu_doctor.probes.files import names_in, text_in
+from tfgpu_doctor.probes.tensorflow_probe import normal, required_name
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.facts import DamagedPackage, Fact, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 
 MOST_NAMED = 5  # files of a package; the number of the others is enough
 _ENDINGS = (".py", ".so", ".pyd", ".dll", ".bc")
 _PROGRAMS = ("ptxas", "nvlink", "fatbinary")
 _NOT_LOADED = ("/tests/", "/test/", "/testing/", "/examples/")
+_MODULES = (".py", ".pyc", ".so", ".pyd")
 
 
 def examine(packages: Fact[tuple[Package, ...]]) -> Fact[tuple[DamagedPackage, ...]]:
@@ -28,6 +30,66 @@ def examine(packages: Fact[tuple[Package, ...]]) -> Fact[tuple[DamagedPackage, .
         return packages
     damaged = (_compare(package) for package in packages.value)
     return Known(tuple(one for one in damaged if one), "RECORD of the installed packages")
+
+
+def _compare(package: Package) -> DamagedPackage | None:
+    """What is damaged; conda's and the distribution's own packages have no RECORD that can be relied on."""
+    if package.location is None or package.installer == "conda":
+        return None
+    ending = f"-{package.version}.dist-info"
+    infos = (name for name in names_in(package.location) if name.endswith(ending) and normal(name) == package.name)
+    if (info := next(infos, None)) is None:
+        return None
+    missing, overwritten = [], []
+    for path, size in _listed(package.location, info):
+        try:
+            found = os.stat(os.path.join(package.location, path)).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            missing.append(path)
+        except OSError:  # not ours to look at: nothing is known about it
+            continue
+        else:
+            if size is not None and size != found and not path.endswith(".py"):  # sources are edited on purpose
+                overwritten.append(path)
+    if not missing and not overwritten:
+        return None
+    return DamagedPackage(
+        name=package.name,
+        version=package.version,
+        record=os.path.join(package.location, info, "RECORD"),
+        missing=tuple(missing[:MOST_NAMED]),
+        overwritten=tuple(overwritten[:MOST_NAMED]),
+        files=len(missing) + len(overwritten),
+    )
+
+
+def _record(folder: str, info: str) -> list[str]:
+    """The lines of a RECORD; none where it cannot be read. Of one that is too long, the last is cut off."""
+    text = text_in("/", os.path.abspath(os.path.join(folder, info, "RECORD")))
+    return text.rpartition("\n")[0].splitlines()
+
+
+def _listed(folder: str, info: str) -> Iterator[tuple[str, int | None]]:
+    """The files to compare, relative to the folder of the package, with the size that they were installed with."""
+    # of the 22,000 rows of TensorFlow 2.21, 20,000 are headers and byte code
+    lines = (line for line in _record(folder, info) if "/include/" not in line and ".pyc," not in line)
+    try:
+        for row in csv.reader(lines):
+            path = row[0] if row else ""
+            size = int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
+            # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
+            # first of them that is uninstalled.
+            name = path.rpartition("/")[2]
+            is_loaded = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
+            # anybody may have written the path: it stays below the folder of the packages
+            is_inside = bool(path) and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
+            if is_loaded and is_inside and size != 0 and not any(part in f"/{path}" for part in _NOT_LOADED):
+                yield path, size
+    except csv.Error:  # no table
+        return
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
 
 
 def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tuple[FailingFile, ...]]:
@@ -54,84 +116,91 @@ def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tup
 
 def _owners(folder: str, paths: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """The package and its version that list each of these files."""
+    for info in names_in(folder):
+        if info.endswith(".dist-info"):
+            version = info.removesuffix(".dist-info").rpartition("-")[2]
+            listed = {line.partition(",")[0] for line in _record(folder, info)}
+            yield from ((path, (normal(info), version)) for path in paths & listed)
+
+
+# --------------------------------------------------------------------------------------------------- shadowed modules
+#
+# Modules that TensorFlow needs and that lie in a folder which comes before that of the installed packages.
+
+
+def examine_shadowed(
+    sys_path: Sequence[str],
+    packages: Fact[tuple[Package, ...]],
+    user_site: str | None,
+    environ: Mapping[str, str],
+    cwd: str | None = None,
+) -> Fact[tuple[ShadowedModule, ...]]:
+    """Compare what lies before TensorFlow's folder on `sys_path` with the modules of the packages that it needs.
+
+    The user's own site-packages are left out: pip knows them. So is the module tensorflow, which has facts of its own.
+    """
+    if isinstance(packages, Unknown):
+        return packages
+    tensorflow = next((one for one in packages.value if one.name in TENSORFLOW and one.location in sys_path), None)
+    if tensorflow is None or tensorflow.location is None:
+        return Known((), "sys.path")
+    home = tensorflow.location
+    named = {os.path.abspath(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    before = [folder for folder in sys_path[: sys_path.index(home)] if folder != user_site or folder in named]
+    inside = {_module(name) for name in names_in(home)} - {"tensorflow", ""}
+    met = [(folder, name) for folder in before for name in _importable(folder) if _module(name) in inside]
+    owners = dict(_modules(home, packages.value)) if met else {}
+    versions = {(one.name, one.location): one.version for one in packages.value}
+    found: dict[str, ShadowedModule] = {}
+    for folder, name in met:
+        if owner := owners.get(_module(name)):
+            via, line = ("PYTHONPATH", None) if folder in named else _how(folder, home, cwd or os.getcwd())
+            one = ShadowedModule(
+                module=_module(name),
+                path=os.path.join(folder, name),
+                version=versions.get((owner.name, folder)),
+                package=owner.name,
+                package_version=owner.version,
+                via=via,
+                line=line,
+            )
+            found.setdefault(one.module, one)
+    return Known(tuple(found.values()), "sys.path")
+
+
+def _module(name: str) -> str:
+    return name.partition(".")[0] if name.endswith(_MODULES) or "." not in name else ""
+
+
+def _importable(folder: str) -> Iterator[str]:
+    """Modules and packages of a folder; one without __init__ comes after all installed ones."""
     for name in names_in(folder):
-        if name.endswith(".dist-info"):
-            try:
-                listed = read_text("/", os.path.abspath(os.path.join(folder, name, "RECORD")))
-            except OSError:
-                continue
-            version = name.removesuffix(".dist-info").rpartition("-")[2]
-            yield from ((path, (normal(name), version)) for path in paths if f"\n{path}," in f"\n{listed}")
+        path = os.path.join(folder, name)
+        if name.endswith(_MODULES) or any(os.path.isfile(os.path.join(path, f"__init__{end}")) for end in _MODULES):
+            yield name
 
 
-def _compare(package: Package) -> DamagedPackage | None:
-    if package.location is None or (record := _record_of(package)) is None:
-        return None
-    missing, overwritten = [], []
-    for path, size in _listed(record):
-        try:
-            found = os.stat(os.path.join(package.location, path)).st_size
-        except (FileNotFoundError, NotADirectoryError):
-            missing.append(path)
-        except OSError:  # not ours to look at: nothing is known about it
-            continue
-        else:
-            if size is not None and size != found and not path.endswith(".py"):  # sources are edited on purpose
-                overwritten.append(path)
-    count = len(missing) + len(overwritten)
-    if not count:
-        return None
-    return DamagedPackage(
-        name=package.name,
-        version=package.version,
-        record=record,
-        missing=tuple(missing[:MOST_NAMED]),
-        overwritten=tuple(overwritten[:MOST_NAMED]),
-        files=count,
-    )
+def _modules(home: str, packages: tuple[Package, ...]) -> Iterator[tuple[str, Package]]:
+    """The modules of each package in `home` that TensorFlow needs, at first or second hand, by RECORD."""
+    there = {one.name: one for one in packages if one.location == home}
+    needed, new = set[str](), set(there) & set(TENSORFLOW)
+    while new:
+        needed |= new
+        new = {required_name(line) for name in new for line in there[name].requires if "extra" not in line}
+        new = (new & set(there)) - needed
+    for info in names_in(home):
+        if info.endswith(".dist-info") and normal(info) in needed:
+            tops = {line.partition(",")[0].partition("/")[0] for line in _record(home, info) if line[:2] != ".."}
+            yield from ((module, there[normal(info)]) for module in {_module(top) for top in tops} - {""})
 
 
-def _record_of(package: Package) -> str | None:
-    """The RECORD of a package; conda's and the distribution's own packages have none that can be relied on."""
-    assert package.location is not None
-    if package.installer == "conda":
-        return None
-    ending = f"-{package.version}.dist-info"
-    for name in names_in(package.location):
-        if name.endswith(ending) and normal(name) == package.name:
-            return os.path.join(package.location, name, "RECORD")
-    return None
-
-
-def _listed(record: str) -> Iterator[tuple[str, int | None]]:
-    """The files to compare, relative to the folder of the package, with the size that they were installed with."""
-    try:
-        whole, _, _ = read_text("/", os.path.abspath(record)).rpartition(
-            "\n"
-        )  # a list that is too long ends in half a row
-        # of the 22,000 rows of TensorFlow 2.21, 20,000 are headers and byte code
-        rows = (row for row in whole.splitlines() if "/include/" not in row and ".pyc," not in row)
-        yield from _to_compare(csv.reader(rows))
-    except (OSError, csv.Error):  # no RECORD, or no table
-        return
-
-
-def _to_compare(rows: Iterable[list[str]]) -> Iterator[tuple[str, int | None]]:
-    for row in rows:
-        path = row[0] if row else ""
-        size = int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
-        # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
-        # first of them that is uninstalled.
-        if _is_inside(path) and _is_loaded(path) and size != 0:
-            yield path, size
-
-
-def _is_inside(path: str) -> bool:
-    """Whether a path of RECORD, which anybody may have written, stays below the folder of the packages."""
-    return bool(path) and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
-
-
-def _is_loaded(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    kind = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
-    return kind and not any(part in f"/{path}" for part in _NOT_LOADED)
+def _how(folder: str, home: str, here: str) -> tuple[str | None, int | None]:
+    """How a folder came on sys.path, when not through PYTHONPATH: a .pth file, and its line."""
+    if folder == here:
+        return "current folder", None
+    for path in (os.path.join(home, name) for name in names_in(home) if name.endswith(".pth")):
+        lines = enumerate(text_in("/", os.path.abspath(path)).splitlines(), 1)
+        numbers = (number for number, line in lines if folder in line and not line.startswith("#"))
+        if number := next(numbers, None):
+            return path, number
+    return None, None

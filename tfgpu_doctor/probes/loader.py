@@ -13,11 +13,9 @@ from functools import lru_cache
 import msgspec
 
 from tfgpu_doctor.parsers.system_outputs import CacheEntry, parse_cache
-from tfgpu_doctor.probes import elf, process, programs
+from tfgpu_doctor.probes import dll_search, elf, process, programs, systems
 from tfgpu_doctor.probes.elf import Effect, Elf, Refusal
 from tfgpu_doctor.probes.files import below, names_in
-from tfgpu_doctor.probes.systems import here
-from tfgpu_doctor.probes.systems.system import LoaderQuestion
 from tfgpu_doctor.records.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
 
 # The library that calls dlopen, seen with LD_DEBUG=files in 2.10, 2.13, 2.15, 2.16 and 2.21 on Linux x86_64:
@@ -52,37 +50,40 @@ def examine(
     `tensorflow_dir` is the package's folder; `executable` the interpreter under test, for its DT_RPATH (conda's
     has one); `root` a fake file system for tests. Never raises for what it finds.
     """
-    if system := here.other(root):
-        return system.loader(LoaderQuestion(sonames, environ, site_packages, toolkits, executable))
-    path = split_library_path(environ)
-    search_path: Fact[tuple[str, ...]] = Known(path, "LD_LIBRARY_PATH")
+    if system := systems.other(root):
+        if system.name == "windows":
+            return dll_search.examine(
+                sonames,
+                environ=environ,
+                site_packages=site_packages,
+                toolkits=toolkits,
+                executable=executable,
+                root=system.root,
+            )
+        return Loader(sonames=Unknown(f"the loader of {system.platform} is not modelled; TensorFlow has no CUDA there"))
     if musl := _musl(root):
-        return Loader(search_path=search_path, sonames=Unknown(f"musl's loader ({musl}) is not modelled, only glibc's"))
+        return Loader(sonames=Unknown(f"musl's loader ({musl}) is not modelled, only glibc's"))
     caller = caller_of(tensorflow_dir, root)
+    library = caller if isinstance(caller, Elf) else None
     runpath: Fact[tuple[str, ...]] = (
         Known(caller.runpath or caller.rpath, caller.path) if isinstance(caller, Elf) else caller
     )
     if not sonames:
-        reason = "which libraries this TensorFlow opens is not known"
-        return Loader(search_path=search_path, runpath=runpath, sonames=Unknown(reason))
-    library = caller if isinstance(caller, Elf) else None
+        return Loader(runpath=runpath, sonames=Unknown("which libraries this TensorFlow opens is not known"))
     cache = _cache(root)
-    linker = _linker(library, path, () if isinstance(cache, Unknown) else cache, environ, executable, root)
+    linker = _linker(library, () if isinstance(cache, Unknown) else cache, environ, executable, root)
     found = places(site_packages, toolkits, conda_prefixes(site_packages, environ), root)
-    listing = Listing(root)
+    survey = _Survey(linker, library, found, site_packages)
     openings = {
-        soname: _open(linker, soname, library) for soname, _ in sorted(sonames, key=lambda pair: _turn(pair[1]))
+        soname: survey.open(soname) for soname, _ in sorted(sonames, key=lambda pair: (*ORDER, pair[1]).index(pair[1]))
     }
-    results = tuple(
-        _describe(soname, component, openings[soname], found, listing, linker, library, site_packages)
-        for soname, component in sonames
-    )
+    results = tuple(survey.describe(soname, component, openings[soname]) for soname, component in sonames)
     source = f"ld.so's search order, called from {library.path}" if library else "ld.so's search order"
     if isinstance(cache, Unknown):
         if any(one.winner is None for one in results):
-            return Loader(search_path=search_path, runpath=runpath, sonames=cache)
+            return Loader(runpath=runpath, sonames=cache)
         source += f" ({cache.reason})"
-    return Loader(search_path=search_path, runpath=runpath, sonames=Known(results, source))
+    return Loader(runpath=runpath, sonames=Known(results, source))
 
 
 def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
@@ -103,10 +104,6 @@ def _loaded(library: Soname, path: str | None) -> Soname:
     here = Candidate(path=path, via="already loaded", reachable=True)
     others = (one for one in library.candidates if one.path != path)
     return msgspec.structs.replace(library, candidates=(here, *others), winner=path)
-
-
-def _turn(component: str) -> int:
-    return ORDER.index(component) if component in ORDER else len(ORDER)
 
 
 def _musl(root: str) -> str | None:
@@ -130,17 +127,12 @@ def caller_of(tensorflow_dir: str | None, root: str = "/") -> Elf | Unknown:
 
 
 def _linker(
-    library: Elf | None,
-    path: Sequence[str],
-    cache: Sequence[CacheEntry],
-    environ: Mapping[str, str],
-    executable: str | None,
-    root: str,
+    library: Elf | None, cache: Sequence[CacheEntry], environ: Mapping[str, str], executable: str | None, root: str
 ) -> LdSo:
     program = elf.read(os.path.realpath(executable)) if executable else None
     linker = LdSo(
         machine=library.machine if library else MACHINES.get(platform.machine().lower(), "EM_X86_64"),
-        library_path=path,
+        library_path=split_library_path(environ),
         cache=cache,
         program=program if isinstance(program, Elf) else None,
         root=root,
@@ -173,109 +165,81 @@ def _cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
     return parse_cache(done.stdout)
 
 
-def _open(linker: LdSo, soname: str, library: Elf | None) -> Opening:
-    callers = (library,) if library else ()
-    opening = linker.open(soname, callers, all_hits=True)
-    missing = _sublibrary_lost(linker, soname, opening.winner, callers) if opening.winner else None
-    if missing:
-        opening.hits = [
-            Hit(hit.path, hit.via, f"opens {missing}", "later") if hit.path == opening.winner else hit
+class _Survey:
+    """All files of the libraries that one process opens: those in its reach, and the others."""
+
+    def __init__(self, linker: LdSo, library: Elf | None, found: Sequence[Place], site_packages: Sequence[str]) -> None:
+        self.linker, self.found, self.site_packages = linker, found, site_packages
+        self.callers = (library,) if library else ()
+        self.listing = Listing(linker.root)
+
+    def open(self, soname: str) -> Opening:
+        """Open a library, and the parts that cuDNN opens by itself."""
+        opening = self.linker.open(soname, self.callers, all_hits=True)
+        if opening.winner and (missing := self._missing_part(soname, opening.winner)):
+            opening.hits = [
+                Hit(hit.path, hit.via, f"opens {missing}", "later") if hit.path == opening.winner else hit
+                for hit in opening.hits
+            ]
+            opening.winner = None
+        return opening
+
+    def _missing_part(self, soname: str, path: str) -> str | None:
+        """The first part of cuDNN that it will not find when it is used: "libcudnn_ops.so.9, not found"."""
+        cudnn = self.linker.check(path)
+        callers = (cudnn, *self.callers) if isinstance(cudnn, Elf) else ()
+        for part in SUBLIBRARIES.get(soname, ()) if callers else ():
+            name = soname.replace("libcudnn.", f"libcudnn_{part}.")
+            failure = self.linker.open(name, callers).failure
+            if failure:
+                return failure if failure.startswith(name) else f"{name}, which needs {failure}"
+        return None
+
+    def describe(self, soname: str, component: str, opening: Opening) -> Soname:
+        """All files of a soname: those in reach in the loader's order, then the others."""
+        linker, listing = self.linker, self.listing
+        candidates = [
+            Candidate(
+                path=hit.path,
+                via=hit.via,
+                reachable=True,
+                version=listing.version(hit.path, site_of(hit.path, self.site_packages)),
+                problem=hit.problem,
+                effect=hit.effect,
+            )
             for hit in opening.hits
         ]
-        opening.winner = None
-    return opening
-
-
-def _sublibrary_lost(linker: LdSo, soname: str, path: str, callers: tuple[Elf, ...]) -> str | None:
-    """The first part of cuDNN that it will not find when it is used: "libcudnn_ops.so.9, not found"."""
-    cudnn = linker.check(path)
-    if not isinstance(cudnn, Elf):
-        return None
-    for part in SUBLIBRARIES.get(soname, ()):
-        name = soname.replace("libcudnn.", f"libcudnn_{part}.")
-        opening = linker.open(name, (cudnn, *callers))
-        if opening.failure:
-            return opening.failure if opening.failure.startswith(name) else f"{name}, which needs {opening.failure}"
-    return None
-
-
-def _describe(
-    soname: str,
-    component: str,
-    opening: Opening,
-    found: Sequence[Place],
-    listing: Listing,
-    linker: LdSo,
-    library: Elf | None,
-    site_packages: Sequence[str],
-) -> Soname:
-    """All files of a soname: those in reach in the loader's order, then the others."""
-    candidates = [
-        Candidate(
-            path=hit.path,
-            via=hit.via,
-            reachable=True,
-            version=listing.version(hit.path, site_of(hit.path, site_packages)),
-            problem=hit.problem,
-            effect=hit.effect,
+        known = {os.path.realpath(below_once(linker.root, hit.path)) for hit in opening.hits}
+        for place in self.found:
+            name = listing.carries(place.folder, soname)
+            path = os.path.join(place.folder, name or "")
+            real = os.path.realpath(below_once(linker.root, path))
+            if name and real not in known:
+                known.add(real)
+                candidates.append(self._out_of_reach(path, place, soname))
+        reach = [path for path, _ in linker.places(soname, self.callers)]
+        folders = [os.path.dirname(path) for path in (*reach, *linker.cached(soname.split(".so.")[0] + ".so."))]
+        return Soname(
+            soname=soname,
+            component=component,
+            candidates=tuple(candidates),
+            winner=opening.winner,
+            other_versions=listing.other_versions([*folders, *(place.folder for place in self.found)], soname),
         )
-        for hit in opening.hits
-    ]
-    known = {os.path.realpath(below_once(linker.root, hit.path)) for hit in opening.hits}
-    for place in found:
-        name = listing.carries(place.folder, soname)
-        if name is None:
-            continue
-        path = os.path.join(place.folder, name)
-        real = os.path.realpath(below_once(linker.root, path))
-        if real in known:
-            continue
-        known.add(real)
-        candidates.append(_out_of_reach(path, place, soname, listing, linker))
-    reach = [path for path, _ in linker.places(soname, (library,) if library else ())]
-    folders = [os.path.dirname(path) for path in (*reach, *linker.cached(soname.split(".so.")[0] + ".so."))]
-    others = listing.other_versions([*folders, *(place.folder for place in found)], soname)
-    winner = opening.winner
-    if winner and (foreign := _foreign(winner, candidates, soname, linker)):
-        candidates = [foreign if one.path == winner else one for one in candidates]
-        winner = None
-    return Soname(
-        soname=soname, component=component, candidates=tuple(candidates), winner=winner, other_versions=others
-    )
 
-
-def _foreign(winner: str, candidates: Sequence[Candidate], soname: str, linker: LdSo) -> Candidate | None:
-    """The file that is loaded, where it has none of the functions that the wheel's file of this soname has.
-
-    It loads, and TensorFlow fails when it first asks for a function, or takes the library for absent.
-    """
-    taken = next((one for one in candidates if one.path == winner), None)
-    wheel = next((one for one in candidates if "/nvidia/" in one.path and one.path != winner and not one.problem), None)
-    if taken is None or wheel is None or taken.via not in ("LD_LIBRARY_PATH", "ldconfig", "default path"):
-        return None
-    start = soname.removeprefix("lib")[:4]  # cudn(n), cubl(as), cuff(t), cura(nd), cuso(lver), cusp(arse), cuda(rt)
-    ours, theirs = (linker.check(one.path) for one in (wheel, taken))
-    if not isinstance(ours, Elf) or not isinstance(theirs, Elf):
-        return None
-    if elf.mentions(ours, start.encode()) and elf.mentions(theirs, start.encode()) is False:
-        problem = f"none of the functions of {soname}: another library of that name, or a damaged one"
-        return msgspec.structs.replace(taken, problem=problem, effect="later")
-    return None
-
-
-def _out_of_reach(path: str, place: Place, soname: str, listing: Listing, linker: LdSo) -> Candidate:
-    checked = linker.check(path)
-    problem = checked.problem if isinstance(checked, Refusal) else None
-    if problem is None and os.path.basename(path) != soname:
-        problem = f"no link named {soname} beside it"
-    return Candidate(
-        path=path,
-        via=place.via,
-        reachable=False,
-        version=listing.version(path, place.site_packages),
-        problem=problem,
-        effect=checked.effect if isinstance(checked, Refusal) else None,
-    )
+    def _out_of_reach(self, path: str, place: Place, soname: str) -> Candidate:
+        checked = self.linker.check(path)
+        problem, effect = (checked.problem, checked.effect) if isinstance(checked, Refusal) else (None, None)
+        if problem is None and os.path.basename(path) != soname:
+            problem = f"no link named {soname} beside it"
+        return Candidate(
+            path=path,
+            via=place.via,
+            reachable=False,
+            version=self.listing.version(path, place.site_packages),
+            problem=problem,
+            effect=effect,
+        )
 
 
 # ----------------------------------------------------------------------------------------------------- library places
@@ -405,16 +369,16 @@ def site_of(path: str, site_packages: Sequence[str]) -> str | None:
 
 def conda_prefixes(site_packages: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Environments whose lib folder may hold CUDA: the one of the interpreter under test, then the active one."""
-    own = [_prefix_of(site.rstrip("/\\")) for site in site_packages]
+    paths = systems.paths()  # PREFIX/lib/python3.11/site-packages; on Windows PREFIX\Lib\site-packages
+    levels = 2 if paths.sep == "\\" else 3
+    own = []
+    for site in site_packages:
+        prefix = site.rstrip("/\\")
+        for _ in range(levels):
+            prefix = paths.dirname(prefix)
+        own.append(prefix)
     active = environ.get("CONDA_PREFIX")
     return [*own, *([active] if active else [])]
-
-
-def _prefix_of(site_packages: str) -> str:
-    """PREFIX/lib/python3.11/site-packages; on Windows PREFIX\\Lib\\site-packages."""
-    paths = here.paths()
-    above = paths.dirname(paths.dirname(site_packages))
-    return str(above if paths.sep == "\\" else paths.dirname(above))
 
 
 # -------------------------------------------------------------------------------------------------------------- ld so
@@ -532,7 +496,7 @@ class LdSo:
             if (key := os.path.realpath(below_once(self.root, path))) in real:
                 continue
             real.add(key)
-            hit = _hit(path, via, found)
+            hit = Hit(path, via) if isinstance(found, Elf) else Hit(path, via, found.problem, found.effect)
             if not decided:
                 hit, decided = self._decide(name, hit, found, callers, result)
             if hit.effect == "ends the list":
@@ -570,10 +534,6 @@ class LdSo:
                 self.loaded = before
                 return failure
         return None
-
-
-def _hit(path: str, via: str, found: Elf | Refusal) -> Hit:
-    return Hit(path, via) if isinstance(found, Elf) else Hit(path, via, found.problem, found.effect)
 
 
 def below_once(root: str, path: str) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tfgpu_doctor.files.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
 from tfgpu_doctor.files.writing import replace
@@ -26,22 +26,6 @@ _YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion|jobs)\s*:
 _SHOWN = 8
 _MARK = "\ufeff"
 _OF_A_PROJECT = (".git", "pyproject.toml")
-
-
-class Sources(Protocol):
-    """What is checked."""
-
-    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
-        """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
-        ...
-
-    def text(self, path: str) -> str | None:
-        """Return the text of one, by its path in messages; None where it must not be changed."""
-        ...
-
-    def write(self, path: str, text: str, /) -> None:
-        """Replace the text of one. Raises OSError."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -234,6 +218,9 @@ def _is_below(folder: str, file: str) -> bool:
         return False
 
 
+Sources: TypeAlias = ManifestTexts | ManifestFiles  # what is checked
+
+
 class Chosen(NamedTuple):
     """The files to read."""
 
@@ -262,17 +249,13 @@ def chosen(named: tuple[str, ...], note: Callable[[str], object]) -> Chosen:
         new = [one for one in ours[:MOST_CHOSEN] if one not in files]
         files += new
         found.update(new)
-        _tell(path, ours[:MOST_CHOSEN], listing.left_out, note)
+        if not ours:
+            note(f"no file below {path} is of a kind that tfgpu check reads")
+        names = list(dict.fromkeys(os.path.basename(one) for one in listing.left_out))
+        if names:
+            more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
+            note(f"left out below {path}: {', '.join(names[:_SHOWN])}{more}")
     return Chosen(tuple(files), frozenset(found))
-
-
-def _tell(folder: str, ours: list[str], left_out: list[str], note: Callable[[str], object]) -> None:
-    if not ours:
-        note(f"no file below {folder} is of a kind that tfgpu check reads")
-    names = list(dict.fromkeys(os.path.basename(one) for one in left_out))
-    if names:
-        more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
-        note(f"left out below {folder}: {', '.join(names[:_SHOWN])}{more}")
 
 
 def _describes_an_environment(path: str) -> bool:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from tfgpu_doctor.probes.files import below, names_in, read_text
+from tfgpu_doctor.probes.files import below, names_in, text_in
 from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import Fact, Known, Setting
 
@@ -62,10 +62,7 @@ def _in_folder(folder: str, root: str) -> Iterator[str]:
 
 
 def _settings(path: str, root: str) -> Iterator[Setting]:
-    try:
-        text = read_text(root, path)
-    except OSError:  # missing, or not ours to read
-        return
+    text = text_in(root, path)
     if path.endswith(CONDA_STATE):
         yield from _of_conda(path, text)
         return
@@ -115,9 +112,6 @@ def _of_keras(environ: Mapping[str, str], home: str, root: str) -> Iterator[Sett
     if environ.get("KERAS_BACKEND"):
         return
     path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), KERAS_FILE)
-    try:
-        text = read_text(root, path)
-    except OSError:
-        return
+    text = text_in(root, path)
     if isinstance(backend := _object(text).get("backend"), str):
         yield Setting("KERAS_BACKEND", backend, path, _line_of(text, "backend"))

@@ -19,12 +19,11 @@ from pathlib import Path, PurePath
 from types import TracebackType
 
 from tfgpu_doctor.probes import host, launch, transcript
-from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, Watch, run
+from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, Watch
 from tfgpu_doctor.probes.programs import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript
 from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
-from tfgpu_doctor.records.versions import at_least
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
 DEADLINES: Mapping[str, float] = {
@@ -45,7 +44,6 @@ NOISE = 8_000_000  # bytes on standard output; all events take less, so that thi
 INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
 
 SCRIPT = Path(__file__).with_name("tensorflow_probe.py")
-ASK_VERSION = "import sys; sys.stdout.write('tfgpu-python %d.%d.%d' % tuple(sys.version_info[:3]))"
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,6 @@ class TensorFlowProbe:
         self._transcript = Transcript(executable, until or PHASES[-1])
         self._deadlines = {**DEADLINES, **(deadlines or {})}
         self._installers: tuple[str, ...] = ()
-        self._environ: Mapping[str, str] | None = None
         self._child: Child | None = None
         self._ending: Ending | None = None
         self._changed = threading.Condition()
@@ -117,10 +114,10 @@ class TensorFlowProbe:
         self._limit(total)
         environ = os.environ if environ is None else environ
         options = ("--until", self._transcript.until, "--kind", kind)
-        argv, self._environ = launch.command(environ, executable, str(SCRIPT), *options)
+        argv, environment = launch.command(environ, executable, str(SCRIPT), *options)
         kills = host.oom_kills()
         try:
-            child = Child(argv, env=self._environ, tether=True)
+            child = Child(argv, env=environment, tether=True)
         except OSError as error:
             self._end(Ending("not started", note=_why_not_started(executable, error)))
         else:
@@ -177,7 +174,9 @@ class TensorFlowProbe:
                 if isinstance(error, FloodError):
                     return f"it wrote more than {FLOOD / 1e6:.0f} MB to standard error"
                 if watch and watch.hangs():
-                    return self._why_it_hangs(watch)
+                    self._idle = watch.limit
+                    did = f"neither used the CPU nor read anything for {watch.limit:g} s; until then {watch.used()}"
+                    return f"the import has {did}"
                 continue
             if line is None:
                 ended = child.wait(deadline - time.monotonic()) is not None
@@ -209,10 +208,6 @@ class TensorFlowProbe:
         wrote = child.stdout.text().strip().splitlines()[:1]
         return f"; is {self._transcript.executable} a Python?" + (f" It wrote {wrote[0][:100]!r}" if wrote else "")
 
-    def _why_it_hangs(self, watch: Watch) -> str:
-        self._idle = watch.limit
-        return f"the import has neither used the CPU nor read anything for {watch.limit:g} s; until then {watch.used()}"
-
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
         if sys.platform == "win32" or not (self._transcript.ends or self._transcript.running):
@@ -232,18 +227,15 @@ class TensorFlowProbe:
         ending = Ending("ended", completed.returncode, seconds, memory, completed.stderr)
         if ending.signal or memory:  # which does not tell whether it is a Python
             return _explained(ending, kills)
-        answer = run([executable, "-c", ASK_VERSION], timeout=5.0, env=self._environ)
-        name, _, version = answer.stdout.partition(" ")
-        old = version if name == "tfgpu-python" else None
-        if old and at_least(old, "3.6"):
-            last = completed.stderr.strip().splitlines()[-1:] or ["no message"]
-            note = f"the examination cannot start in this Python {old}: {last[0][:200]}"
-        elif old:
-            note = f"Python {old} is too old to be examined: 3.6 is the oldest"
+        last = completed.stderr.strip().splitlines()[-1:] or [""]
+        wrote = (completed.stdout or completed.stderr).strip().splitlines()
+        if "SyntaxError" in last[0]:
+            note = "this Python is too old to be examined: 3.6 is the oldest"
+        elif "Traceback (most recent" in completed.stderr or "Fatal Python error" in completed.stderr:
+            note = f"the examination cannot start in this Python: {last[0][:200]}"
         else:
-            wrote = (completed.stdout or completed.stderr).strip().splitlines()
             note = f"{executable} is no Python interpreter" + (f": it wrote {wrote[0][:100]!r}" if wrote else "")
-        return Ending("foreign", completed.returncode, seconds, note, completed.stderr, old_python=old)
+        return Ending("foreign", completed.returncode, seconds, note, completed.stderr)
 
     def _end(self, ending: Ending) -> None:
         with self._changed:

@@ -62,8 +62,6 @@ OTHERS = frozenset((
 CUDA_LIBRARIES = (
     "libcuda.", "libcudart", "libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver", "libcusparse",
     "libnccl", "libnvrtc", "libnvJitLink", "libnvinfer", "libcupti", "libnvidia-", "libtensorflow",
-    "nvcuda.", "nvml.", "cudart64_", "cublas", "cudnn", "cufft64_", "curand64_", "cusolver64_", "cusparse64_",
-    "cupti64_", "nvrtc64_", "nvinfer", "msvcp140", "vcruntime140", "zlibwapi.",
 )  # fmt: skip
 
 # Frobenius norm of the error relative to that of the result. TensorFlow multiplies float32 in TF32 on Ampere and
@@ -537,49 +535,25 @@ def verdict(device: "str", placed_on: "str", residual: "float") -> "Data":
 def tell_loaded(phase: "str") -> "List[str]":
     """Tell the CUDA libraries in this process's memory, with their paths."""
     try:
-        found = set(modules_of_windows() if sys.platform == "win32" else mapped_files())
-    except OSError:  # macOS
+        with open("/proc/self/maps", errors="replace") as file:  # noqa: PTH123
+            lines = [line.rstrip("\n") for line in file]
+    except OSError:  # there is no memory map to look at on macOS and Windows
         return []
+    found = {line[line.find("/") :] for line in lines if "/" in line}
     paths = sorted(path for path in found if os.path.basename(path).startswith(CUDA_LIBRARIES))
     say("loaded", phase, data={"libraries": paths})
     return paths
 
 
-def mapped_files() -> "Iterator[str]":
-    with open("/proc/self/maps", errors="replace") as file:  # noqa: PTH123
-        for line in file:
-            start = line.find("/")
-            if start >= 0:
-                yield line[start:].rstrip("\n")
-
-
-def modules_of_windows() -> "Iterator[str]":
-    """K32EnumProcessModules, and the path of each module."""
-    ctypes = own("ctypes")
-    kernel32 = ctypes.WinDLL("kernel32")
-    modules, size = (ctypes.c_void_p * 4096)(), ctypes.c_uint32()
-    if not kernel32.K32EnumProcessModules(
-        ctypes.c_void_p(-1), modules, ctypes.c_uint32(ctypes.sizeof(modules)), ctypes.byref(size)
-    ):
-        raise OSError("K32EnumProcessModules failed")
-    buffer = ctypes.create_unicode_buffer(32768)
-    for module in modules[: size.value // ctypes.sizeof(ctypes.c_void_p)]:
-        if kernel32.GetModuleFileNameW(ctypes.c_void_p(module), buffer, len(buffer)):
-            yield buffer.value
-
-
 def tell_cudnn(paths: "List[str]") -> "None":
     """Ask the cuDNN that TensorFlow has loaded for its version."""
-    library = next((path for path in paths if os.path.basename(path).startswith(("libcudnn.so", "cudnn64_"))), None)
+    library = next((path for path in paths if os.path.basename(path).startswith("libcudnn.so")), None)
     if library is None:
         return
     ctypes = own("ctypes")
     try:
         # already in memory: no second copy, and no other file, can come in
-        if sys.platform == "win32":
-            handle = ctypes.WinDLL(library)
-        else:
-            handle = ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        handle = ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
         handle.cudnnGetVersion.restype = ctypes.c_size_t
         say("cudnn", "xla", data={"version": int(handle.cudnnGetVersion()), "library": library})
     except (OSError, AttributeError) as error:

@@ -47,7 +47,6 @@ class Ending:
     seconds: float | None = None  # in the phase that was running
     note: str | None = None
     stderr: str = ""
-    old_python: str | None = None  # version of a Python that is too old for the script
     idle: float | None = None  # seconds in which it neither used the CPU nor read anything
 
     @property
@@ -78,18 +77,20 @@ class Transcript:
     cudnn: dict[str, Any] | None = None
 
     def add(self, line: str) -> dict[str, Any] | None:
-        """Take in a line, and return the event that it is; None for what others wrote to standard output."""
+        """Take in a line, and return the event that it is; None for what others wrote, or what comes out of order."""
         try:
-            event = json.loads(line) if line.startswith("{") else None
-        except (ValueError, RecursionError):
+            event: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+            is_event = event.get("tfgpu") == "patient/1"
+            return event if is_event and self._take(event["event"], event["phase"], event) else None
+        except (ValueError, KeyError, RecursionError):
             return None
-        if event is None or event.get("tfgpu") != "patient/1":
-            return None
-        match event["event"]:
-            case "start":
-                self.running = event["phase"]
-            case "end":
-                self.ends[event["phase"]] = event
+
+    def _take(self, kind: str, phase: str, event: dict[str, Any]) -> bool:
+        match kind:
+            case "start" if self.running is None and phase == self.broken_off_in:
+                self.running = phase
+            case "end" if phase == self.running:
+                self.ends[phase] = event
                 self.running = self.checking = None
             case "checking":
                 self.checking = event["data"]
@@ -100,8 +101,9 @@ class Transcript:
                 self.loaded = tuple(event["data"]["libraries"])
             case "cudnn":
                 self.cudnn = event["data"]
-        found: dict[str, Any] = event
-        return found
+            case _:
+                return False
+        return True
 
     @property
     def due(self) -> tuple[str, ...]:
@@ -216,8 +218,6 @@ def python(transcript: Transcript, ending: Ending | None, installers: tuple[str,
     fields |= {name: _pick(packages, name, source) for name, source in PACKAGES.items()}
     if isinstance(about, Known) and about.value["user_site"] is None:
         fields["user_site"] = Unknown("not on sys.path")
-    if ending and ending.old_python:
-        fields["version"] = Known(ending.old_python, f"sys.version_info in {transcript.executable}")
     return msgspec.convert(_record({**fields, "installers": Known(installers, "PATH")}), Python)
 
 

@@ -436,11 +436,6 @@ class Soname(Record, frozen=True):
 class Loader(Record, frozen=True):
     """What the dynamic loader does with the libraries that TensorFlow opens by soname."""
 
-    # LD_LIBRARY_PATH as the interpreter under test gets it
-    search_path: Annotated[
-        Fact[tuple[str, ...]],
-        private("LD_LIBRARY_PATH of the interpreter", unit="path", grade="noise", group="variables.LD_LIBRARY_PATH"),
-    ] = NOT_EXAMINED
     # of the TensorFlow library that calls dlopen, $ORIGIN resolved
     runpath: Annotated[
         Fact[tuple[str, ...]], private("RUNPATH of TensorFlow", unit="path", grade="noise", group="tensorflow")
@@ -466,7 +461,6 @@ class Cudnn(Record, frozen=True):
     installed: Annotated[Fact[tuple[CudnnFile, ...]], private("cuDNN on disk", key="path", element="cuDNN in {}")] = (
         NOT_EXAMINED
     )
-    header: Annotated[Fact[CudnnFile], private("cudnn_version.h")] = NOT_EXAMINED
     # cudnnGetVersion() of the file that the loader picks: "9.3.0"
     runtime: Annotated[Fact[str], public("cuDNN loaded", grade="observation")] = NOT_EXAMINED
 

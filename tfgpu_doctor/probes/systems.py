@@ -1,0 +1,291 @@
+"""Systems other than Linux: what the standard library and psutil tell, and unknown with its reason for the rest.
+
+Linux is read from files below a root, so that a test can show a machine as a folder. Elsewhere the answers come from
+the system's own functions; they stand behind an object, and tests put one with recorded answers in its place.
+
+Windows' registry: Microsoft, "Registry trees and keys for devices and drivers"; a service's key `Enum` lists the
+devices that are present, while Enum\\PCI keeps those that were removed.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from tfgpu_doctor.matrix.library_names import VC_RUNTIME
+from tfgpu_doctor.probes.files import below, names_in, why
+from tfgpu_doctor.records.facts import Fact, Host, Known, LibraryFile, PciGpu, Unknown
+
+# fields of Driver that the system fills without asking the driver itself
+INSTALLED = (
+    *("version", "kernel_module", "kernel_module_loaded", "kernel_module_kind", "kernel_module_on_disk"),
+    "device_nodes",
+)
+DISPLAY = "{4d36e968-e325-11ce-bfc1-08002be10318}"  # Microsoft, "System-Defined Device Setup Classes": Display
+PCI = "SYSTEM\\CurrentControlSet\\Enum\\PCI"
+SERVICES = "SYSTEM\\CurrentControlSet\\Services\\"
+SERVICE = "nvlddmkm"  # NVIDIA's kernel-mode display driver
+FEATURES = ((39, "avx"), (40, "avx2"), (41, "avx512f"))  # winnt.h: PF_AVX_INSTRUCTIONS_AVAILABLE and those after it
+DLLS = {"libcuda.so.1": "nvcuda.dll", "libnvidia-ml.so.1": "nvml.dll"}
+TOOLKITS = "NVIDIA GPU Computing Toolkit\\CUDA"
+_DEVICE = re.compile(r"VEN_10DE&DEV_([0-9A-F]{4})", re.IGNORECASE)
+_PLACE = re.compile(r"\((\d+),(\d+),(\d+)\)$")
+
+
+class System:
+    """Any system; the others override what they can answer."""
+
+    platform: str = ""  # as sys.platform has it
+    name: str | None = None  # the fact `host.os`
+    paths: ModuleType = os.path
+    root = "/"
+    endings: tuple[str, ...] = ("",)  # of programs
+
+    def __init__(self, platform_name: str = "") -> None:
+        """`platform_name` is what sys.platform says; a known system has its own."""
+        self.platform = platform_name or self.platform
+
+    @property
+    def title(self) -> str:
+        """For messages: "Windows"."""
+        return {"windows": "Windows", "macos": "macOS"}.get(self.name or "", self.platform)
+
+    def host(self) -> Host:
+        """The machine, as far as the standard library and psutil tell."""
+        import psutil
+
+        unread = Unknown(f"not read on {self.title}")
+        cpus = os.cpu_count()
+        system = Known(self.name, "sys.platform") if self.name else Unknown(f"unknown platform {self.platform}")
+        facts: dict[str, Any] = dict.fromkeys(Host.__struct_fields__, unread)
+        facts |= {
+            "os": system,
+            "machine": Known(platform.machine().lower(), "platform.machine"),
+            "kernel": Known(platform.release(), "platform.release"),
+            "distribution": Known(platform.platform(terse=True), "platform.platform"),
+            "distribution_id": system,
+            "distribution_version": Known(platform.version(), "platform.version"),
+            "libc": Unknown(f"{self.title} has no glibc"),
+            "memory": Known(psutil.virtual_memory().total, "psutil"),
+            "shm": Unknown(f"{self.title} has no /dev/shm"),
+            "nouveau_loaded": Unknown(f"nouveau is a Linux driver; this is {self.title}"),
+            "dxg_device": Unknown("/dev/dxg is WSL2's"),
+            "vc_runtime": Unknown("the Visual C++ runtime is a part of Windows programs"),
+        }
+        if cpus:
+            facts["cpus"] = Known(cpus, "os.cpu_count")
+        for name, value in (("name", platform.node()), ("cpu_model", platform.processor())):
+            if value:
+                facts[name] = Known(value, f"platform.{'node' if name == 'name' else 'processor'}")
+        return Host(**facts)
+
+    def driver(self) -> dict[str, Fact[Any]]:
+        """The installed driver as fields of Driver."""
+        return dict.fromkeys(INSTALLED, Unknown(f"not read on {self.title}"))
+
+    def driver_files(self, soname: str, _environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
+        """The driver's library that Linux calls `soname`."""
+        return Unknown(f"{soname} is not looked for on {self.title}")
+
+    def library_name(self, soname: str) -> str:
+        """What the driver's library is called here."""
+        return soname
+
+    def smi_places(self, _environ: Mapping[str, str], /) -> tuple[str, ...]:
+        """Paths of nvidia-smi where it is not on PATH."""
+        return ()
+
+    def toolkit_places(self, _environ: Mapping[str, str], /) -> Iterator[tuple[str, str]]:
+        """Yield (path, via) of what may be a CUDA toolkit, beside those that variables name."""
+        yield from ()
+
+
+class MacOs(System):
+    """A Mac: NVIDIA's last driver was for macOS 10.13, and TensorFlow has had no CUDA there since 1.2."""
+
+    platform, name = "darwin", "macos"
+
+    def host(self) -> Host:
+        """With macOS's own version instead of Darwin's."""
+        version = platform.mac_ver()[0]
+        return msgspec.structs.replace(
+            super().host(),
+            distribution=Known(f"macOS {version}", "platform.mac_ver"),
+            distribution_version=Known(version, "platform.mac_ver"),
+            pci_gpus=Unknown("GPUs of a Mac are Apple's, Intel's or AMD's; NVIDIA's last driver was for macOS 10.13"),
+            container=Known("none", "containers of macOS run in a Linux of their own"),
+        )
+
+    def driver(self) -> dict[str, Fact[Any]]:
+        """There is none."""
+        return dict.fromkeys(INSTALLED, Unknown("NVIDIA makes no driver for macOS"))
+
+    def driver_files(self, _soname: str, _environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
+        """There are none."""
+        return Unknown("NVIDIA makes no driver for macOS")
+
+
+class Api:
+    """What Windows is asked; tests answer from a recording."""
+
+    root = "/"  # where drives are looked for; "/": they are the machine's own
+
+    def read(self, key: str) -> tuple[list[str], dict[str, str | int]]:
+        """Return the keys below a key of HKEY_LOCAL_MACHINE, and its values that are texts or numbers.
+
+        Raises OSError: it is missing, or not ours to read.
+        """
+        if sys.platform != "win32":
+            raise OSError(f"no registry on {sys.platform}")
+        import winreg
+
+        access = winreg.KEY_READ | winreg.KEY_WOW64_64KEY  # also from a 32-bit Python
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key, 0, access) as handle:
+            keys, count, _ = winreg.QueryInfoKey(handle)
+            found = [winreg.EnumValue(handle, index) for index in range(count)]
+            below_it = [winreg.EnumKey(handle, index) for index in range(keys)]
+        return below_it, {name: value for name, value, _ in found if isinstance(value, str | int)}
+
+    def has_feature(self, number: int) -> bool:
+        """Ask IsProcessorFeaturePresent."""
+        if sys.platform != "win32":
+            return False
+        import ctypes
+
+        return bool(ctypes.WinDLL("kernel32").IsProcessorFeaturePresent(number))
+
+
+class Windows(System):
+    """A Windows whose functions are those of `api`."""
+
+    platform, name, paths = "win32", "windows", ntpath
+    endings = (".exe", ".bat", ".cmd", ".com")
+
+    def __init__(self, api: Api | None = None) -> None:
+        """Without `api`, the Windows that runs this program."""
+        super().__init__()
+        self._api = api or Api()
+        self.root = self._api.root
+
+    def host(self) -> Host:
+        """With what the CPU can do, and GPUs by the registry."""
+        runtime = [ntpath.join(_system({}), name) for name in VC_RUNTIME]
+        return msgspec.structs.replace(
+            super().host(),
+            kernel=Known(platform.version(), "platform.version"),
+            cpu_flags=Known(
+                tuple(name for number, name in FEATURES if self._api.has_feature(number)),
+                "IsProcessorFeaturePresent (AVX only)",
+            ),
+            pci_gpus=self._gpus(),
+            vc_runtime=Known(self._existing(runtime), _system({})),
+        )
+
+    def _existing(self, paths: list[str]) -> tuple[LibraryFile, ...]:
+        return tuple(LibraryFile(path=path) for path in paths if os.path.isfile(below(self.root, path)))
+
+    def _gpus(self) -> Fact[tuple[PciGpu, ...]]:
+        """NVIDIA's display adapters that are present."""
+        try:
+            return Known(tuple(self._adapters()), f"HKLM\\{PCI}")
+        except OSError as error:
+            return Unknown(why(error, PCI))
+
+    def _adapters(self) -> Iterator[PciGpu]:
+        """Raises OSError: the list of devices cannot be read."""
+        for device in self._api.read(PCI)[0]:
+            if not (match := _DEVICE.match(device)):
+                continue
+            for instance in self._api.read(f"{PCI}\\{device}")[0]:
+                values = self._api.read(f"{PCI}\\{device}\\{instance}")[1]
+                service = str(values.get("Service", ""))
+                is_display = (
+                    str(values.get("ClassGUID", "")).lower() == DISPLAY
+                )  # not the card's sound, or its USB port
+                if is_display and f"pci\\{device}\\{instance}".lower() in self._present(service):
+                    yield _adapter(match[1], values, service)
+
+    def _present(self, service: str) -> set[str]:
+        """The devices that a service drives now."""
+        try:
+            listed = self._api.read(f"{SERVICES}{service}\\Enum")[1] if service else {}
+        except OSError:  # no such service, or it drives nothing
+            return set()
+        return {str(value).lower() for name, value in listed.items() if name.isdecimal()}
+
+    def driver(self) -> dict[str, Fact[Any]]:
+        """Whether a display adapter uses NVIDIA's driver; which one, NVML and nvidia-smi tell."""
+        no_module = Unknown("Windows has no kernel module nvidia; its driver is that of the display adapter")
+        return {
+            **dict.fromkeys(INSTALLED, no_module),
+            "kernel_module_loaded": Known(bool(self._present(SERVICE)), f"HKLM\\{SERVICES}{SERVICE}\\Enum"),
+            "device_nodes": Unknown("Windows has no /dev"),
+        }
+
+    def driver_files(self, soname: str, environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
+        """nvcuda.dll and nvml.dll: in System32; up to 2018 NVML was installed beside nvidia-smi."""
+        dll = DLLS[soname]
+        folders = [_system(environ), *([_nvsmi(environ)] if dll == "nvml.dll" else [])]
+        paths = [ntpath.join(folder, dll) for folder in folders]
+        return Known(self._existing(paths), " ".join(paths))
+
+    def library_name(self, soname: str) -> str:
+        """nvcuda.dll for libcuda.so.1."""
+        return DLLS[soname]
+
+    def smi_places(self, environ: Mapping[str, str], /) -> tuple[str, ...]:
+        """System32, and the folder of drivers up to 2018."""
+        return tuple(ntpath.join(folder, "nvidia-smi.exe") for folder in (_system(environ), _nvsmi(environ)))
+
+    def toolkit_places(self, environ: Mapping[str, str], /) -> Iterator[tuple[str, str]]:
+        """CUDA_PATH_V12_5 and its like, which the installer sets, then the folder that it installs into."""
+        yield from ((environ[name], name) for name in sorted(environ, reverse=True) if name.startswith("CUDA_PATH_V"))
+        folder = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), TOOLKITS)
+        yield from ((ntpath.join(folder, name), "Program Files") for name in names_in(below(self.root, folder)))
+
+
+def _adapter(device: str, values: Mapping[str, str | int], service: str) -> PciGpu:
+    place = _PLACE.search(str(values.get("LocationInformation", "")))
+    bus, slot, function = (int(part) for part in place.groups()) if place else (0, 0, 0)
+    return PciGpu(
+        address=f"0000:{bus:02x}:{slot:02x}.{function}" if place else "unknown",
+        device_id=f"10de:{device.lower()}",
+        driver=service or None,
+        name=str(values.get("DeviceDesc", "")).rpartition(";")[2] or None,
+    )
+
+
+def _system(environ: Mapping[str, str]) -> str:
+    return ntpath.join(environ.get("SYSTEMROOT", "C:\\Windows"), "System32")
+
+
+def _nvsmi(environ: Mapping[str, str]) -> str:
+    return ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA Corporation", "NVSMI")
+
+
+def _found(platform: str = sys.platform) -> System | None:
+    if platform.startswith("linux"):
+        return None
+    known: dict[str, type[System]] = {"win32": Windows, "darwin": MacOs}
+    return known[platform]() if platform in known else System(platform)
+
+
+_here = _found()
+
+
+def other(root: str = "/") -> System | None:
+    """The system here; None on Linux, and where `root` is a fake one: that is taken for a Linux."""
+    return _here if root == "/" else None
+
+
+def paths() -> ModuleType:
+    """The functions for paths of this system: those of a recorded Windows are ntpath's."""
+    return _here.paths if _here else os.path

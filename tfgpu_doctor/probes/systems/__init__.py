@@ -1,1 +1,0 @@
-"""What systems other than Linux answer, behind one object: `here.other()`."""
