@@ -94,7 +94,6 @@ def test_what_names_a_file_says_so() -> None:
         "check files",
         "compare new",
         "plan --from",
-        "smoke --baseline",
         "bench show file",
     } <= typed
 
