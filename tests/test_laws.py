@@ -72,7 +72,6 @@ PURE = (
         "bench/workload_registry.py",
         "smoke/plan.py",
         "smoke/judging.py",
-        "smoke/baseline.py",
         "smoke/records.py",
         "fleet/records.py",
         *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
@@ -135,7 +134,6 @@ OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "Temporary
 OPENS_FOR_A_REASON = {
     "__main__.py": "/dev/null, and the help page of this package",
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
-    "bench/workloads/inference.py": "writes into the folder of the worker that runs it",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",

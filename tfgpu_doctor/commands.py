@@ -505,7 +505,6 @@ def plan(
     *,
     tensorflow: str | None = None,
     saved: File | None = None,
-    lock: bool = False,
     matrix: File | None = None,
     note: Note = _ignore,
     **machine: Unpack[Machine],
@@ -515,7 +514,6 @@ def plan(
     Args:
         tensorflow: consider only these releases, such as "2.15" or ">=2.12,<2.16".
         saved: plan for the machine of this saved report.
-        lock: pin NVIDIA's packages to the versions that TensorFlow was built with.
         matrix: file with rows that extend those of the bundled matrix.
         note: called with how a value was read.
         machine: gpu, compute_capability, driver, os, machine and platform of another machine; without any of them, the
@@ -535,7 +533,7 @@ def plan(
     target, state = target_of(known, machine, saved, note)
     with refusing(TargetError, prefix="--tensorflow: "):
         wanted = read_specifier(tensorflow) if tensorflow else None
-        return make_plan(known, target, specifier=wanted, state=state, lock=lock)
+        return make_plan(known, target, specifier=wanted, state=state)
 
 
 def check(
@@ -667,7 +665,7 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
 
     from tfgpu_doctor.matrix.compatibility import kernels_for
     from tfgpu_doctor.matrix.queries import cards, find_release, releases
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     def data(row: Release) -> dict[str, Any]:
         asked = cards(matrix, filters)
@@ -694,7 +692,7 @@ def _gpus(
 ) -> tuple[object, Sheet]:
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import platform_of, read_capability, read_gpu
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if name is not None and compute_capability is not None:
         raise UsageError("give either NAME or --compute-capability, not both")
@@ -712,15 +710,14 @@ def _gpus(
 
 def _rows(matrix: Matrix, table: str, name: str | None) -> tuple[object, Sheet]:
     from tfgpu_doctor.matrix import tables
-    from tfgpu_doctor.render.outlines import matrix_answers as sheets
-    from tfgpu_doctor.render.outlines import matrix_tables
+    from tfgpu_doctor.render.outlines import matrix as sheets
 
     if table == "find":
         if name is None:
             overview = tables.about(matrix)
-            return overview, matrix_tables.about(overview)
+            return overview, sheets.about(overview)
         found = tables.find(matrix, name)
-        return found, matrix_tables.rows(name, found)
+        return found, sheets.rows(name, found)
     if table == "cuda":
         if name is None:
             toolkits = [tables.cuda_answer(matrix, row) for row in matrix.data.cuda]
@@ -817,7 +814,6 @@ def smoke(
     options: SmokeOptions,
     *,
     python: File | None = None,
-    baseline: File | None = None,
     matrix: File | None = None,
     progress: Progress = _ignore,
 ) -> Smoke:
@@ -826,28 +822,21 @@ def smoke(
     Args:
         options: what is tested, and for how long.
         python: interpreter that has TensorFlow, its environment, or its version; None: the one that runs this.
-        baseline: saved result of tfgpu smoke or bench, with which times are compared.
         matrix: file with rows that extend those of the bundled matrix.
         progress: called with a label and the progress, from 0 to 1.
     """
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.records.report import ReportError
-    from tfgpu_doctor.smoke import baseline as baselines
     from tfgpu_doctor.smoke.running import Smoking
 
     executable = find_python(python)
-    saved = None
-    if baseline is not None:
-        with refusing(ReportError, prefix="--baseline: "):
-            saved = baselines.read(read_file(baseline), shown(os.fspath(baseline)))
     known = load_matrix(matrix)
     require = 0 if options.require_gpus == 0 else None  # how many GPUs there are is a check of its own
 
     def doctor(timeout: float) -> Report:
         return _live(executable, lambda: known, True, timeout, require)
 
-    return Smoking(options, doctor, lambda: WorkerProcess(executable), known, saved, progress).run(now())
+    return Smoking(options, doctor, lambda: WorkerProcess(executable), known, progress).run(now())
 
 
 def fleet(*files: File, baseline: File | None = None, matrix: File | None = None) -> Fleet:

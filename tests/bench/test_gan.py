@@ -95,7 +95,7 @@ def no_learning(work):
 
 generator, discriminator = gan.networks("float32")
 answers = {
-    "flop": [*counted(generator), *counted(discriminator.model)],
+    "flop": [*counted(generator), *counted(discriminator)],
     "one": run(TWO[1:]),
     "two": run(TWO),
     "like one device": run(TWO, other_images),

@@ -12,18 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 
-from tests.cli.runner import process, tfgpu
+from tests.cli.runner import process
 from tests.lab import Lab
-from tests.render.results import is_red
-from tests.render.results import junit as valid
-from tests.smoke.smoking import Machine
 from tests.test_doctor import left_behind
 from tests.tiers import usual
-from tfgpu_doctor.smoke.records import Smoke
 
 ROOT = Path(__file__).parents[2]
 PATIENTS = ROOT / "tests" / "patients"
@@ -130,32 +125,3 @@ def _worker_of(parent: psutil.Process) -> bool:
     with suppress(psutil.Error):  # a child may end while we look
         return any("worker.py" in " ".join(child.cmdline()) for child in parent.children(recursive=True))
     return False
-
-
-def test_a_baseline_comes_from_a_pipe() -> None:
-    data = Machine().smoke().to_json().decode()
-    done = tfgpu("smoke", "--baseline", "-", "--python", "/bin/cat", input=data)
-    assert done.returncode == 2 and "/bin/cat is no Python interpreter" in done.stderr
-
-
-@pytest.mark.tensorflow
-def test_a_machine_without_a_gpu_passes_when_none_is_required(
-    one_process: None, tensorflow_python: str, tmp_path: Path
-) -> None:
-    """One run without a GPU, in four formats at once."""
-    files = {name: tmp_path / f"smoke.{name}" for name in ("json", "xml", "md")}
-    outputs = [word for file in files.values() for word in ("--output", str(file))]
-    formats = ["--format", "text", "--format", "json", "--format", "junit", "--format", "markdown"]
-    arguments = ("--python", tensorflow_python, "--require-gpus", "0", "--virtual-gpus", "2", "--budget", "120")
-    done = tfgpu("smoke", *arguments, *formats, "--output", "-", *outputs, environ={"CUDA_VISIBLE_DEVICES": "-1"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = msgspec.json.decode(files["json"].read_bytes(), type=Smoke)
-    assert result.verdict == "ok"
-    assert {one.status for one in result.checks} == {"ok"}
-    for one in result.runs:
-        assert one.run.verified is not None and one.run.verified.ok
-        assert set(one.run.placed_on) == set(one.run.devices)
-    assert all(one.throughput is None for one in result.checks if "virtual" in one.on)
-    assert done.stdout.startswith("tfgpu smoke ") and "✓ matpow, CPU" in done.stdout
-    assert not is_red(valid(files["xml"].read_text(encoding="utf-8")))
-    assert files["md"].read_text(encoding="utf-8").startswith("**✓ tfgpu smoke ok")

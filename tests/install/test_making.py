@@ -227,7 +227,7 @@ class Moments:
             ("tfgpu_doctor.install.making", "add_library_paths"),
             ("tfgpu_doctor.install.making", "prove"),
             ("tfgpu_doctor.cli.install._Shown", "agrees"),
-            ("tfgpu_doctor.install.folder.writing.Claim", "take"),
+            ("tfgpu_doctor.install.folder.writing", "create"),
             ("tfgpu_doctor.install.folder.shutil", "rmtree"),
         ):
             self._watch(monkeypatch, f"{owner}.{name}", name)
@@ -322,4 +322,4 @@ def test_the_next_run_leaves_alone_what_a_killed_one_has_left(uv: Path) -> None:
     for dry_run in ([], ["--dry-run"]):
         done = install(uv, "env", *dry_run)
         assert (done.returncode, left_in(uv)) == (2, before)
-        assert "delete it yourself" in " ".join(done.stderr.split())
+        assert "delete it and run tfgpu install again" in " ".join(done.stderr.split())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import doctest
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import pynvml
 import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
-from tfgpu_doctor.probes import driver
+from tfgpu_doctor.probes import driver, driver_child
 from tfgpu_doctor.probes.driver import DriverFacts, Probe
 from tfgpu_doctor.records.facts import (
     CallResult,
@@ -28,7 +31,6 @@ from tfgpu_doctor.records.facts import (
 
 DEADLINE = 2.0  # seconds given to a driver that hangs
 PATIENCE = 120.0  # seconds: this machine may be busy; the point is that it ends
-PROC_VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +46,7 @@ def nothing_stays_running() -> Iterator[None]:
 
 def examine(lab: Lab, root: Path, *, deadline: float = 15.0, **choices: object) -> DriverFacts:
     """Examine a machine whose files are below `root`; an answer, whatever the fault."""
+    root.mkdir(exist_ok=True)
     with guarded(PATIENCE, str(choices), waiting=True):
         return driver.examine(deadline, str(root), lab.environ(root=root, **choices))  # type: ignore[arg-type]
 
@@ -83,9 +86,7 @@ def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
     assert value_or(found.peers, ()) == (PeerLink(a=0, b=1, topology="multiple"),)
 
 
-def test_what_cuinit_answers(
-    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
+def test_what_cuinit_answers(driver_lab: Lab, tmp_path: Path) -> None:
     for answer, name in [
         (34, "CUDA_ERROR_STUB_LIBRARY"),
         (100, "CUDA_ERROR_NO_DEVICE"),
@@ -96,39 +97,24 @@ def test_what_cuinit_answers(
         (801, "CUDA_ERROR_NOT_SUPPORTED"),  # not in the lab's library: from our own table
         (4711, "CUDA error 4711"),
     ]:
-        with subtests.test(answer=answer):
-            tmp_path = tmp_path_factory.mktemp("row")
-            found = examine(driver_lab, tmp_path, cuinit=answer)
-            assert code(found.driver.cuda_init) == (answer, name)
-            assert isinstance(found.driver.cuda_device_count, Unknown) and name in found.driver.cuda_device_count.reason
-            (gpu,) = value_or(found.gpus, ())  # NVML is fine
-            assert isinstance(gpu.multiprocessors, Unknown)
+        found = examine(driver_lab, tmp_path / str(answer), cuinit=answer)
+        assert code(found.driver.cuda_init) == (answer, name)
+        assert isinstance(found.driver.cuda_device_count, Unknown) and name in found.driver.cuda_device_count.reason
+        (gpu,) = value_or(found.gpus, ())  # NVML is fine
+        assert isinstance(gpu.multiprocessors, Unknown)
 
 
-def test_what_nvmlinit_answers(
-    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
+def test_what_nvmlinit_answers(driver_lab: Lab, tmp_path: Path) -> None:
     for answer, name, message in [
         (9, "NVML_ERROR_DRIVER_NOT_LOADED", "Driver Not Loaded"),
         (18, "NVML_ERROR_LIB_RM_VERSION_MISMATCH", "Driver/library version mismatch"),
         (999, "NVML_ERROR_UNKNOWN", "Unknown Error"),
     ]:
-        with subtests.test(answer=answer):
-            tmp_path = tmp_path_factory.mktemp("row")
-            found = examine(driver_lab, tmp_path, nvml_init=answer, cuinit=999)
-            result = value_or(found.driver.nvml_init, None)
-            assert result and (result.code, result.name, result.message) == (answer, name, message)
-            assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
-            assert isinstance(found.peers, Unknown)
-
-
-def test_a_driver_update_without_a_restart(driver_lab: Lab, tmp_path: Path) -> None:
-    write(tmp_path, "/proc/driver/nvidia/version", PROC_VERSION)
-    found = examine(driver_lab, tmp_path, nvml_init=18, cuinit=803, nvidia_smi="mismatch").driver
-    assert value_or(found.kernel_module, "") == "535.104.05"
-    assert found.version == Known("535.104.05", "/proc/driver/nvidia/version")
-    smi = value_or(found.nvidia_smi, None)
-    assert smi and smi.exit_code == 18 and "Driver/library version mismatch" in smi.output
+        found = examine(driver_lab, tmp_path / str(answer), nvml_init=answer, cuinit=999)
+        result = value_or(found.driver.nvml_init, None)
+        assert result and (result.code, result.name, result.message) == (answer, name, message)
+        assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
+        assert isinstance(found.peers, Unknown)
 
 
 @pytest.mark.parametrize(
@@ -160,18 +146,14 @@ def test_what_was_known_before_a_hang_is_kept(driver_lab: Lab, tmp_path: Path) -
     assert found.peers == Unknown("nvmlDeviceGetMemoryInfo of GPU 1 did not answer in time")
 
 
-def test_a_library_that_kills_its_process(
-    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
+def test_a_library_that_kills_its_process(driver_lab: Lab, tmp_path: Path) -> None:
     for choices, call in [({"nvml_init": "segv"}, "nvmlInit"), ({"cuinit": "segv"}, "cuInit")]:
-        with subtests.test(choices=choices):
-            tmp_path = tmp_path_factory.mktemp("row")
-            found = examine(driver_lab, tmp_path, **choices).driver
-            fact = found.nvml_init if call == "nvmlInit" else found.cuda_init
-            assert isinstance(fact, Known)
-            assert (fact.value.code, fact.value.name) == (-11, "SIGSEGV")
-            assert fact.value.message == f"{call} killed its process with SIGSEGV"
-            assert value_or(found.unresponsive, None) == ()
+        found = examine(driver_lab, tmp_path / call, **choices).driver
+        fact = found.nvml_init if call == "nvmlInit" else found.cuda_init
+        assert isinstance(fact, Known)
+        assert (fact.value.code, fact.value.name) == (-11, "SIGSEGV")
+        assert fact.value.message == f"{call} killed its process with SIGSEGV"
+        assert value_or(found.unresponsive, None) == ()
 
 
 def test_a_lost_gpu_beside_a_good_one(driver_lab: Lab, tmp_path: Path) -> None:
@@ -196,23 +178,14 @@ def test_heat_errors_processes_and_a_bad_slot(driver_lab: Lab, tmp_path: Path) -
     assert (value_or(gpu.pcie_width, 0), value_or(gpu.pcie_width_max, 0)) == (4, 16)
 
 
-def test_mig(driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
+def test_mig(driver_lab: Lab, tmp_path: Path) -> None:
     for instances in [0, 2]:
-        with subtests.test(instances=instances):
-            tmp_path = tmp_path_factory.mktemp("row")
-            (gpu,) = value_or(examine(driver_lab, tmp_path, mig=instances, name="NVIDIA A100").gpus, ())
-            assert value_or(gpu.mig_mode, None) is True
-            assert [name.split(" (")[0] for name in value_or(gpu.mig_instances, ("?",))] == [
-                "NVIDIA A100 MIG 1g.5gb"
-            ] * instances
-            assert gpu.multiprocessors == Unknown("MIG mode is on: CUDA sees slices")
-
-
-def test_a_hidden_gpu_is_there_for_nvml_and_not_for_cuda(driver_lab: Lab, tmp_path: Path) -> None:
-    environ = {**driver_lab.environ(root=tmp_path), "CUDA_VISIBLE_DEVICES": "-1"}
-    found = driver.examine(15.0, str(tmp_path), environ)
-    assert code(found.driver.cuda_init) == (100, "CUDA_ERROR_NO_DEVICE")
-    assert len(value_or(found.gpus, ())) == 1
+        (gpu,) = value_or(examine(driver_lab, tmp_path / str(instances), mig=instances, name="NVIDIA A100").gpus, ())
+        assert value_or(gpu.mig_mode, None) is True
+        assert [name.split(" (")[0] for name in value_or(gpu.mig_instances, ("?",))] == [
+            "NVIDIA A100 MIG 1g.5gb"
+        ] * instances
+        assert gpu.multiprocessors == Unknown("MIG mode is on: CUDA sees slices")
 
 
 def test_a_name_that_is_not_utf8(driver_lab: Lab, tmp_path: Path) -> None:
@@ -241,16 +214,12 @@ def test_csv_of_nvidia_smi_when_nvml_fails(driver_lab: Lab, tmp_path: Path) -> N
     assert isinstance(gpu.temperature, Unknown)
 
 
-def test_an_nvidia_smi_that_fails(
-    driver_lab: Lab, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
+def test_an_nvidia_smi_that_fails(driver_lab: Lab, tmp_path: Path) -> None:
     for program, exit_code in [("no_driver", 9), ("mismatch", 18), ("garbage", 0)]:
-        with subtests.test(program=program):
-            tmp_path = tmp_path_factory.mktemp("row")
-            found = examine(driver_lab, tmp_path, nvml_init=9, cuinit=100, nvidia_smi=program)
-            assert smi(found).exit_code == exit_code
-            assert len(smi(found).output) <= 2000
-            assert isinstance(found.gpus, Unknown) and isinstance(found.driver.version, Unknown)
+        found = examine(driver_lab, tmp_path / program, nvml_init=9, cuinit=100, nvidia_smi=program)
+        assert smi(found).exit_code == exit_code
+        assert len(smi(found).output) <= 2000
+        assert isinstance(found.gpus, Unknown) and isinstance(found.driver.version, Unknown)
 
 
 def test_no_devices_is_an_answer(driver_lab: Lab, tmp_path: Path) -> None:
@@ -380,3 +349,66 @@ def test_a_program_that_writes_without_end(subtests: pytest.Subtests) -> None:
                 probe.wait()
             assert probe.hung
             assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines()) <= driver.ROOM
+
+
+LIST = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: system has unsupported display driver / cuda driver combination"),
+        pytest.param(999, "CUDA_ERROR_UNKNOWN: unknown error", marks=pytest.mark.full),
+    ],
+)
+def test_tensorflow_reports_the_fault(driver_lab: Lab, tensorflow_python: str, answer: int, words: str) -> None:
+    done = subprocess.run(
+        [tensorflow_python, "-c", LIST],
+        env=driver_lab.environ(cuinit=answer),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert "failed call to cuInit: " in done.stderr
+    assert words in done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_samples_in_the_docstrings(subtests: pytest.Subtests) -> None:
+    for module in [driver, driver_child]:
+        with subtests.test(module=module):
+            assert doctest.testmod(module).failed == 0
+
+
+def snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def test_throttle_reasons_are_those_of_the_bindings() -> None:
+    prefix = "nvmlClocksThrottleReason"
+    theirs = {
+        value: snake(name.removeprefix(prefix)) for name, value in vars(pynvml).items() if name.startswith(prefix)
+    }
+    for bit, name in driver_child.THROTTLE_REASONS.items():
+        assert theirs[bit] in (name, "user_defined_clocks")
+    single = {bit for bit in theirs if isinstance(bit, int) and bit and bit & (bit - 1) == 0}
+    assert single <= set(driver_child.THROTTLE_REASONS)
+
+
+def test_enumerations_are_those_of_the_bindings() -> None:
+    for prefix, ours in [
+        ("NVML_COMPUTEMODE_", driver_child.COMPUTE_MODES),
+        ("NVML_TOPOLOGY_", driver_child.TOPOLOGIES),
+    ]:
+        theirs = {
+            name.removeprefix(prefix).lower(): value for name, value in vars(pynvml).items() if name.startswith(prefix)
+        }
+        assert {name: theirs[name] for name in ours.values()} == {name: number for number, name in ours.items()}
+
+
+def test_functions_and_constants_are_those_of_the_bindings() -> None:
+    for _, function, constants, _ in driver_child.QUESTIONS:
+        for name in (f"nvmlDevice{function}", *(f"NVML_{constant}" for constant in constants.split())):
+            assert hasattr(pynvml, name), name

@@ -14,7 +14,7 @@ from tests.probes.elf_lab import CALLER, Forge, really_loaded
 from tfgpu_doctor.probes import dll_search, loader
 from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
 RUNPATH = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cuda_runtime/lib"
 CUDNN = "libcudnn_x.so.9"  # no cuDNN, so that its parts are not asked for
 
@@ -137,7 +137,6 @@ FIRST: dict[str, tuple[Callable[[Bench, Path], object], str | None, str | None]]
 }
 
 
-@linux
 def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(
     forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
 ) -> None:
@@ -158,7 +157,6 @@ def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(
             assert {"LD_LIBRARY_PATH", "RUNPATH"} == {one.via for one in predicted.candidates if one.reachable}
 
 
-@linux
 def test_an_rpath_comes_before_the_library_path(tmp_path: Path, forge: Forge) -> None:
     bench = Bench(tmp_path, forge, rpath="$ORIGIN/../nvidia/cudnn/lib")
     bench.library(bench.wheel / CUDNN)
@@ -168,7 +166,6 @@ def test_an_rpath_comes_before_the_library_path(tmp_path: Path, forge: Forge) ->
     assert [one.via for one in predicted.candidates] == ["RPATH", "LD_LIBRARY_PATH"]
 
 
-@linux
 def test_a_library_loaded_for_another_is_found_without_a_search(bench: Bench) -> None:
     """As libcusparse is by the RUNPATH of libcusolver, where TensorFlow's own names only some wheels."""
     wheels = bench.site / "nvidia"
@@ -186,7 +183,6 @@ def test_a_library_loaded_for_another_is_found_without_a_search(bench: Bench) ->
     assert predicted[0].candidates[0].via == "already loaded"
 
 
-@linux
 def test_a_failed_opening_leaves_nothing_loaded(bench: Bench) -> None:
     wheels = bench.site / "nvidia"
     needs = ["libcusparse_x.so.12", "libnowhere.so.7"]
@@ -197,7 +193,6 @@ def test_a_failed_opening_leaves_nothing_loaded(bench: Bench) -> None:
     assert {one.soname: one.winner for one in bench.predict(*names)} == real == dict.fromkeys(names)
 
 
-@linux
 def test_a_library_of_the_system_comes_from_the_cache(bench: Bench) -> None:
     name = "libutil.so.1"  # glibc's own
     (predicted,) = bench.predict(name)
@@ -207,7 +202,6 @@ def test_a_library_of_the_system_comes_from_the_cache(bench: Bench) -> None:
     assert predicted.candidates[0].via in ("ldconfig", "default path")
 
 
-@linux
 def test_an_empty_entry_of_the_library_path_is_the_current_folder(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +214,6 @@ def test_an_empty_entry_of_the_library_path_is_the_current_folder(
     assert really_loaded(bench.caller, [CUDNN], environ, cwd=bench.b)[CUDNN] == str(bench.b / CUDNN)
 
 
-@linux
 def test_a_preloaded_library_wins(bench: Bench) -> None:
     chosen = bench.library(bench.home / "mine" / CUDNN)
     bench.library(bench.a / CUDNN)
@@ -233,88 +226,77 @@ def test_a_preloaded_library_wins(bench: Bench) -> None:
 # ------------------------------------------------------------------------------ out of the loader's reach
 
 
-def dist_info(bench: Bench, *names: str) -> None:
-    for name in names:
-        (bench.site / f"{name}.dist-info").mkdir()
+Row = tuple[str, tuple[str, ...], str, list[tuple[str, bool, str | None, str | None]], tuple[str, ...]]
+WHEEL, KIT = "env/lib/python3.12/site-packages/nvidia", "cuda-12.5/lib64"
+NO_LINK = "no link named libcudnn_ops.so.9 beside it"
+# what it is, files and wheels, the library, (found by, in reach, version, problem) of each file, other versions
+ROWS: tuple[Row, ...] = (
+    (
+        "a wheel that the RUNPATH does not name",  # that of TensorFlow 2.16.1 names cuda_runtime alone
+        (f"{WHEEL}/cusolver/lib/libcusolver.so.11", "nvidia_cusolver_cu12-11.7.5.82"),
+        "libcusolver.so.11",
+        [("pip wheel", False, "11.7.5.82", None)],
+        (),
+    ),
+    (
+        "two wheels that unpack into one folder",
+        (f"{WHEEL}/cudnn/lib/libcudnn_ops.so.9", "nvidia_cudnn_cu11-8.9.6.50", "nvidia_cudnn_cu12-9.3.0.75"),
+        "libcudnn_ops.so.9",
+        [("RUNPATH", True, None, None)],
+        (),
+    ),
+    (
+        "the shared folder of CUDA 13",
+        (f"{WHEEL}/cu13/lib/libcudart.so.13", "nvidia_cuda_runtime-13.0.96", "nvidia_cublas-13.1.0.3"),
+        "libcudart.so.13",
+        [("pip wheel", False, "13.0.96", None)],
+        (),
+    ),
+    (
+        "a toolkit and conda",
+        (f"{KIT}/libcudart.so.12.5.82 libcudart.so.12", "env/conda-meta/history", "env/lib/libcudart.so.12"),
+        "libcudart.so.12",
+        [("toolkit", False, "12.5.82", None), ("conda", False, None, None)],
+        (),
+    ),
+    ("another major version", (f"{KIT}/libcudart.so.13",), "libcudart.so.12", [], (f"{KIT}/libcudart.so.13",)),
+    (
+        "all of CUDA 11 has one soname",
+        ("a/libcudart.so.11.8.89 libcudart.so.11.0",),
+        "libcudart.so.11.0",
+        [("LD_LIBRARY_PATH", True, "11.8.89", None)],
+        (),
+    ),
+    (
+        "a copy without its link",
+        (f"{WHEEL}/cudnn/lib/libcudnn_ops.so.9.3.0",),
+        "libcudnn_ops.so.9",
+        [("pip wheel", False, "9.3.0", NO_LINK)],
+        (),
+    ),
+)
 
 
-@linux
-def test_a_wheel_that_the_runpath_does_not_name_is_listed_out_of_reach(bench: Bench) -> None:
-    """TensorFlow 2.16.1's RUNPATH names cuda_runtime alone; 2.21.0's lacks cusolver."""
-    bench.library(bench.site / "nvidia" / "cusolver" / "lib" / "libcusolver.so.11")
-    dist_info(bench, "nvidia_cusolver_cu12-11.7.5.82")
-    (predicted,) = bench.survey("libcusolver.so.11")
-    assert predicted.winner is None
-    (only,) = predicted.candidates
-    assert (only.via, only.reachable, only.version, only.problem) == ("pip wheel", False, "11.7.5.82", None)
-
-
-@linux
-def test_the_version_of_a_wheels_library(
+def test_files_of_wheels_toolkits_and_conda(
     forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
 ) -> None:
-    for installed, version in [
-        (["nvidia_cudnn_cu12-9.3.0.75"], "9.3.0.75"),
-        (["nvidia_cudnn-9.14.0.64"], "9.14.0.64"),
-        (["nvidia_cudnn_cu11-8.9.6.50", "nvidia_cudnn_cu12-9.3.0.75"], None),  # both unpack into one folder
-        (["nvidia_cudnn_frontend-1.0"], None),
-        ([], None),
-    ]:
-        with subtests.test(installed=installed):
+    for name, files, soname, expected, others in ROWS:
+        with subtests.test(name=name):
             bench = Bench(tmp_path_factory.mktemp("row"), forge)
-            bench.library(bench.wheel / "libcudnn_ops.so.9")
-            dist_info(bench, *installed)
-            (predicted,) = bench.survey("libcudnn_ops.so.9")
-            assert predicted.candidates[0].version == version
-
-
-@linux
-def test_toolkits_and_conda_are_listed_with_the_version_behind_the_link(bench: Bench) -> None:
-    kit = bench.home / "cuda-12.5"
-    (kit / "lib64").mkdir(parents=True)
-    real = bench.library(kit / "lib64" / "libcudart.so.12.5.82", soname="libcudart.so.12")
-    (kit / "lib64" / "libcudart.so.12").symlink_to(real.name)
-    (bench.prefix / "conda-meta").mkdir()
-    bench.library(bench.prefix / "lib" / "libcudart.so.12")
-    toolkit = Toolkit(path=str(kit), version="12.5", source="version.json", via="/usr/local")
-
-    (predicted,) = bench.survey("libcudart.so.12", toolkits=[toolkit])
-
-    assert predicted.winner is None
-    assert [(one.via, one.version, one.reachable) for one in predicted.candidates] == [
-        ("toolkit", "12.5.82", False),
-        ("conda", None, False),
-    ]
-
-
-@linux
-def test_another_major_version_is_named(bench: Bench) -> None:
-    kit = bench.home / "cuda-13.0"
-    bench.library(kit / "lib64" / "libcudart.so.13")
-    (kit / "lib64" / "libcudart.so").symlink_to("libcudart.so.13")
-    (kit / "lib").symlink_to("lib64")
-    toolkit = Toolkit(path=str(kit), version="13.0", source="cuda.h", via="/usr/local")
-    (predicted,) = bench.survey("libcudart.so.12", toolkits=[toolkit])
-    assert predicted.candidates == ()
-    assert predicted.other_versions == (str(kit / "lib64" / "libcudart.so.13"),)
-
-
-@linux
-def test_the_files_of_one_version_are_not_taken_for_another(bench: Bench) -> None:
-    """All of CUDA 11 has the soname libcudart.so.11.0, behind which libcudart.so.11.8.89 stands."""
-    real = bench.library(bench.a / "libcudart.so.11.8.89", soname="libcudart.so.11.0")
-    (bench.a / "libcudart.so.11.0").symlink_to(real.name)
-    (predicted,) = bench.survey("libcudart.so.11.0")
-    assert predicted.other_versions == ()
-    assert predicted.candidates[0].version == "11.8.89"
-
-
-@linux
-def test_a_library_copied_without_its_link_is_named(bench: Bench) -> None:
-    bench.library(bench.wheel / "libcudnn_ops.so.9.3.0", soname="libcudnn_ops.so.9")
-    (predicted,) = bench.survey("libcudnn_ops.so.9")
-    assert predicted.winner is None
-    assert predicted.candidates[0].problem == "no link named libcudnn_ops.so.9 beside it"
+            for file, _, link in (one.partition(" ") for one in files):
+                path = bench.home / file if "/" in file else bench.site / f"{file}.dist-info" / "METADATA"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if ".so." in file:
+                    bench.library(path, soname=link or soname)
+                    if link:
+                        path.with_name(link).symlink_to(path.name)
+                else:
+                    path.touch()
+            kit = Toolkit(path=str(bench.home / "cuda-12.5"), version="12.5", source="cuda.h", via="/usr/local")
+            (predicted,) = bench.survey(soname, toolkits=[kit])
+            found = [(one.via, one.reachable, one.version, one.problem) for one in predicted.candidates]
+            assert found == expected
+            assert predicted.other_versions == tuple(str(bench.home / one) for one in others)
 
 
 # ----------------------------------------------------------------------------------------------- cuDNN's parts
@@ -332,7 +314,6 @@ def cudnn(bench: Bench, *, without: str = "", needy: str = "") -> None:
             bench.library(bench.wheel / f"libcudnn_{part}.so.9", needed=needed, runpath="$ORIGIN")
 
 
-@linux
 def test_a_cudnn_with_a_part_missing_loads_and_fails_later(
     forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
 ) -> None:
@@ -351,7 +332,6 @@ def test_a_cudnn_with_a_part_missing_loads_and_fails_later(
 # --------------------------------------------------------------------------------------- what cannot be determined
 
 
-@linux
 def test_a_damaged_tensorflow_library_is_said_to_be_one(bench: Bench) -> None:
     bench.caller.write_bytes(b"")
     assert bench.examine(CUDNN).runpath == Unknown(f"empty file: {bench.caller}")
@@ -359,14 +339,12 @@ def test_a_damaged_tensorflow_library_is_said_to_be_one(bench: Bench) -> None:
     assert bench.examine(CUDNN).runpath == Unknown(f"libtensorflow_framework.so.2 are missing in {bench.tensorflow}")
 
 
-@linux
 def test_before_2_11_another_library_calls(bench: Bench) -> None:
     (bench.tensorflow / "libtensorflow_cc.so.2").unlink()
     whole = bench.library(bench.tensorflow / "python" / "_pywrap_tensorflow_internal.so", runpath="$ORIGIN/..")
     assert bench.examine(CUDNN).runpath == Known((str(bench.tensorflow),), str(whole))
 
 
-@linux
 def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.path.exists(loader.CACHE):
         pytest.skip("this system has no cache")
@@ -376,7 +354,6 @@ def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeyp
     assert isinstance(bench.examine(CUDNN).sonames, Known)
 
 
-@linux
 def test_musl_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "ld-musl-x86_64.so.1").touch()
@@ -444,7 +421,6 @@ CUDA = {
 }
 
 
-@linux
 @pytest.mark.tensorflow
 def test_the_real_tensorflow_opens_the_files_that_were_predicted(
     tensorflow_python: str, tmp_path: Path, forge: Forge

@@ -25,7 +25,6 @@ from tfgpu_doctor.cli.progress import spinner
     type=click.Path(),
     help="Plan for the machine of a saved doctor report; - is standard input.",
 )
-@option("--lock", is_flag=True, help="Pin NVIDIA's packages to the versions that TensorFlow was built with.")
 @matrix_option
 @redact_option
 @result_options("plan")

@@ -48,20 +48,6 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU computes a matrix product with fewer TFLOP/s.")
 @option("--max-import-seconds", metavar="S", type=Seconds(), help="Fail if importing TensorFlow takes longer.")
 @option(
-    "--baseline",
-    metavar="FILE.json",
-    type=click.Path(),
-    help="Saved result of tfgpu smoke or bench: fail if a step takes more than --factor times as long as in it.",
-)
-@option(
-    "--factor",
-    metavar="X",
-    type=click.FloatRange(min=1, min_open=True),
-    default=1.2,
-    show_default=True,
-    help="Slowdown that --baseline tolerates.",
-)
-@option(
     "--repeat",
     metavar="N",
     type=click.IntRange(min=1, max=100),
@@ -85,7 +71,6 @@ def command(
     /,
     python: str | None,
     matrix: str | None,
-    baseline: str | None,
     results: Results,
     **asked: Any,
 ) -> None:
@@ -106,6 +91,6 @@ def command(
         **asked,
     )
     with bar() as progress:
-        smoke = commands.smoke(options, python=python, baseline=baseline, matrix=matrix, progress=progress)
+        smoke = commands.smoke(options, python=python, matrix=matrix, progress=progress)
     results.write(smoke, "smoke")
     context.exit(exit_code(smoke.verdict))

@@ -14,16 +14,15 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.compare.differences import Difference, differences
+from tfgpu_doctor.compare.differences import Difference, arrow, differences
 from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, How, Side, Weight
-from tfgpu_doctor.compare.words import arrow
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Context, Sign, matches
 from tfgpu_doctor.findings.engine import Diagnosis, diagnose, verdict
 from tfgpu_doctor.findings.inputs import facts_behind, fetch
 from tfgpu_doctor.findings.judging import signs_that_show
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Known, Python, Unknown, about, compact, look_up, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Unknown, about, compact, look_up, value_or
 from tfgpu_doctor.records.report import (
     EXIT_OK,
     EXIT_PROBLEM,
@@ -36,7 +35,7 @@ from tfgpu_doctor.records.report import (
 )
 from tfgpu_doctor.records.units import memory_size
 
-_SHARED_PREFIXES = frozenset({"/", "/usr", "/usr/local", "/opt", "/opt/local"})
+_SHARED_PREFIXES = frozenset({"", "/usr", "/usr/local", "/opt", "/opt/local"})
 
 
 def compare(
@@ -75,34 +74,31 @@ def compare(
 
 
 class _Judged:
-    """The findings of one report, the facts that the signs that show them read, and the facts of the other report."""
+    """The findings of one report, with what the signs that show them read."""
 
     def __init__(
-        self, diagnosis: Diagnosis, here: Context, other: Context, unknown_there: str, found: list[Difference]
+        self, diagnosis: Diagnosis, here: Context, other: Context, unknown: str, found: list[Difference]
     ) -> None:
         self.findings = {finding.id: finding for finding in diagnosis.findings}
         self._read = {id_: facts_read(id_, here) for id_ in self.findings}
-        self._other, self._unknown_there, self._differences = other, unknown_there, found
+        statuses = {id_: {one.status for one in found if self.is_connected(one, id_)} for id_ in self.findings}
+        # findings that the other report lacks the facts to judge, so that nobody can call them new or gone: of all that
+        # their signs read, only facts differ that it does not know
+        self.open_in_other = {
+            id_
+            for id_, seen in statuses.items()
+            if _lacks_facts(id_, other) or (unknown in seen and seen.isdisjoint(REAL))
+        }
 
     def is_connected(self, difference: Difference, id_: str) -> bool:
         """True if a sign reads the fact and, of a collection, the finding names the element; of a GPU, its value."""
-        path, finding = difference.path, self.findings[id_]
-        if path.path not in self._read[id_]:
+        finding = self.findings[id_]
+        if difference.path not in self._read[id_]:
             return False
-        if path.path == "gpus":
+        if difference.path == "gpus":
             words = (difference.label.rpartition(": ")[2], difference.good, difference.bad)
-            return path.field is None or any(word and _is_named(word, finding) for word in words)
-        return path.key is None or _is_named(path.key, finding)
-
-    @property
-    def open_in_other(self) -> set[str]:
-        """Findings that the other report lacks the facts to judge, so that nobody can call them new or gone."""
-        return {id_ for id_ in self.findings if _lacks_facts(id_, self._other) or self._rests_on_unknown(id_)}
-
-    def _rests_on_unknown(self, id_: str) -> bool:
-        """Whether of all that its signs read, only facts differ that the other report does not know."""
-        statuses = {one.status for one in self._differences if self.is_connected(one, id_)}
-        return self._unknown_there in statuses and statuses.isdisjoint(REAL)
+            return difference.field is None or any(word and _is_named(word, finding) for word in words)
+        return difference.key is None or _is_named(difference.key, finding)
 
 
 def facts_read(finding: str, context: Context | None = None) -> frozenset[str]:
@@ -164,17 +160,14 @@ def exit_code(comparison: Comparison, fail_on: FailOn) -> int:
 
 
 def is_failing(change: FindingChange, fail_on: FailOn) -> bool:
-    """Whether a finding is new and makes the exit code 1."""
-    return change.status == "new" and _counts(change, fail_on)
+    """Return whether a finding is new and makes the exit code 1."""
+    return change.status == "new" and change.inside == "bad" and change.severity in failing(fail_on)
 
 
 def is_open(change: FindingChange, fail_on: FailOn) -> bool:
-    """Whether it would count, and the other report lacks the facts to tell whether it is new."""
-    return change.status == "unjudged" and change.root_cause and _counts(change, fail_on)
-
-
-def _counts(change: FindingChange, fail_on: FailOn) -> bool:
-    return change.inside == "bad" and change.severity in failing(fail_on)
+    """Return whether it would count, and the other report lacks the facts to tell whether it is new."""
+    is_counted = change.inside == "bad" and change.severity in failing(fail_on)
+    return change.status == "unjudged" and change.root_cause and is_counted
 
 
 def _side(report: Report, name: str, judged: Diagnosis) -> Side:
@@ -188,28 +181,19 @@ def _side(report: Report, name: str, judged: Diagnosis) -> Side:
 
 
 def _aligned(good: Facts, bad: Facts) -> Facts:
-    """GOOD's facts as if its environment lay in BAD's folder, so that only what lies in it differs."""
-    prefixes = [_prefix(facts.python) for facts in (good, bad)]
-    if None in prefixes or prefixes[0] == prefixes[1] or _SHARED_PREFIXES & set(prefixes):
+    """Return GOOD's facts as if its environment lay in BAD's folder, so that only what lies in it differs."""
+    one, other = ((value_or(facts.python.prefix, "") or "").rstrip("/") for facts in (good, bad))
+    if one == other or {one, other} & _SHARED_PREFIXES or any(char in one + other for char in '\\"'):
         return good
-    pattern = re.compile(re.escape(prefixes[0] or "") + r"(?=[\\/\"':\s]|$)")
-    text = pattern.sub(lambda _: prefixes[1] or "", compact(good).decode())
-    folders = [_library_folder(facts.python) for facts in (good, bad)]
-    if all(folders) and folders[0] != folders[1]:
-        text = text.replace(f"{prefixes[1]}/{folders[0]}/", f"{prefixes[1]}/{folders[1]}/")
+    pattern = re.compile(re.escape(one) + r"(?=[\\/\"':\s]|$)")
+    text = pattern.sub(lambda _: other, compact(good).decode())
+    versions = [value_or(facts.python.version, "").split(".")[:2] for facts in (good, bad)]
+    if all(versions):
+        before, after = (f"{other}/lib/python{'.'.join(version)}/" for version in versions)
+        text = text.replace(before, after)
     moved = msgspec.json.decode(text, type=Facts)
     where = {"executable": good.python.executable, "prefix": good.python.prefix}
     return msgspec.structs.replace(moved, python=msgspec.structs.replace(moved.python, **where))
-
-
-def _prefix(python: Python) -> str | None:
-    prefix = value_or(python.prefix, None)
-    return None if prefix is None or "\\" in prefix or '"' in prefix else prefix.rstrip("/")
-
-
-def _library_folder(python: Python) -> str | None:
-    version = value_or(python.version, None)
-    return None if version is None else "lib/python" + ".".join(version.split(".")[:2])
 
 
 def _machines(good: Facts, bad: Facts) -> Iterator[str]:

@@ -1,36 +1,44 @@
 """How two machines differ, in people's words, grouped by what somebody would have changed. Pure.
 
 What the declaration of a fact says (records/about.py) decides how it is compared: facts by their values, collections
-element by element, hardware field by field.
+element by element, hardware field by field. Values stand in few words, for lines such as "driver 535.113.01 → 550.54".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from tfgpu_doctor.compare.records import Status
-from tfgpu_doctor.compare.words import MOST, arrow, element_text, entries, fact_text, is_answer, presence, short
 from tfgpu_doctor.records.about import LAYERS, About, Grade, Layer, described
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
+    Build,
+    CallResult,
+    ComputeCheck,
     Facts,
     Gpu,
     Known,
+    Limit,
+    Message,
     Package,
     PciGpu,
     Phase,
+    Record,
+    SmiResult,
     Soname,
+    TfDevice,
     Unknown,
     about,
     fact_paths,
     look_up,
     value_or,
 )
+from tfgpu_doctor.records.units import memory_size
 
 _LISTS = frozenset({"LD_LIBRARY_PATH", "PYTHONPATH", "LD_PRELOAD"})
 _OBSERVED = ("tensorflow.phases", "messages")  # phases count where both reached them, messages where one printed them
@@ -39,37 +47,12 @@ _LAYERS: dict[str, Layer] = {"cudnn": "cuDNN", "driver": "Driver"}  # of librari
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ")
 
 
-@dataclass(frozen=True)
-class FactPath:
-    """A fact by its path; with `key`, one element of its collection; with `field`, that field of the element."""
-
-    path: str
-    key: str | None = None
-    field: str | None = None
-
-    @property
-    def id(self) -> str:
-        """The path as one text: "gpus.0.name"."""
-        return ".".join(part for part in (self.path, self.key, self.field) if part is not None)
-
-
-def elements(facts: Facts, path: str) -> dict[str, Any] | None:
-    """The elements of a collection by the key that its declaration names; None when it is unknown."""
-    found = look_up(facts, path)
-    if isinstance(found, Unknown):
-        return None
-    value, key = found.value if isinstance(found, Known) else found, about(path).key
-    if path == "messages":  # the lines of one kind go together: their numbers differ from run to run
-        kinds = dict.fromkeys(message.kind for message in value)
-        return {kind: tuple(message for message in value if message.kind == kind) for kind in kinds}
-    return dict(value) if isinstance(value, dict) else {str(getattr(item, key)): item for item in value}
-
-
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """One thing that differs; differences that one act brings about share a group."""
 
-    path: FactPath
+    path: str  # of the fact
+    key: str | None  # of an element of its collection
+    field: str | None  # of that element
     layer: Layer
     label: str
     text: str
@@ -82,157 +65,264 @@ class Difference:
     @property
     def id(self) -> str:
         """What the difference is called: "python.packages.numpy"."""
-        return self.path.id
+        return _id(self.path, self.key, self.field)
+
+
+def _id(*parts: str | None) -> str:
+    return ".".join(part for part in parts if part is not None)
 
 
 def differences(good: Facts, bad: Facts) -> list[Difference]:
-    """All differences, in the order of the stack."""
-    silent = _was_not_imported(good) != _was_not_imported(bad)  # a program that was not started prints nothing
+    """Return all differences, in the order of the stack."""
+    skipped = [
+        any(phase.name == "import" and phase.outcome == "skipped" for phase in facts.tensorflow.phases)
+        for facts in (good, bad)
+    ]
+    silent = skipped[0] != skipped[1]  # a program that was not started prints nothing
     paths = [path for path in fact_paths() if not (silent and path == "messages")]
     found = [difference for path in paths for difference in _of_fact(path, good, bad)]
     return sorted(_once(found), key=lambda difference: LAYERS.index(difference.layer))
 
 
-def _was_not_imported(facts: Facts) -> bool:
-    return any(phase.name == "import" and phase.outcome == "skipped" for phase in facts.tensorflow.phases)
+def _elements(facts: Facts, path: str) -> dict[str, Any] | None:
+    """Return the elements of a collection by the key that its declaration names; None when it is unknown."""
+    found, key = look_up(facts, path), about(path).key
+    if isinstance(found, Unknown) or not key:
+        return None
+    value = found.value if isinstance(found, Known) else found
+    if path == "messages":  # the lines of one kind go together: their numbers differ from run to run
+        kinds = dict.fromkeys(message.kind for message in value)
+        return {kind: tuple(message for message in value if message.kind == kind) for kind in kinds}
+    return dict(value) if isinstance(value, dict) else {str(getattr(item, key)): item for item in value}
 
 
-def changed_elements(good: Facts, bad: Facts, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """(key, element in good, element in bad) of a collection that both know; None where it is absent."""
-    before, after = elements(good, path), elements(bad, path)
-    if before is None or after is None:
+def _of_fact(path: str, good: Facts, bad: Facts) -> Iterator[Difference]:
+    olds, news = _elements(good, path), _elements(bad, path)
+    if olds is not None and news is not None:
+        for key in dict.fromkeys((*olds, *news)):
+            if _settled(olds.get(key)) != _settled(news.get(key)):
+                yield from _of_element(path, key, olds.get(key), news.get(key))
         return
-    for key in dict.fromkeys((*before, *after)):
-        if _settled(before.get(key)) != _settled(after.get(key)):
-            yield key, before.get(key), after.get(key)
+    found = _of_values((path, None, None), about(path), look_up(good, path), look_up(bad, path))
+    if found is None:
+        return
+    if path == "driver.version" and found.status != "changed":
+        without = bad if found.status == "lost" else good
+        if value_or(without.driver.libcuda, None) == ():  # no library of a driver means no driver
+            found = found._replace(status="changed", text=arrow("driver", found.good, found.bad))
+    yield found._replace(grade="noise") if path == "messages" else found
 
 
 def _settled(element: Any) -> Any:
-    """An element without what differs from minute to minute; hardware is compared field by field anyway."""
+    """Return an element without what differs from minute to minute; hardware is compared field by field anyway."""
     if not isinstance(element, Struct) or isinstance(element, Gpu | PciGpu):
         return element
     fields = described(type(element))
     return [getattr(element, field) for field in element.__struct_fields__ if fields[field].grade != "noise"]
 
 
-def _of_fact(path: str, good: Facts, bad: Facts) -> Iterator[Difference]:
-    is_collection = about(path).key and elements(good, path) is not None and elements(bad, path) is not None
-    if is_collection:
-        for key, before, after in changed_elements(good, bad, path):
-            yield from _of_element(FactPath(path, key), before, after)
-        return
-    before, after = look_up(good, path), look_up(bad, path)
-    found = _of_values(FactPath(path), about(path), before, after)
-    if found is None:
-        return
-    if path == "driver.version" and found.status != "changed":
-        without = bad if found.status == "lost" else good
-        if value_or(without.driver.libcuda, None) == ():  # no library of a driver means no driver
-            found = replace(found, status="changed", text=arrow("driver", found.good, found.bad))
-    yield replace(found, grade="noise") if path == "messages" else found
-
-
-def _of_values(path: FactPath, field: About, before: Any, after: Any) -> Difference | None:
-    """The difference of one fact, or of one field of an element; None where nothing can be seen to differ."""
-    status = _status(before, after)
+def _of_values(place: tuple[str, str | None, str | None], field: About, before: Any, after: Any) -> Difference | None:
+    """Return the difference of one fact, or of one field of an element; None where nothing can be seen to differ."""
     good, bad = fact_text(before, field.unit), fact_text(after, field.unit)
-    if status is None or (status == "changed" and good == bad):
-        return None
     old, new = (fact.value if isinstance(fact, Known) else None for fact in (before, after))
-    text = arrow(field.label, good, bad) if status == "changed" else f"{field.label}: {good or bad}"
-    if _is_long_list(old) and _is_long_list(new):
-        text = entries(field.label, old, new, " ")
-    grade: Grade = "noise" if field.unit == "bytes" and _are_near(old, new) else field.grade
-    return Difference(
-        path, field.layer or "Machine", field.label, text, good, bad, status, grade, field.group or path.id
-    )
-
-
-def _is_long_list(value: Any) -> TypeGuard[tuple[str, ...]]:
-    return isinstance(value, tuple) and len(value) > MOST and isinstance(value[0], str)
-
-
-def _are_near(before: int | None, after: int | None) -> bool:
-    """Kernels reserve a little more or less memory."""
-    return before is not None and after is not None and abs(before - after) < 0.03 * max(before, after)
-
-
-def _status(before: Any, after: Any) -> Status | None:
-    """How a fact differs; None when it does not, or neither is known."""
     known = is_answer(before), is_answer(after)
-    if known == (True, True):
-        values = [fact.value if isinstance(fact, Known) else fact for fact in (before, after)]
-        both_absent = isinstance(before, Unknown) and isinstance(after, Unknown)
-        return None if both_absent or values[0] == values[1] else "changed"
-    return None if known == (False, False) else "lost" if known[0] else "unexamined"
+    status: Status = "changed" if all(known) else "lost" if known[0] else "unexamined"
+    if not any(known) or good == bad or (all(known) and old == new and isinstance(before, Known)):
+        return None
+    text = arrow(field.label, good, bad) if status == "changed" else f"{field.label}: {good or bad}"
+    if all(isinstance(one, tuple) and len(one) > _MOST and isinstance(one[0], str) for one in (old, new)):
+        text = entries(field.label, old, new, " ")  # type: ignore[arg-type]
+    grade = field.grade
+    if field.unit == "bytes" and old is not None and new is not None and abs(old - new) < 0.03 * max(old, new):
+        grade = "noise"  # kernels reserve a little more or less memory
+    layer, group = field.layer or "Machine", field.group or _id(*place)
+    return Difference(*place, layer, field.label, text, good, bad, status, grade, group)
 
 
-def _of_element(path: FactPath, before: Any, after: Any) -> Iterator[Difference]:
-    """The difference of one element of a collection; that of hardware, of which both have it, field by field."""
-    element, is_in_both = before or after, before is not None and after is not None
+def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
+    """Yield the difference of one element of a collection; of hardware that both have, field by field."""
+    element, is_in_both, field = before or after, before is not None and after is not None, about(path)
     if is_in_both and isinstance(before, Gpu | PciGpu):
-        yield from _of_hardware(path, before, after)
+        for name, one in described(type(before)).items():
+            group = one.group or _id(path, key, None if one.grade == "state" else name)
+            label = f"{field.element.format(key)}: {one.label}"
+            one = one._replace(label=label, layer=one.layer or field.layer, group=group)
+            found = _of_values((path, key, name), one, getattr(before, name), getattr(after, name))
+            yield from [found] if found else ()
         return
-    if is_in_both == (path.path == "messages") and path.path in _OBSERVED:
+    if is_in_both == (path == "messages") and path in _OBSERVED:
         return
-    field, good, bad = about(path.path), element_text(before), element_text(after)
+    good, bad, layer = element_text(before), element_text(after), field.layer or "Machine"
     grade: Grade = "noise" if good == bad else field.grade
     status: Status = "added" if good is None else "removed" if bad is None else "changed"
     if isinstance(element, Soname):
-        status, grade = "changed", grade if is_in_both else "noise"  # what another TensorFlow opens is its matter
-        good, bad = _of_libraries(before, after)
+        good, bad = good or "not wanted", bad or "not wanted"
+        if is_in_both and good == bad:  # another file
+            good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
+        # what another TensorFlow opens is its matter
+        status, grade, layer = "changed", grade if is_in_both else "noise", _LAYERS.get(element.component, "CUDA")
     elif isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
         status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
-    text = _text(path, good, bad)
-    yield Difference(path, _layer(path, element), about(path.path).label, text, good, bad, status, grade, path.id)
+    elif isinstance(element, Package) and key in TENSORFLOW:
+        layer = "TensorFlow"
+    text = _element_change(path, key, good, bad)
+    yield Difference(path, key, None, layer, field.label, text, good, bad, status, grade, _id(path, key))
 
 
-def _of_libraries(before: Soname | None, after: Soname | None) -> tuple[str, str]:
-    """What the loader opens for a soname; with the file where that alone is another."""
-    good, bad = element_text(before) or "not wanted", element_text(after) or "not wanted"
-    if before and after and good == bad:
-        return f"{good} ({before.winner})", f"{bad} ({after.winner})"
-    return good, bad
-
-
-def _of_hardware(path: FactPath, before: Gpu | PciGpu, after: Gpu | PciGpu) -> Iterator[Difference]:
-    collection = about(path.path)
-    for name, field in described(type(before)).items():
-        where = replace(path, field=name)
-        group = field.group or (path.id if field.grade == "state" else where.id)
-        label = f"{collection.element.format(path.key)}: {field.label}"
-        field = field._replace(label=label, layer=field.layer or collection.layer, group=group)
-        found = _of_values(where, field, getattr(before, name), getattr(after, name))
-        if found:
-            yield found
-
-
-def _layer(path: FactPath, element: Any) -> Layer:
-    if isinstance(element, Soname):
-        return _LAYERS.get(element.component, "CUDA")
-    if isinstance(element, Package) and element.name in TENSORFLOW:
-        return "TensorFlow"
-    return about(path.path).layer or "Machine"
-
-
-def _text(path: FactPath, good: str | None, bad: str | None) -> str:
-    label = about(path.path).element.format(path.key)
+def _element_change(path: str, key: str, good: str | None, bad: str | None) -> str:
+    label = about(path).element.format(key)
     if good is None or bad is None:
-        return presence(path.path, label, *(_STAMP.sub("", side) if side else side for side in (good, bad)))
-    if path.key in _LISTS:
-        return entries(path.key or "", good.split(":"), bad.split(":"), ":")
+        text = short(_STAMP.sub("", good or bad or "")) or "nothing"
+        added, removed = _PRESENCE.get(path, ("{0} added ({1})", "{0} removed (was {1})"))
+        return (added if good is None else removed).format(label.rstrip(":"), text)
+    if key in _LISTS:
+        return entries(key, good.split(":"), bad.split(":"), ":")
     return arrow(label, short(good), short(bad))
 
 
 def _once(found: list[Difference]) -> Iterator[Difference]:
     """A line that is of two kinds of messages counts once, and so does a release whose package has changed as well."""
-    packages = {(change.good, change.bad) for change in found if change.path.key in TENSORFLOW}
+    packages = {(change.good, change.bad) for change in found if change.key in TENSORFLOW}
     lines: set[str | None] = set()
-    for difference in found:
-        if difference.path.path == "messages":
-            line = difference.good or difference.bad
-            if line in lines:
-                continue
-            lines.add(line)
-        is_known = difference.id == "tensorflow.version" and (difference.good, difference.bad) in packages
-        yield replace(difference, grade="noise") if is_known else difference
+    for change in found:
+        line = change.good or change.bad
+        if change.path == "messages" and line in lines:
+            continue
+        lines.update([line] if change.path == "messages" else ())
+        is_known = change.id == "tensorflow.version" and (change.good, change.bad) in packages
+        yield change._replace(grade="noise") if is_known else change
+
+
+# -------------------------------------------------------------------------------------------------------------- words
+
+# reasons of unknown facts that are answers: what is asked for does not exist
+_NEGATIVE = {
+    "no limit": "none",
+    "none": "none",
+    "not loaded": "not loaded",
+    "not on sys.path": "not on sys.path",
+    "not a conda environment": "none",
+}
+_LONGEST = 160
+_MOST = 8  # items of a collection that are named
+# the text for an element that only one of the two machines has
+_PRESENCE = {
+    "variables": ("{0} set to {1}", "{0} unset (was {1})"),
+    "messages": ("now printed: {1}", "no longer printed: {1}"),
+}
+
+
+def is_answer(fact: Any) -> bool:
+    """True if a fact is known, or is known not to exist."""
+    return not isinstance(fact, Unknown) or fact.reason.partition(":")[0] in _NEGATIVE
+
+
+def arrow(label: str, good: str | None, bad: str | None) -> str:
+    """Return a change as one line."""
+    return f"{label} {good or 'none'} → {bad or 'none'}"
+
+
+def entries(label: str, good: Sequence[str], bad: Sequence[str], separator: str) -> str:
+    """Return how a list changed; in full where nothing of it remained."""
+    removed = separator.join(entry for entry in good if entry not in bad)
+    added = separator.join(entry for entry in bad if entry not in good)
+    if not set(good) & set(bad):
+        return arrow(f"{label}:", short(separator.join(good)), short(separator.join(bad)))
+    parts = [f"{short(removed)} removed"] * bool(removed) + [f"{short(added)} added"] * bool(added)
+    return f"{label}: {', '.join(parts) or 'another order'}"
+
+
+def short(text: str, longest: int = _LONGEST) -> str:
+    """Cut a long text in its middle."""
+    if len(text) <= longest:
+        return text
+    half = (longest - 3) // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def fact_text(fact: Any, unit: str = "") -> str | None:
+    """Return a fact in words; None when it is unknown."""
+    if isinstance(fact, Unknown):
+        return _NEGATIVE.get(fact.reason.partition(":")[0])
+    return in_words(fact.value if isinstance(fact, Known) else fact, unit)
+
+
+def element_text(element: Any) -> str | None:
+    """Return what stands for an element of a collection whose key is told already; None when it is absent."""
+    if element is None or isinstance(element, str):
+        return element
+    if hasattr(element, "version"):
+        return element.version or "unknown version"
+    return in_words(element[0] if isinstance(element, tuple) else element)
+
+
+def in_words(value: Any, unit: str = "") -> str:
+    """Return a value in words, with its unit; a record by its first field, and its version or problem."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return memory_size(value) if unit == "bytes" else f"{value} {unit}".rstrip()
+    if isinstance(value, tuple | dict) and unit not in ("", "path"):
+        return f"{len(value)} {unit}"
+    if isinstance(value, tuple | dict):
+        values = tuple(value)
+        if values and type(values[0]) in _TOGETHER:
+            return _TOGETHER[type(values[0])](values)
+        more = f" and {len(values) - _MOST} more" * (len(values) > _MOST)
+        return ", ".join(map(in_words, values[:_MOST])) + more or "none"
+    if type(value) in _BY_TYPE:
+        return _BY_TYPE[type(value)](value)
+    if not isinstance(value, Record):
+        return "none" if value is None else short(str(value))
+    about_it = getattr(value, "problem", None) or getattr(value, "version", None)
+    return str(getattr(value, value.__struct_fields__[0])) + (f" ({about_it})" if about_it else "")
+
+
+def _build(value: Build) -> str:
+    if not value.is_cuda_build:
+        return "the CPU"
+    return f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}"
+
+
+def _phase(value: Phase) -> str:
+    how = value.exception or value.signal
+    return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
+
+
+def _devices(devices: Iterable[TfDevice]) -> str:
+    gpus = Counter(device.device_name or "GPU" for device in devices if device.kind == "GPU")
+    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in gpus.items()) or "no GPU"
+
+
+def _checks(checks: Sequence[ComputeCheck]) -> str:
+    failed = [f"{check.kind} on {check.device}" for check in checks if not check.ok]
+    return f"wrong or failed: {', '.join(failed)}" if failed else f"{len(checks)} verified"
+
+
+def _library(library: Soname) -> str:
+    """Return how the loader fares with a library."""
+    if library.state == "fine":
+        via = next((found.via for found in library.candidates if found.path == library.winner), None)
+        return f"found by {via}" if via else "found"
+    blocking = next((found for found in library.candidates if found.is_in_the_way), None)
+    if library.state == "off path" and blocking:
+        return f"behind {blocking.path} ({blocking.problem})"
+    if library.state == "off path":
+        return "installed, but not on the loader path"
+    if library.state == "unloadable":
+        return f"cannot be loaded ({library.candidates[0].problem})"
+    return "only another version" if library.state == "other version" else "absent"
+
+
+_BY_TYPE: dict[type, Callable[[Any], str]] = {
+    Build: _build,
+    CallResult: lambda call: f"{call.code} ({call.name or call.message})" if call.code else "success",
+    Gpu: lambda gpu: value_or(gpu.name, "unknown model"),
+    Limit: lambda limit: "none" if limit.soft is None else memory_size(limit.soft),
+    Message: lambda message: message.text,
+    PciGpu: lambda gpu: gpu.name or gpu.device_id,
+    Phase: _phase,
+    SmiResult: lambda result: f"exit code {result.exit_code}" if result.exit_code else "success",
+    Soname: _library,
+}
+_TOGETHER: dict[type, Callable[[Any], str]] = {ComputeCheck: _checks, TfDevice: _devices}

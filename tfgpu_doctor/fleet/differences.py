@@ -23,7 +23,7 @@ from math import sqrt
 from statistics import median
 from typing import NamedTuple
 
-from tfgpu_doctor.compare.words import entries, short
+from tfgpu_doctor.compare.differences import entries, short
 from tfgpu_doctor.fleet.nodes import ABSENT, Machine, Speed, Value, compared, path_of
 from tfgpu_doctor.fleet.records import Kind
 from tfgpu_doctor.records.facts import about

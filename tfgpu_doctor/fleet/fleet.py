@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.compare.words import short
+from tfgpu_doctor.compare.differences import short
 from tfgpu_doctor.fleet.differences import Difference, differences
 from tfgpu_doctor.fleet.nodes import ABSENT, Machine, Speed, Value, compared, gpu_fields, label, machines, paths, rank
 from tfgpu_doctor.fleet.reading import Gathered

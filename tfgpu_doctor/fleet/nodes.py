@@ -18,8 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.compare.words import described as in_words
-from tfgpu_doctor.compare.words import element_text, fact_text, short
+from tfgpu_doctor.compare.differences import element_text, fact_text, in_words, short
 from tfgpu_doctor.fleet.records import WORST_FIRST, Node, NodeVerdict
 from tfgpu_doctor.records.about import LAYERS, OWN_NAME, described
 from tfgpu_doctor.records.distributions import TENSORFLOW

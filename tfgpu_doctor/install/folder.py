@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -15,9 +16,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 
-from tfgpu_doctor.files import writing
+from tfgpu_doctor.files import reading, writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_USAGE
 from tfgpu_doctor.records.units import memory_size
 
@@ -95,7 +97,8 @@ class Folder:
         self.temporary = path / TEMPORARY
         self._on_removal = on_removal
         self._made: list[Path] = []  # folders, the deepest first
-        self._claim = writing.Claim(str(path / MARKER), _CONTENT)  # held since the folder was found empty
+        self._marker = path / MARKER
+        self._content = _CONTENT + utf8(f"{secrets.token_hex(8)}\n")  # tells our marker from another run's
         self._kept = False
         refuse_others(path)
 
@@ -113,17 +116,11 @@ class Folder:
             self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
             for folder in reversed(self._made):
                 folder.mkdir()
-            self._claim.take()
-            if self._claim.was_left:  # by a run that was killed just now
-                self._claim.release()
-                raise _unfinished(self.path)
+            writing.create(str(self._marker), self._content)
             if os.listdir(self.path) != [MARKER]:  # another process has been faster, and has finished
-                self._claim.release(remove=True)
+                self._marker.unlink()
                 raise FileExistsError
             self.temporary.mkdir()
-        except writing.HeldError:
-            self._remove()
-            raise _in_use(self.path) from None
         except FileExistsError:
             self._remove()
             raise FolderError(f"{self.path}: another process has just put something there") from None
@@ -141,7 +138,7 @@ class Folder:
         if kind is None and self._kept:
             try:
                 shutil.rmtree(self.temporary, ignore_errors=True)
-                self._claim.release(remove=True)
+                self._marker.unlink()
             except BaseException:  # also Ctrl-C: an environment with its marker counts as unfinished
                 self._remove()
                 raise
@@ -149,15 +146,19 @@ class Folder:
         self._on_removal(f"removing {self.path}")
         self._remove()
 
+    def _is_ours(self) -> bool:
+        """True if the folder has the marker of this run."""
+        try:
+            return reading.read_head(str(self._marker), len(self._content) + 1) == self._content
+        except OSError:
+            return False
+
     def _remove(self) -> None:
         """Remove what this run has made, the marker last: until then nobody else may take the folder."""
-        try:
-            if self._claim.held:
-                if others := _empty(self.path):
-                    self._on_removal(f"kept in {self.path}, which is no part of an environment: {', '.join(others)}")
-                self._claim.release(remove=True)
-        finally:
-            self._claim.release()
+        if self._is_ours():
+            if others := _empty(self.path):
+                self._on_removal(f"kept in {self.path}, which is no part of an environment: {', '.join(others)}")
+            self._marker.unlink(missing_ok=True)
         for folder in self._made:
             with suppress(OSError):  # not made yet, or others use it by now
                 folder.rmdir()
@@ -203,18 +204,6 @@ def _let_write(function: Callable[..., object], path: str, _error: object) -> No
     function(path)
 
 
-def _unfinished(path: Path) -> FolderError:
-    return FolderError(
-        f"{path} is not empty: {MARKER} in it says that a tfgpu install was killed while it created an environment "
-        "there. tfgpu does not delete what an earlier run has left, since other files may be among it. If nothing in "
-        "this folder is yours, delete it yourself and run tfgpu install again"
-    )
-
-
-def _in_use(path: Path) -> FolderError:
-    return FolderError(f"{path}: another tfgpu install is creating an environment there")
-
-
 def refuse_others(path: Path) -> None:
     """Raise FolderError: neither absent nor an empty folder, or its place cannot be written to."""
     try:
@@ -237,7 +226,11 @@ def refuse_others(path: Path) -> None:
     except OSError as error:
         raise FolderError(f"{path}: {why(error)}") from error
     if MARKER in inside:
-        raise _in_use(path) if writing.is_held(str(path / MARKER)) else _unfinished(path)
+        raise FolderError(
+            f"{path} is not empty: {MARKER} in it says that a tfgpu install is creating an environment there, or was "
+            "killed while it did. tfgpu does not delete what an earlier run has left, since other files may be among "
+            "it. If none is running and nothing in this folder is yours, delete it and run tfgpu install again"
+        )
     if inside:
         what = "an environment already" if "pyvenv.cfg" in inside or "conda-meta" in inside else "not empty"
         raise FolderError(f"{path} is {what}: name a folder that does not exist, or is empty")

@@ -29,25 +29,10 @@ def examine(
     root: str = "/",
 ) -> Loader:
     """Look for each DLL by file existence; a fake root holds ``C:`` as a folder."""
-    windows = environ.get("SYSTEMROOT", "C:\\Windows")
-    search = tuple(dict.fromkeys(entry.strip('"') for entry in environ.get("PATH", "").split(";") if entry.strip()))
     if not sonames:
         return Loader(sonames=Unknown("which libraries this TensorFlow opens is not known"))
-    own = [(ntpath.dirname(executable), "folder of Python")] if executable else []
-    reach = [
-        *own,
-        *((folder, "default path") for folder in (ntpath.join(windows, "System32"), windows)),
-        *((folder, "PATH") for folder in search if ntpath.isabs(folder)),
-    ]
-    beyond = [
-        (ntpath.join(site, "nvidia", package, "bin"), "pip wheel")
-        for site in site_packages
-        for package in names_in(below(root, ntpath.join(site, "nvidia")))
-    ]
-    beyond += [(ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits]
-    prefixes = dict.fromkeys(ntpath.dirname(ntpath.dirname(site)) for site in site_packages)  # above Lib, site-packages
-    beyond += [(ntpath.join(prefix, "Library", "bin"), "conda") for prefix in prefixes]
-    beyond += [(folder, "cuDNN's installer") for folder in _cudnn_folders(environ, root)]
+    reach = list(_reach(environ, executable))
+    beyond = list(_beyond(environ, site_packages, toolkits, root))
     found = tuple(_look(name, component, reach, beyond, root) for name, component in sonames)
     return Loader(
         runpath=Unknown("Windows has no RUNPATH"),
@@ -55,13 +40,32 @@ def examine(
     )
 
 
-def _cudnn_folders(environ: Mapping[str, str], root: str) -> Iterator[str]:
-    """C:\\Program Files\\NVIDIA\\CUDNN\\v9.3\\bin\\12.6: NVIDIA's installer puts none of them on PATH."""
+def _reach(environ: Mapping[str, str], executable: str | None) -> Iterator[tuple[str, str]]:
+    """The folders that Windows searches, and why, in its order."""
+    if executable:
+        yield ntpath.dirname(executable), "folder of Python"
+    windows = environ.get("SYSTEMROOT", "C:\\Windows")
+    yield ntpath.join(windows, "System32"), "default path"
+    yield windows, "default path"
+    entries = (entry.strip('"') for entry in environ.get("PATH", "").split(";"))
+    yield from ((folder, "PATH") for folder in dict.fromkeys(entries) if ntpath.isabs(folder))
+
+
+def _beyond(
+    environ: Mapping[str, str], site_packages: Sequence[str], toolkits: Sequence[Toolkit], root: str
+) -> Iterator[tuple[str, str]]:
+    """Other folders with CUDA, and whose they are."""
+    for site in site_packages:
+        wheels = ntpath.join(site, "nvidia")
+        yield from ((ntpath.join(wheels, name, "bin"), "pip wheel") for name in names_in(below(root, wheels)))
+    yield from ((ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits)
+    prefixes = dict.fromkeys(ntpath.dirname(ntpath.dirname(site)) for site in site_packages)  # above Lib, site-packages
+    yield from ((ntpath.join(prefix, "Library", "bin"), "conda") for prefix in prefixes)
+    # C:\Program Files\NVIDIA\CUDNN\v9.3\bin\12.6: NVIDIA's installer puts none of them on PATH
     base = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA", "CUDNN")
-    for version in names_in(below(root, base)):
-        folder = ntpath.join(base, version, "bin")
-        yield folder
-        yield from (ntpath.join(folder, name) for name in names_in(below(root, folder)) if name[:1].isdigit())
+    for folder in (ntpath.join(base, version, "bin") for version in names_in(below(root, base))):
+        inner = [ntpath.join(folder, name) for name in names_in(below(root, folder)) if name[:1].isdigit()]
+        yield from ((one, "cuDNN's installer") for one in (folder, *inner))
 
 
 def _look(
@@ -69,32 +73,28 @@ def _look(
 ) -> Soname:
     # cuDNN 8 opens zlib's DLL, which Windows does not have
     lacks_zlib = name.startswith("cudnn64_8") and not any(_has(root, folder, ZLIB) for folder, _ in reach)
-    problem = f"opens {ZLIB}, not found" if lacks_zlib else None
-    seen = dict.fromkeys(
-        (ntpath.join(folder, name), via, near)
-        for near, folders in ((True, reach), (False, beyond))
-        for folder, via in folders
-        if _has(root, folder, name)
-    )
-    unique = {ntpath.normcase(path): (path, via, near) for path, via, near in reversed(seen)}
-    candidates = tuple(
-        Candidate(path=path, via=via, reachable=True, problem=problem, effect="later" if problem else None)
-        if near
-        else Candidate(path=path, via=via, reachable=False)
-        for path, via, near in reversed(unique.values())
-    )
-    winner = next((one.path for one in candidates if one.reachable and not one.problem), None)
-    folders = dict.fromkeys(folder for folder, _ in (*reach, *beyond))
-    others = tuple(path for folder in folders for path in _other_versions(name, folder, root))
-    return Soname(soname=name, component=component, candidates=candidates, winner=winner, other_versions=others)
-
-
-def _other_versions(name: str, folder: str, root: str) -> Iterator[str]:
-    """cudart64_12.dll beside cudart64_110.dll."""
+    problem, effect = (f"opens {ZLIB}, not found", "later") if lacks_zlib else (None, None)
+    candidates: dict[str, Candidate] = {}
+    others: list[str] = []
     stem = name.lower().split("_")[0] + "_"
-    for other in names_in(below(root, folder)):
-        if other.lower().startswith(stem) and other.lower() != name.lower() and other.lower().endswith(".dll"):
-            yield ntpath.join(folder, other)
+    for folder, via in (*reach, *beyond):
+        if _has(root, folder, name):
+            path, near = ntpath.join(folder, name), (folder, via) in reach
+            found = (problem, effect) if near else (None, None)
+            one = Candidate(path=path, via=via, reachable=near, problem=found[0], effect=found[1])
+            candidates.setdefault(ntpath.normcase(path), one)
+        for other in names_in(below(root, folder)):  # cudart64_12.dll beside cudart64_110.dll
+            lower = other.lower()
+            if lower.startswith(stem) and lower.endswith(".dll") and lower != name.lower():
+                others.append(ntpath.join(folder, other))
+    winner = next((one.path for one in candidates.values() if one.reachable and not one.problem), None)
+    return Soname(
+        soname=name,
+        component=component,
+        candidates=tuple(candidates.values()),
+        winner=winner,
+        other_versions=tuple(dict.fromkeys(others)),
+    )
 
 
 def _has(root: str, folder: str, name: str) -> bool:

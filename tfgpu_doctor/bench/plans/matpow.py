@@ -98,7 +98,6 @@ class Powers(PlanBase):
     workload = "matpow"
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
-    ready = 0.5
     steady = True
 
     def job(self, dtype: str, size: int, reference: Reference, terms: int, largest: int | None = None) -> Job:
@@ -161,7 +160,7 @@ class MatPow(Powers):
         by_type = list(self.cases_by_type(cases))
         labels = [case.label for _, todo in by_type for case in todo]
         again = [label for label in labels if self.own_sizes and self.settles(label)]
-        session.begin([*labels, *again], len(labels), slowest=expected)
+        session.begin([*labels, *again])
         terms = max(case.terms for case in cases)
         with Reference() as reference:
             for dtype, todo in by_type:
@@ -308,7 +307,7 @@ class Sweep(Powers):
         terms = max(case.terms for case in cases)
         by_type = list(self.cases_by_type(cases))
         labels = [case.label for _, mine in by_type for case in mine]
-        session.begin(labels * len(self.sizes), len(labels))
+        session.begin(labels * len(self.sizes))
         with Reference() as reference:
             for dtype, mine in by_type:
                 for size in self.sizes:

@@ -55,7 +55,7 @@ TOLERANCE = {
 
 
 def training_flop() -> int:
-    """FLOP of one step for one image: see the head of this file."""
+    """Return the FLOP of one step for one image: see the head of this file."""
     generator = 3 * GENERATOR_FLOP - GENERATOR_FIRST_FLOP
     return generator + 7 * DISCRIMINATOR_FLOP - 2 * DISCRIMINATOR_FIRST_FLOP
 
@@ -86,8 +86,7 @@ class Dcgan(Training):
 
     def build(self) -> list[Any]:
         """Make generator and discriminator."""
-        generator, self.discriminator = networks(self.dtype)
-        return [generator, self.discriminator.model]
+        return [*networks(self.dtype)]
 
     def optimizer(self) -> Any:
         """Make the tutorial's optimiser."""
@@ -140,12 +139,17 @@ class Dcgan(Training):
         import tensorflow as tf
 
         generator, discriminator = self.networks
-        scale = SCALE.get(self.dtype, 1.0)
-        part = scale / (images.shape[0] * self.shards * self.replicas)
-        noise = tf.random.stateless_normal([images.shape[0], NOISE], seed)
+        kind, count, scale = generator.compute_dtype, images.shape[0], SCALE.get(self.dtype, 1.0)
+        part = scale / (count * self.shards * self.replicas)
+        noise = tf.random.stateless_normal([count, NOISE], seed)
+
+        def logits(made: Any, number: Any) -> Any:
+            left = kept(count, HALF, number, kind), kept(count, QUARTER, number + 10, kind)
+            return discriminator([made, *left], training=True)
+
         with tf.GradientTape() as of_generator, tf.GradientTape() as of_discriminator:
-            made = generator(tf.cast(noise, generator.compute_dtype), training=True)
-            real, fake = self.discriminator(images, seed + 100), self.discriminator(made, seed + 200)
+            made = generator(tf.cast(noise, kind), training=True)
+            real, fake = logits(images, seed + 100), logits(made, seed + 200)
             fooled = part * _entropy(real=True, logits=fake)
             caught = part * (_entropy(real=True, logits=real) + _entropy(real=False, logits=fake))
         gradients = [
@@ -218,36 +222,7 @@ def _is_second(variable: Any) -> bool:
 SEED = 7
 NOISE = 100  # random numbers for an image
 DROPOUT = 0.3
-
-
-class Discriminator:
-    """Two convolutions and a dense layer; dropout between them is drawn from a seed, so that it can be drawn again."""
-
-    def __init__(self, keras: Any) -> None:
-        """Build it in the global policy."""
-        layers = keras.layers
-        image = keras.Input((28, 28, 1))
-        first = layers.LeakyReLU()(layers.Conv2D(64, 5, strides=2, padding="same")(image))
-        self._first = keras.Model(image, first)
-        half = keras.Input((14, 14, 64))
-        second = layers.LeakyReLU()(layers.Conv2D(128, 5, strides=2, padding="same")(half))
-        self._second = keras.Model(half, second)
-        quarter = keras.Input((7, 7, 128))
-        self._head = keras.Model(quarter, layers.Dense(1)(layers.Flatten()(quarter)))
-        self.model = keras.Model(image, self._head(self._second(self._first(image))))  # all weights under one name
-
-    def __call__(self, images: Any, seed: Any) -> Any:
-        """Logits [n, 1] of images [n, 28, 28, 1]."""
-        half = _dropout(self._first(images, training=True), seed)
-        return self._head(_dropout(self._second(half, training=True), seed + 10), training=True)
-
-
-def _dropout(values: Any, seed: Any) -> Any:
-    """Set a share of the values to 0 and scale the others up, as Keras's Dropout does with seeds of its own."""
-    import tensorflow as tf
-
-    kept = tf.random.stateless_uniform(tf.shape(values), seed) >= DROPOUT
-    return tf.where(kept, values * (1.0 / (1.0 - DROPOUT)), tf.zeros_like(values))
+HALF, QUARTER = (14, 14, 64), (7, 7, 128)  # what the discriminator's convolutions give, behind which dropout is
 
 
 def _generator(keras: Any) -> Any:
@@ -265,16 +240,35 @@ def _generator(keras: Any) -> Any:
     return keras.Model(noise, image)
 
 
-def networks(dtype: str) -> tuple[Any, Discriminator]:
-    """Generator and discriminator in the policy of `dtype`, with weights that are always the same."""
+def _discriminator(keras: Any) -> Any:
+    """Build it; what dropout lets through is an input, so that it can be drawn again."""
+    layers = keras.layers
+    image, half, quarter = keras.Input((28, 28, 1)), keras.Input(HALF), keras.Input(QUARTER)
+    x = layers.LeakyReLU()(layers.Conv2D(64, 5, strides=2, padding="same")(image))
+    x = layers.Multiply()([x, half])
+    x = layers.LeakyReLU()(layers.Conv2D(128, 5, strides=2, padding="same")(x))
+    x = layers.Multiply()([x, quarter])
+    return keras.Model([image, half, quarter], layers.Dense(1)(layers.Flatten()(x)))
+
+
+def kept(count: int, shape: tuple[int, ...], seed: Any, dtype: str) -> Any:
+    """Draw what dropout leaves of the values of `count` images: 0 for a share of them, and the others scaled up."""
+    import tensorflow as tf
+
+    drawn = tf.random.stateless_uniform((count, *shape), seed) >= DROPOUT
+    return tf.cast(drawn, dtype) * (1.0 / (1.0 - DROPOUT))
+
+
+def networks(dtype: str) -> tuple[Any, Any]:
+    """Build generator and discriminator in the policy of `dtype`, with weights that are always the same."""
     import tensorflow as tf
 
     keras = tf.keras
     with policy(keras, dtype):
-        generator, discriminator = _generator(keras), Discriminator(keras)
-    generator.set_weights(same_weights(generator.get_weights()))
-    discriminator.model.set_weights(same_weights(discriminator.model.get_weights()))
-    return generator, discriminator
+        found = _generator(keras), _discriminator(keras)
+    for network in found:
+        network.set_weights(same_weights(network.get_weights()))
+    return found
 
 
 def images(count: int, index: int) -> Any:

@@ -209,10 +209,10 @@ class Workload:
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for; None when nothing was."""
         for device, call in zip(self.devices, self.calls):
-            for what, places in (("outputs", call.where()), ("weights", call.weights())):
-                for place in places:
-                    if place != device:
-                        return f"{what} on {place} instead of {device}"
+            places = [*((one, "outputs") for one in call.where()), *((one, "weights") for one in call.weights())]
+            wrong = [f"{what} on {place} instead of {device}" for place, what in places if place != device]
+            if wrong:
+                return wrong[0]
         return None
 
 
