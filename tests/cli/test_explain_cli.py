@@ -136,9 +136,7 @@ def test_what_a_log_comes_wrapped_in(subtests: pytest.Subtests) -> None:
     stream = {"output_type": "stream", "name": "stderr", "text": ["one\n", NO_DEVICE + "\n"]}
     cells = [{"cell_type": "code", "source": ["import tensorflow as tf\n"], "outputs": [stream, error]}]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    page = (
-        f"<!DOCTYPE html>\n<html><body><pre><span>{NO_DEVICE.replace('failed', '<b>failed</b>')}</span></pre></div>\n"
-    )
+    page = f"<!DOCTYPE html>\n<html><body><pre>{NO_DEVICE.replace('failed', '<b>failed</b>')}</pre>\n"
     both = {*ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))}
     one = {*ids(explain(NO_DEVICE, "--format", "json"))}
     wrapped: list[tuple[str | bytes, set[str]]] = [
