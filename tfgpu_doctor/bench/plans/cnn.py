@@ -118,7 +118,6 @@ class Cnn(TrainingPlan):
     global_batch: int | None = None  # images of all devices together (strong scaling), instead
     xla: bool = False
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
-    patience: float = 120.0  # seconds to wait for all of them
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     auto: bool = False  # the largest batch that fits, which is searched for
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Case, Job, Scalar
+from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import Group, PlanBase, keys, saturation
 from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.results import Figure, Run
@@ -239,19 +239,15 @@ class SignatureError(Exception):
     """No inputs can be made for the signature; the message says why, and what to add."""
 
 
-class ShapeError(Exception):
-    """A shape that cannot be read; the message says what can be written."""
-
-
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """Read --shape "224,224,3" or "images=224,224,3": the input's name ("" for the only one), the shape of one item.
 
-    Raises ShapeError: what is no shape.
+    Raises RequestError: what is no shape.
     """
     name, equals, numbers = text.rpartition("=")
     parts = [part.strip() for part in numbers.split(",")] if numbers.strip() else []
     if (equals and not name) or not all(part.isascii() and part.isdecimal() and int(part) > 0 for part in parts):
-        raise ShapeError(f"--shape {text}: give the shape of one item, for example 224,224,3 or images=224,224,3")
+        raise RequestError(f"--shape {text}: give the shape of one item, for example 224,224,3 or images=224,224,3")
     return name.strip(), tuple(int(part) for part in parts)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, Scalar
+from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import (
     HOST,
     Free,
@@ -251,14 +251,10 @@ LEAST, MOST = 16, 131072  # sizes that may be asked for
 DOTS = ("…", "...", "..")
 
 
-class SizesError(Exception):
-    """A list of sizes that cannot be read; the message says what can be written."""
-
-
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Read --size: "4096", "256,512,1024", "256,…,16k" (doubling), or "auto"; ascending, each once.
 
-    Raises SizesError: a part is no size.
+    Raises RequestError: a part is no size.
     """
     if text.strip().lower() == "auto":
         return AUTO
@@ -268,13 +264,13 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         if part in DOTS:
             last = read_size(parts[place + 1]) if place + 1 < len(parts) else None
             if not found or last is None:
-                raise SizesError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
+                raise RequestError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
             while found[-1] * 2 < min(last, MOST):
                 found.append(found[-1] * 2)
             continue
         size = read_size(part)
         if size is None or not LEAST <= size <= MOST:
-            raise SizesError(
+            raise RequestError(
                 f"--size: {part!r} is not a size from {LEAST} to {MOST}; for example 4096, 256,512,1024 or auto"
             )
         found.append(size)
