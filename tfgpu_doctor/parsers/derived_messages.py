@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from tfgpu_doctor.parsers import prose, questions
+from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.machine_facts import devices, first_said
 from tfgpu_doctor.parsers.parsed_text import ParsedText
 from tfgpu_doctor.parsers.resemblance import SUBJECT
@@ -22,18 +22,6 @@ _ERAS = (
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
 # packages of a distribution with the driver's libraries or its kernel module (not nvidia-container-toolkit)
 _LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
-# the lines with which a job asks its scheduler for anything, and those that ask for a GPU; the script before a command
-_SCHEDULERS = (
-    (re.compile(r"^\s*#SBATCH\b"), re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")),
-    (re.compile(r"^\s*#PBS\b"), re.compile(r"gpus?=|gpu_|accelerator")),
-    (re.compile(r"^\s*#BSUB\b"), re.compile(r"-gpu\b|ngpus|gpus_")),
-    (re.compile(r"^\s*#\$ -"), re.compile(r"gpu|cuda|[vap]100")),
-    (
-        re.compile(r"(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b"),
-        re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu"),
-    ),
-)
-_GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
 _LOG_IN_A_SENTENCE = re.compile(r"\b[EWI] (?:tensorflow|external)/|\b[EWI]0000 \d\d:")
 _NOTEBOOK = re.compile(
     r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
@@ -99,9 +87,9 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras),
-        *(_source_build, _jetson, _other_python, _version_printed, _notebook, _of_tensorflow),
+        *(_source_build, _named, _other_python, _version_printed, _of_tensorflow),
         *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu),
-        *(_of_scheduler, _times, _nobody_complains),
+        *(_nobody_complains,),
     ):
         yield from read(text)
 
@@ -160,20 +148,17 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "linux-driver-in-wsl", command.line)
 
 
-def _jetson(text: ParsedText) -> Iterator[Message]:
+def _named(text: ParsedText) -> Iterator[Message]:
     if jetson := text.find(_JETSON):
         yield _message(text, "jetson", jetson[1])
+    if notebook := text.find(_NOTEBOOK):
+        yield _message(text, "notebook", notebook[1])
 
 
 def _other_python(text: ParsedText) -> Iterator[Message]:
     pythons = {minor(one.value): one for one in text.all_stated("python")}
     if len(pythons) > 1:
         yield _message(text, "other-environment", list(pythons.values())[-1].line)
-
-
-def _notebook(text: ParsedText) -> Iterator[Message]:
-    if notebook := text.find(_NOTEBOOK):
-        yield _message(text, "notebook", notebook[1])
 
 
 def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
@@ -193,28 +178,6 @@ def _wanted(text: ParsedText) -> Iterator[Message]:
     for one in text.prose:
         if one.key == "cuda" and one.stance == "wanted":
             yield _message(text, "cuda-wanted", one.line, version=one.value)
-
-
-def _of_scheduler(text: ParsedText) -> Iterator[Message]:
-    """A job without a GPU, whose script or command asks its scheduler for none."""
-    failed = text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed")
-    if text.find(_GRANTED) or not (failed or _lists_none(text)):
-        return
-    for directive, request in _SCHEDULERS:
-        asked = [line for line in text.lines if directive.search(line.text)]
-        if asked:
-            if not any(request.search(line.text) for line in asked):
-                yield _message(text, "slurm-no-gpu", asked[0].number)
-            return
-
-
-def _times(text: ParsedText) -> Iterator[Message]:
-    """A sentence compares what a job takes on either device, in no form of messages.txt."""
-    if text.messages_of("time-on-both"):
-        return
-    for line in text.lines:
-        if prose.is_sentence(line.text) and (both := questions.on_both(line.text)):
-            yield _message(text, "time-on-both", line.number, **both)
 
 
 def _without_gpu(text: ParsedText) -> Iterator[Message]:

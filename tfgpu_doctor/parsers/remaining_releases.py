@@ -119,8 +119,7 @@ def _with_those_between(known: dict[Series, set[int]]) -> dict[Series, range | s
 # ------------------------------------------------------------------------------------------ python from versions
 
 _MOST = 2000
-_Series = tuple[int, int]
-_AFTER_2_0: _Series = (1, 15)  # came out after 2.0.0
+_AFTER_2_0: Series = (1, 15)  # came out after 2.0.0
 
 
 @dataclass(frozen=True)
@@ -142,11 +141,6 @@ class Matches:
     def pythons(self) -> tuple[str, ...]:
         """Each Python once, ascending."""
         return tuple(sorted({offer.python for offer in self.offers}, key=Version))
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """Each platform once."""
-        return tuple(sorted({offer.platform for offer in self.offers}))
 
 
 def versions_offered(matrix: Matrix, name: str, versions: Iterable[str], platform: str | None = None) -> Matches | None:
@@ -195,9 +189,9 @@ def _printed(versions: Iterable[str], known: set[Version]) -> set[Version]:
     return there or {Version(version.base_version) for version in parsed if version.is_prerelease} & known
 
 
-def _series(versions: Iterable[Version]) -> dict[_Series, list[Version]]:
+def _series(versions: Iterable[Version]) -> dict[Series, list[Version]]:
     """Minor version → its releases, ascending."""
-    found: dict[_Series, list[Version]] = defaultdict(list)
+    found: dict[Series, list[Version]] = defaultdict(list)
     for version in sorted(versions):
         found[version.major, version.minor].append(version)
     return found

@@ -227,16 +227,23 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
     system = text.system
+    identifier = _first_word(stated)
+    version: Fact[str] = NOT_IN_TEXT
+    if identifier == NOT_IN_TEXT:  # an image of another one is no host
+        named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None
+        identifier, version = (_named_distribution(named, part) for part in ("distribution_id", "distribution_version"))
+    elif stated and (number := platform_hints.name(stated.value).distribution_version):
+        version = Known(number, stated_at(stated), "stated")
     container = Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         kernel=_of(system.kernel),
         machine=_of(system.machine),
         distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
-        distribution_id=_of(system.distribution_id) if system.distribution_id else _distribution_id(text, stated),
+        distribution_id=_of(system.distribution_id) if system.distribution_id else identifier,
         distribution_version=_of(system.distribution_version)
         if system.distribution_version or system.distribution_id
-        else _distribution_version(text, stated),
+        else version,
         cpu_model=_of(system.cpu_model),
         cpu_flags=_of(system.cpu_flags),
         container=container,
@@ -357,13 +364,9 @@ def _named_version(text: ParsedText) -> Fact[str]:
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
+    """The package that the text names anywhere, or that the release makes likely."""
     if (pinned := text.find(_PINNED)) and pinned[0]["version"] == version:
         return Known(pinned[0]["name"], f"line {pinned[1]}")
-    return _named_package(text, version)
-
-
-def _named_package(text: ParsedText, version: str | None) -> Fact[str]:
-    """The package that the text names anywhere, or that the release makes likely."""
     found = text.find(_GPU_PACKAGE)
     if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
         found = None  # from 2.1 on the two packages hold the same build
@@ -376,11 +379,6 @@ def _named_package(text: ParsedText, version: str | None) -> Fact[str]:
         return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
     if version is not None and re.match(r"1\.|2\.0", version):
         return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name", "inferred")
-    return _in_image(text)
-
-
-def _in_image(text: ParsedText) -> Fact[str]:
-    """The package that an image of TensorFlow holds."""
     package = package_in(text.hints.image or "")
     return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
 
@@ -401,23 +399,8 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
     return Known(found, f"line {lines}") if found else NOT_IN_TEXT
 
 
-def _distribution_id(text: ParsedText, stated: Statement | None) -> Fact[str]:
-    """The distribution that somebody states, or names in a sentence."""
-    fact = _first_word(stated)
-    return fact if fact != NOT_IN_TEXT else _named_distribution(text, "distribution_id")
-
-
-def _distribution_version(text: ParsedText, stated: Statement | None) -> Fact[str]:
-    """Its version, of the same place: "20.04" of "Ubuntu 20.04"."""
-    if stated and _first_word(stated) != NOT_IN_TEXT:
-        version = platform_hints.name(stated.value).distribution_version
-        return Known(version, stated_at(stated), "stated") if version else NOT_IN_TEXT
-    return _named_distribution(text, "distribution_version")
-
-
-def _named_distribution(text: ParsedText, part: str) -> Fact[str]:
-    """What a sentence says of it; an image of another one is no host."""
-    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if text.hints.os == "linux" else None
+def _named_distribution(named: tuple[re.Match[str], int] | None, part: str) -> Fact[str]:
+    """What a sentence says of it."""
     value = getattr(platform_hints.name(named[0][0]), part) if named else None
     return Known(value, f"line {named[1]}", "stated") if named and value else NOT_IN_TEXT
 
