@@ -104,7 +104,8 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
     whole = " ".join((*lines[:_FEW], last))
     if not SUBJECT.search(whole.lower()):
         return
-    if all(map(_is_printed, lines)) and (_is_printed(last) or (lines and _is_cut(last))):
+    is_cut = _LOG_BEGINS.fullmatch(last) is not None or any(one.startswith(last) for one in _SENTENCES)
+    if all(map(_is_printed, lines)) and (_is_printed(last) or (lines and is_cut)):
         yield _message(text, "only-printed", 1)
     if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
         yield _message(text, "few-words", 1)
@@ -115,10 +116,6 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
 def _is_printed(line: str) -> bool:
     """Whether a program printed it, and not as a part of a traceback, which complains."""
     return not line.startswith('File "') and (_PRINTED.match(line) is not None or not prose.is_sentence(line))
-
-
-def _is_cut(line: str) -> bool:
-    return _LOG_BEGINS.fullmatch(line) is not None or any(one.startswith(line) for one in _SENTENCES)
 
 
 def _of_platform(text: ParsedText) -> Iterator[Message]:
@@ -202,17 +199,13 @@ def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> in
     return None
 
 
-def _lists_none(text: ParsedText) -> str | None:
-    """Where TensorFlow lists no GPU, or somebody says so."""
-    listed = devices(text)
-    return listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else None
-
-
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
     """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work."""
-    if line := re.match(r"line (\d+)", _lists_none(text) or ""):
+    listed = devices(text)
+    none = listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else ""
+    if line := re.match(r"line (\d+)", none):
         yield _message(text, "no-gpu-listed", int(line[1]))
-    elif devices(text) == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
+    elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
         yield _message(text, "gpu-fails-said", said)
 
 

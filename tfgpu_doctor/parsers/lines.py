@@ -234,11 +234,6 @@ class Excerpt:
     size: int  # bytes of the text
     cut: int = 0  # lines of which a part was left out
 
-    @property
-    def left_out(self) -> int:
-        """Lines that were passed over because nothing in them is of a kind that could matter."""
-        return self.total - len({line.number for line in self.lines})
-
 
 def read(chunks: Iterable[bytes]) -> Excerpt:
     r"""Decode and choose; never raises, whatever the bytes.

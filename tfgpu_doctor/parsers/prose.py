@@ -17,15 +17,6 @@ asked for, is what the driver supports, or was there last year. The words around
 2 cudnn 7.4 here
 
 What people say of a machine without an NVIDIA GPU, and of a job that is to run on the CPU.
-
->>> [has_none(one) is not None for one in ("my laptop has an AMD card, no NVIDIA card", "hier ist keine Nvidia-Karte")]
-[True, True]
->>> [has_none(one) is not None for one in ("no NVIDIA GPU was found", "if you have no GPU", "TensorFlow sees no GPU")]
-[False, False, False]
->>> [wants_cpu(one) is not None for one in ("I deliberately don't want the GPU here", "I can live with CPU")]
-[True, True]
->>> [wants_cpu(one) is not None for one in ("I don't want to train on the CPU", "the CPU is fine, the GPU gives NaN")]
-[False, False]
 """
 
 from __future__ import annotations

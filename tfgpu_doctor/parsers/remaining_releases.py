@@ -288,10 +288,15 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     clues = [*_of_the_log(text), *_of_the_paths(text), *(_of_the_libraries(text, matrix) if wheel else ())]
     lines = _of_the_lines(text, matrix) if wheel else None
     platform = value_or(python.wheel_platform, "linux_x86_64")
-    by_python = _is_windows_extra(text, platform) or (not (clues or lines) and _is_windows_python(text, python))
+    named = isinstance(python.version, Known) and text.find(_BY_PIP) and text.find(_NAMED)
+    # pip that is asked for CUDA on Windows leaves the extra out; a Python that is named there takes its wheels alone
+    by_python = platform == "windows_amd64" and bool(text.find(_EXTRA) or (named and not (clues or lines)))
     if not (clues or lines or by_python):
         return None
-    beside = [*_of_the_python(python)]
+    beside: list[Clue] = []
+    if isinstance(python.version, Known):
+        version = minor(python.version.value)
+        beside = [(f"Python {version}", lambda row: version in row.python)]
     wheels = [*_wheels(matrix, platform, with_cuda=not by_python)]
     newest = _newest_patches(wheels, used := [*clues, *beside, *([lines] if lines else [])])
     if not newest and lines and clues:  # the log is another build's, or of two releases
@@ -337,22 +342,6 @@ def python_of_offers(
     return None
 
 
-def _is_windows_extra(text: ParsedText, platform: str) -> bool:
-    """Whether pip was asked for CUDA on Windows: it installs TensorFlow there, and leaves the extra out."""
-    return platform == "windows_amd64" and text.find(_EXTRA) is not None
-
-
-def _is_windows_python(text: ParsedText, python: Python) -> bool:
-    """Whether a Python on Windows is named, into which TensorFlow was installed: its wheels are what it can be."""
-    windows = value_or(python.wheel_platform, "") == "windows_amd64"
-    return (
-        windows
-        and isinstance(python.version, Known)
-        and text.find(_BY_PIP) is not None
-        and text.find(_NAMED) is not None
-    )
-
-
 def _wheels(matrix: Matrix, platform: str, *, with_cuda: bool = True) -> Iterator[_Wheel]:
     """The releases with CUDA, and on platforms without any all."""
     opened = {one.id: frozenset(one.libraries.values()) for one in matrix.data.libraries}
@@ -378,12 +367,6 @@ def _of_the_log(text: ParsedText) -> Iterator[Clue]:
         year, month = int(dated[0]["year"]), int(dated[0]["month"])
         limit = (year, month + 1)  # release candidates are some weeks older
         yield f"its date {year}-{month:02}", lambda row: _PUBLISHED.get(row.series, max(_PUBLISHED.values())) <= limit
-
-
-def _of_the_python(python: Python) -> Iterator[Clue]:
-    if isinstance(python.version, Known):
-        version = minor(python.version.value)
-        yield f"Python {version}", lambda row: version in row.python
 
 
 def _of_the_paths(text: ParsedText) -> Iterator[Clue]:

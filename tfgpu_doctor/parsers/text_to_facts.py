@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -17,7 +17,7 @@ from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.derived_messages import derived_messages
 from tfgpu_doctor.parsers.lines import Excerpt
 from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
-from tfgpu_doctor.parsers.own_report import with_report
+from tfgpu_doctor.parsers.own_report import with_facts, with_report
 from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
 from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
@@ -126,14 +126,12 @@ def with_asks(facts: Facts) -> Facts:
     special = _OF_A_SYSTEM.get(system or "", {})
     if system in ("windows", "macos") and value_or(facts.python.wheel_platform, "").startswith("linux"):
         special = _IN_DOCKER_DESKTOP
-    parts: dict[str, dict[str, Unknown]] = {}
+    asked: dict[str, Fact[Any]] = {}
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
-            part, _, name = path.rpartition(".")
-            parts.setdefault(part, {})[name] = structs.replace(fact, ask=command)
-    changed = {part: structs.replace(getattr(facts, part), **fields) for part, fields in parts.items() if part}
-    return structs.replace(facts, **changed, **parts.get("", {}))
+            asked[path] = structs.replace(fact, ask=command)
+    return with_facts(facts, asked)
 
 
 # ------------------------------------------------------------------------------------------ text to facts
@@ -292,19 +290,15 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
 
 
 def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
-    found: dict[tuple[str, str], Package] = {}
-    lines = [one.line for one in text.listed]
-    for one in text.listed:
-        if one.version:
-            found[one.name, one.version] = Package(
-                name=one.name, version=one.version, location=f"line {one.line}", installer=one.manager
-            )
-    for event in text.events:
-        if event.kind in ("installed", "satisfied") and event.version:
-            lines.append(event.line)
-            found[event.name, event.version] = Package(
-                name=event.name, version=event.version, location=f"line {event.line}", installer="pip"
-            )
+    listed = [(one.name, one.version, one.line, one.manager) for one in text.listed]
+    installed = [one for one in text.events if one.kind in ("installed", "satisfied") and one.version]
+    rows = [*listed, *((one.name, one.version, one.line, "pip") for one in installed)]
+    found = {
+        (name, version): Package(name=name, version=version, location=f"line {line}", installer=manager)
+        for name, version, line, manager in rows
+        if version
+    }
+    lines = [line for _, _, line, _ in rows]
     return Known(tuple(found.values()), f"line {min(lines)}: packages") if found else NOT_IN_TEXT
 
 
