@@ -115,13 +115,10 @@ def unwrap(text: str, page: bool = False) -> list[str]:
         lines = _BREAK.split(text)
         if page:
             lines = [_TAG.sub("", line) for line in lines]
-    lines = [part for line in lines for part in _without_joints(line)]
+    # the lines of a log whose line breaks were lost; a form that is filled in on one line lost them, too
+    parts = [_JOINT.split(one) if len(one) > _PLAIN and one.count(": ") > 1 else [one] for one in lines]
+    lines = [part for one in parts for part in one]
     return [_ENTITY.sub(lambda match: html.unescape(match[0]), line) if "&" in line else line for line in lines]
-
-
-def _without_joints(line: str) -> list[str]:
-    """The lines of a log whose line breaks were lost; a form that is filled in on one line does so."""
-    return _JOINT.split(line) if len(line) > _PLAIN and line.count(": ") > 1 else [line]
 
 
 def _of_json(text: str) -> str | None:
@@ -233,6 +230,11 @@ class Excerpt:
     total: int  # lines of the text
     size: int  # bytes of the text
     cut: int = 0  # lines of which a part was left out
+
+    @property
+    def left_out(self) -> int:
+        """Lines that were passed over because nothing in them is of a kind that could matter."""
+        return self.total - len({line.number for line in self.lines})
 
 
 def read(chunks: Iterable[bytes]) -> Excerpt:
