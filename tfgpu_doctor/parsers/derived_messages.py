@@ -22,6 +22,10 @@ _ERAS = (
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
 # packages of a distribution with the driver's libraries or its kernel module (not nvidia-container-toolkit)
 _LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
+# the lines with which a job asks Slurm for anything, and those that ask for a GPU
+_SLURM = re.compile(r"^\s*#SBATCH\b|(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b")
+_OF_SLURM_A_GPU = re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")
+_GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
 _LOG_IN_A_SENTENCE = re.compile(r"\b[EWI] (?:tensorflow|external)/|\b[EWI]0000 \d\d:")
 _NOTEBOOK = re.compile(
     r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
@@ -200,9 +204,13 @@ def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> in
 
 
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
-    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work."""
+    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work; the job asks Slurm for none."""
     listed = devices(text)
     none = listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else ""
+    asked = [line for line in text.lines if _SLURM.search(line.text)]
+    failed = none or text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed")
+    if asked and failed and not text.find(_GRANTED) and not any(_OF_SLURM_A_GPU.search(line.text) for line in asked):
+        yield _message(text, "slurm-no-gpu", asked[0].number)
     if line := re.match(r"line (\d+)", none):
         yield _message(text, "no-gpu-listed", int(line[1]))
     elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):

@@ -234,11 +234,7 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "pcie.link.width.max": ("pcie_width_max", _integer),
 }
 # nvidia-smi heads some columns otherwise than it is asked for them
-_ALIASES = {
-    "clocks.current.sm": "clocks.sm",
-    "clocks.current.memory": "clocks.mem",
-    "clocks.max.memory": "clocks.max.mem",
-}
+_ALIASES = {"clocks.current.sm": "clocks.sm", "clocks.max.memory": "clocks.max.mem"}
 QUERY = ("--query-gpu=" + ",".join(["index", *COLUMNS]), "--format=csv")
 
 

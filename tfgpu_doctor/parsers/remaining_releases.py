@@ -15,10 +15,9 @@ The list was printed on some day, so releases newer than its newest one do not c
 the older minor versions that it names. Releases that the matrix does not know are left out; most release candidates
 are not in it.
 
-Which releases of TensorFlow, and which Pythons, remain where the text does not name one.
-
-The form of TensorFlow's log, its date, the names of the libraries that it opens and the cuDNN that it was compiled
-with belong to some releases only; so do the lines of the source files that print, and the Python beside it.
+Which releases of TensorFlow, and which Pythons, remain where the text does not name one. The form of TensorFlow's log,
+its date, the names of the libraries that it opens and the cuDNN that it was compiled with belong to some releases only;
+so do the lines of the source files that print, and the Python beside it.
 """
 
 from __future__ import annotations

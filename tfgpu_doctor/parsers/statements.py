@@ -11,13 +11,6 @@
 >>> gpu("RTX 3080 Ti, CUDA10.0")
 'RTX 3080 Ti'
 
-The labels of issue forms and of free "key: value" lines, and who reads what stands behind each.
-
->>> reader_of("**OS Platform and Distribution (e.g., Linux Ubuntu 16.04)**")("Linux Ubuntu 20.04")
-[('os', 'linux ubuntu 20.04')]
->>> reader_of("### CUDA/cuDNN version")("8.0/5.1"), reader_of("Exact command to reproduce") is None
-([('cuda', '8.0'), ('cudnn', '5.1')], True)
-
 Short lines that name versions without a colon: "Cuda 10.2", "centos 7.7, CUDA 10.0, TF 2.0, python 3.7.4". Every part
 of the line must be such a name, so that prose and documentation state nothing.
 

@@ -255,14 +255,9 @@ def _versions_of(text: str, lines: Sequence[Line], place: int) -> Iterator[Versi
         yield VersionSeen("driver", match["version"], number, "/proc/driver/nvidia/version")
     elif match := _DEB.match(text):
         yield from _package(match, number)
-    elif "cuda-" in text and _is_listing(text[:200]):
-        for match in _FOLDER.finditer(text[:200]):
+    elif "cuda-" in text and (_LONG_LISTING.match(text) or all(map(_LISTED_NAME.fullmatch, text[:200].split()))):
+        for match in _FOLDER.finditer(text[:200]):  # of a row of `ls`: of the long form, or names alone
             yield VersionSeen("cuda", match["version"], number, "folder")
-
-
-def _is_listing(text: str) -> bool:
-    """Whether this is a row of `ls`: of the long form, or names alone."""
-    return _LONG_LISTING.match(text) is not None or all(_LISTED_NAME.fullmatch(word) for word in text.split())
 
 
 def _json(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:

@@ -169,7 +169,8 @@ def gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
         if place is None:
             found.append(one)
         else:
-            found[place] = _merged(found[place], one)
+            told = {key for key, value in asdict(found[place]).items() if value is not None and value is not False}
+            found[place] = replace(one, **{key: getattr(found[place], key) for key in told})
     return tuple(found)
 
 
@@ -250,12 +251,6 @@ def _same(known: GpuSeen, new: GpuSeen) -> bool:
     if known.pci_bus_id and new.pci_bus_id:
         return known.pci_bus_id == new.pci_bus_id
     return known.name == new.name and (known.index == new.index or None in (known.index, new.index))
-
-
-def _merged(known: GpuSeen, new: GpuSeen) -> GpuSeen:
-    """What both say; the first mention of a value counts."""
-    told = {key for key, value in asdict(known).items() if value is not None and value is not False}
-    return replace(known, **{key: value for key, value in asdict(new).items() if key not in told})
 
 
 # ------------------------------------------------------------------------------------------ tensorflow devices

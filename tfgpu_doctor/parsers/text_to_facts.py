@@ -7,7 +7,6 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -198,7 +197,9 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     """
     text = ParsedText(excerpt)
     told = (*text.messages, *derived_messages(text))
-    messages = (*told, *resembling(*telling(text.lines, told)), *_cut(excerpt))
+    cut = f"{excerpt.cut} of {excerpt.total} lines were too long to be examined as a whole"
+    left_out = [Message("text-cut", excerpt.total, cut, {"lines": str(excerpt.cut)})] if excerpt.cut else []
+    messages = (*told, *resembling(*telling(text.lines, told)), *left_out)
     python = _python(text, matrix)
     facts = Facts(
         host=_host(text, matrix),
@@ -212,12 +213,6 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
         messages=Known(messages, "the text"),
     )
     return with_asks(with_report(facts))
-
-
-def _cut(excerpt: Excerpt) -> Iterator[Message]:
-    if excerpt.cut:
-        text = f"{excerpt.cut} of {excerpt.total} lines were too long to be examined as a whole"
-        yield Message("text-cut", excerpt.total, text, {"lines": str(excerpt.cut)})
 
 
 def _host(text: ParsedText, matrix: Matrix | None) -> Host:
