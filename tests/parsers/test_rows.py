@@ -232,7 +232,7 @@ def test_the_samples_in_the_docstrings_hold() -> None:
     ]
     tried = {name: doctest.testmod(importlib.import_module(name)) for name in names}
     assert [name for name, result in tried.items() if result.failed] == []
-    assert sum(result.attempted for result in tried.values()) > 50
+    assert sum(result.attempted for result in tried.values()) > 40
 
 
 def test_every_capture_is_listed_with_its_making() -> None:

@@ -233,6 +233,7 @@ def _cudnn(text: str) -> list[Pair]:
 
 
 GPU = _one("gpu", gpu)
+DRIVER = _one("driver", driver)
 COMPILER = _one("compiler", any_text)
 INSTALL = _one("install", any_text)
 
@@ -266,7 +267,7 @@ LABELS: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
         (
             r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|windows|nvidia[ -]gpu|nvidia graphics) )?drivers?"
             r"(?: version)?|nvidia version",
-            _one("driver", driver),
+            DRIVER,
         ),
         (
             r"(?:nvidia )?gpus?(?:_devices)?(?: ?(?:model|type|name|card|s|used|device|info))?"
@@ -356,8 +357,11 @@ def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
     plain = _OPENING.sub("", part, count=1).strip() if _OPENING.match(part) else part
     named = _MENTION.fullmatch(plain)
     reader = reader_of(named["label"]) if named else None
-    if named and reader and (pairs := reader(f"{named['label']} {named['number']}")) and pairs[0][0] in _VERSIONED:
-        return pairs[:1]
+    if named and reader:
+        number = named["number"]
+        bare = [("driver", number)] if reader is DRIVER and number.isdecimal() and int(number) >= 180 else []
+        if (pairs := reader(f"{named['label']} {number}") or bare) and pairs[0][0] in _VERSIONED:
+            return pairs[:1]
     if _SYSTEM.fullmatch(plain) and any(letter.isdigit() for letter in plain):
         return [("os", " ".join(plain.lower().split()))]
     if not alone and _PLAIN_SYSTEM.fullmatch(plain):

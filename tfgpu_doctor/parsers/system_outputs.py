@@ -1,9 +1,7 @@
 """The machine below Python, as tools print it: uname, os-release, lsb_release, lscpu, lspci, Python's banner.
 
 Versions of CUDA, cuDNN and the driver as tools and files print them.
-
 CUDA's and the driver's library files in listings: ``ls``, ``find``, ``locate``, ``ldd``, ``ldconfig -p``, ``dir``.
-
 The lines of TensorFlow's own log are none of these: a library named there is wanted, not there.
 
 The output of ``ldconfig -p``: the dynamic loader's cache.

@@ -5,16 +5,6 @@ False
 
 The GPUs that TensorFlow names in its log, from 0.x to today.
 
->>> text = '''I tensorflow/core/common_runtime/gpu/gpu_device.cc:885] Found device 0 with properties:
-... name: Tesla M40 (24GB)
-... major: 5 minor: 2 memoryClockRate (GHz) 1.112
-... pciBusID 0000:82:00.0
-... Total memory: 22.40GiB
-... Free memory: 96.62MiB'''
->>> gpu, = gpus([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
->>> gpu.index, gpu.name, gpu.compute_capability, gpu.pci_bus_id, gpu.memory_free // 2**20, gpu.line
-(0, 'Tesla M40 (24GB)', '5.2', '0000:82:00.0', 96, 2)
-
 What the text shows of TensorFlow's list of devices: the GPUs in it, or that it has none.
 
 >>> parse([Line(7, "Num GPUs Available:  2")]).gpu_count
