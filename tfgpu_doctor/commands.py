@@ -679,16 +679,14 @@ def _rows(matrix: Matrix, table: str, name: str | None) -> tuple[object, Sheet]:
             return overview, sheets.about(overview)
         found = tables.find(matrix, name)
         return found, sheets.rows(name, found)
-    if table == "cuda":
-        if name is None:
-            toolkits = [tables.cuda_answer(matrix, row) for row in matrix.data.cuda]
-            return toolkits, sheets.cudas(toolkits)
-        toolkit = tables.cuda_answer(matrix, tables.find_cuda(matrix, name), name)
-        return toolkit, sheets.cuda(toolkit)
+    answer: Callable[..., Any] = tables.cuda_answer if table == "cuda" else tables.cudnn_answer
     if name is None:
-        versions = [tables.cudnn_answer(matrix, row) for row in matrix.data.cudnn]
-        return versions, sheets.cudnns(versions)
-    version = tables.cudnn_answer(matrix, tables.find_cudnn(matrix, name))
+        every = [answer(matrix, row) for row in getattr(matrix.data, table)]
+        return every, (sheets.cudas if table == "cuda" else sheets.cudnns)(every)
+    if table == "cuda":
+        toolkit = answer(matrix, tables.find_cuda(matrix, name), name)
+        return toolkit, sheets.cuda(toolkit)
+    version = answer(matrix, tables.find_cudnn(matrix, name))
     return version, sheets.cudnn(version)
 
 
