@@ -224,6 +224,8 @@ def _usable_gpu(number: int, device: TfDevice, gpu: Gpu | None, entry: str) -> U
 
 def shared(folder: str) -> Machine:
     """Examine the machine once for several processes: the first that asks writes the answer, the others wait."""
+    if not os.path.isdir(folder):  # of another machine
+        return examine()
     result = os.path.join(folder, "machine.json")
     try:
         os.close(os.open(os.path.join(folder, "begun"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -234,7 +236,7 @@ def shared(folder: str) -> Machine:
         if os.path.exists(result):
             return msgspec.json.decode(reading.read_whole(result, _LARGEST), type=Machine)
         return examine()  # the process that began is gone
-    except OSError:  # of another machine, or no place to write to
+    except OSError:  # no place to write to
         return examine()
     machine = examine()
     writing.replace(result, encode(machine))
