@@ -118,7 +118,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     load_ipython_extension(shell)
     magic = shell.magics["tfgpu, line_cell"]
     for line, says in {
-        "docter": "No such command 'docter'. Did you mean doctor?",
+        "docter": "No such command 'docter'. Did you mean 'doctor'?",
         "explain": "standard input contains no text",
         "doctor 'x": "No closing quotation",
         "doctor --from nowhere.json": "cannot read nowhere.json: No such file",

@@ -228,7 +228,7 @@ def shared(folder: str) -> Machine:
         return examine()
     result = os.path.join(folder, "machine.json")
     try:
-        os.close(os.open(os.path.join(folder, "begun"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        writing.create(os.path.join(folder, "begun"), b"")
     except FileExistsError:
         end = time.monotonic() + _PATIENCE
         while not os.path.exists(result) and time.monotonic() < end:

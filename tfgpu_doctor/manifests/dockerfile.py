@@ -14,7 +14,6 @@ from typing import TypeAlias
 from tfgpu_doctor.manifests import Environment, Image, IncludeError, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
-    LONGEST,
     Installed,
     Sources,
     Word,
@@ -22,7 +21,6 @@ from tfgpu_doctor.manifests.shell import (
     pythons,
     read_command,
     read_commands,
-    variable_folder,
     with_files,
 )
 from tfgpu_doctor.manifests.variables import fill, read_image, substitute, unknown_part
@@ -144,7 +142,6 @@ class _Stage:
     copied: list[_Stage] = field(default_factory=list)  # COPY --from it
     taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
-    folder: str = "/"  # WORKDIR
     settings: list[Setting] = field(default_factory=list)
     sources: Sources = field(default_factory=Sources)
 
@@ -159,10 +156,6 @@ class _Stage:
     def base(self) -> Image | None:
         """The image below all of its stages."""
         return self.ancestry()[0].image
-
-    def folders(self) -> list[str]:
-        """Where it installs packages to."""
-        return [folder for one in self.ancestry() for folder in one.installed.folders]
 
 
 def read_dockerfile(
@@ -263,9 +256,6 @@ class _Reader:
                 self._begin(one)
             case "ENV" if self.stages:
                 self._env(one)
-            case "WORKDIR" if self.stages:
-                stage = self.stages[-1]
-                stage.folder = posixpath.join(stage.folder, fill(one.value.strip(), self.values))[:LONGEST]
             case "COPY" | "ADD" if self.stages:
                 self.stages[-1].sources.copied(one.value)
                 self._take_over(one.value)
@@ -314,9 +304,8 @@ class _Reader:
         if stage is None or stage is last:
             return
         last.copied.append(stage)
-        folders = stage.folders()
         paths = [posixpath.normpath(posixpath.join("/", fill(one, self.values))) for one in sources]
-        if stage not in last.taken and any(brings(one, folders) for one in paths):
+        if stage not in last.taken and any(map(brings, paths)):
             last.taken.append(stage)
 
     def _env(self, one: Instruction) -> None:
@@ -330,15 +319,12 @@ class _Reader:
                 self.values[name] = plain
             place = Place(self.path, one.line_at(offset))
             self.stages[-1].settings.append(Setting(name, given if plain is None else plain, place))
-            if folder := variable_folder(name, plain or ""):
-                self.stages[-1].installed.folders.append(folder)
 
     def _run(self, one: Instruction) -> None:
         stage = self.stages[-1]
         for mount in _MOUNT.finditer(one.value[:LONGEST_COPY]):
             self._take(mount["stage"], [mount["source"]])
         self._install(one, stage.installed)
-        stage.installed.folders = [posixpath.join(stage.folder, one) for one in stage.installed.folders]
 
     def _install(self, one: Instruction, installed: Installed) -> None:
         if (words := _json(one.value.strip())) is not None:
