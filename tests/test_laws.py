@@ -138,7 +138,6 @@ OPENS_FOR_A_REASON = {
     "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "integrations/mcp/server.py": "standard input",
-    "integrations/pytest_gpus.py::shared": "a mark that the first worker makes in the folder of this run",
     "parsers/resemblance.py": "weights of this package",
     "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
