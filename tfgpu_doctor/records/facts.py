@@ -22,8 +22,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Record(Struct, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=True):
-    """Base of every record: frozen, keyword-only, strict about unknown keys."""
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Base of every record: frozen, keyword-only. A saved field of another version, which is unknown here, is left out."""
 
 
 class Document(Record, frozen=True):
