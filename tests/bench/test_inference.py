@@ -22,7 +22,7 @@ from tfgpu_doctor.bench.devices import Case
 from tfgpu_doctor.bench.plans.inference import (
     Inference,
     LatencyRule,
-    ShapeError,
+    RequestError,
     SignatureError,
     parse_shape,
     percentiles,
@@ -203,7 +203,7 @@ def test_a_shape_is_read() -> None:
     }
     assert {text: parse_shape(text) for text in shapes} == shapes
     for text in ("0", "x=-1", "x=2,", "2x2", "=3", "٣", "1.5"):
-        with pytest.raises(ShapeError, match="give the shape of one item, for example 224,224,3"):
+        with pytest.raises(RequestError, match="give the shape of one item, for example 224,224,3"):
             parse_shape(text)
 
 

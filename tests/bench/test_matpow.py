@@ -23,7 +23,7 @@ from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, demands, overtaki
 from tfgpu_doctor.bench.plans.matpow import (
     AUTO,
     MatPow,
-    SizesError,
+    RequestError,
     Sweep,
     fit,
     lacking,
@@ -243,7 +243,7 @@ def test_lists_of_sizes(text: str, sizes: tuple[int, ...] | None) -> None:
     if sizes:
         assert parse_sizes(text) == sizes
     else:
-        with pytest.raises(SizesError, match="--size"):
+        with pytest.raises(RequestError, match="--size"):
             parse_sizes(text)
 
 

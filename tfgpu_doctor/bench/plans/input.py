@@ -99,7 +99,7 @@ class Input(PlanBase):
             if short := shortage(self._needs(case, trains=False), free):
                 what = f"{self.images} decoded images of {self.model} and batches of {self.size} need"
                 raise too_large(what, short, free, "try fewer --images or a smaller --batch-size")
-        session.begin(labels, len(labels))
+        session.begin(labels)
         with self._folder(session) as folder:
             yield from self._in_turns(session, [(HOST_CASE, self._job(name, folder, False)) for name in workload.ALONE])
             yield from self._in_turns(session, [(case, self._job(name, folder, True)) for case, name in trainings])

@@ -79,7 +79,7 @@ class Transfer(PlanBase):
         self.environment = session.environment
         stages = list(_stages(self.selection.cases(session.found, ("together",))))
         labels = [case.label for stage in stages for case, _ in stage]
-        session.begin(labels * len(self.sizes), len(dict.fromkeys(labels)))
+        session.begin(labels * len(self.sizes))
         for stage in stages:
             sizes = self._fitting(session, list(dict.fromkeys(case for case, _ in stage)))
             session.skip((len(self.sizes) - len(sizes)) * len(stage))
