@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -185,13 +184,9 @@ def test_pythons_without_a_wheel_on_a_machine_without_a_gpu(python: str, options
 
 def test_macos() -> None:
     found = plan(os="macos", python="3.11")
-    assert brief(found.options) == ["metal 2.18.1", "cpu 2.21.0"]
-    assert pip(found.options[0]).endswith("install tensorflow==2.18.1 tensorflow-metal==1.2.0")
-    assert "macOS has no CUDA" in found.problems[0]
-    # tensorflow-metal has no wheel for 3.13, and TensorFlow none for Intel Macs after 2.16
-    newer = plan(os="macos", python="3.13").options
-    assert brief(newer) == ["metal 2.18.1", "cpu 2.21.0"] and newer[0].python == "3.12"
-    assert [fix.commands[0] for fix in newer[0].missing] == ["brew install python@3.12", "brew install uv"]
+    assert brief(found.options) == ["cpu 2.21.0"]
+    assert "macOS has no CUDA" in found.problems[0] and not found.is_found
+    assert [fix.commands[0] for fix in found.options[0].missing] == ["brew install python@3.11", "brew install uv"]
     assert brief(plan(os="macos", machine="x86_64").options) == ["cpu 2.16.2"]
 
 
@@ -401,7 +396,7 @@ def test_condas_activation_adds_to_the_variable_and_deactivation_takes_it_back(t
     assert done.stdout.splitlines() == [f"{prefix}/lib", "", f"{prefix}/lib:/drv", "/drv"]
 
 
-def test_what_pip_delivers_and_what_a_lock_names() -> None:
+def test_what_pip_delivers() -> None:
     best = plan(gpu="RTX 4090", python="3.12").options[0]
     assert best.delivered is not None
     assert (best.cuda, best.cudnn, best.delivered.cuda) == ("12.5.1", "9.3", "12.9")
@@ -411,10 +406,6 @@ def test_what_pip_delivers_and_what_a_lock_names() -> None:
     assert best.delivered.packages.keys() == {name for name in row.pip_nvidia if name.startswith("nvidia-")}
     old = plan(gpu="GTX 1080", python="3.12").options[0].delivered
     assert old and old.cudnn == "9.10"  # the command's own bound
-    locked = make_plan(MATRIX, describe(MATRIX, gpu=("RTX 4090",), python="3.12"), lock=True).options[0]
-    words = shlex.split(pip(locked))[4:]
-    assert "nvidia-cudnn-cu12==9.3.0.75" in words and "nvidia-cuda-runtime-cu12==12.5.82" in words
-    assert locked.delivered is None and all("==" in word for word in words)
 
 
 @each(("described", "commands"), ROWS["test_how_to_get_what_is_missing"])

@@ -18,7 +18,6 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.requirements import ended_on_macos, without_windows
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.alternatives import on_macos
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
 from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
@@ -257,13 +256,18 @@ def _on_macos(context: Context, *seen: Evidence) -> Problem:
     )
 
 
+# tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167)
+_WITH_METAL = (
+    "python3.12 -m venv ~/tf",
+    "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0",
+)
+
+
 def _mac_fixes(context: Context) -> Iterator[Fix]:
-    """What tfgpu plan offers for a Mac; one of unknown processor is taken to be of Apple silicon."""
-    target = structs.replace(from_facts(context.facts, context.matrix), os="macos")
+    """The GPU of Apple silicon, or the CPU; a Mac of unknown processor is taken to be of Apple silicon."""
     if value_or(context.facts.python.wheel_platform, "") != "macos_x86_64":
-        target = structs.replace(target, machine="arm64")
-    metal = (one for one in on_macos(PlanRequest(context.matrix, target), None) if one.kind == "metal")
-    yield from (Fix(f"On Apple silicon, in an environment of its own: {m.title}", m.commands["pip"]) for m in metal)
+        title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
+        yield Fix(text=f"On Apple silicon, in an environment of its own: {title}", commands=_WITH_METAL)
     yield Fix(text="Use the CPU: TensorFlow works there as it is installed")
 
 

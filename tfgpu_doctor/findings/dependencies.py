@@ -318,34 +318,6 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
 
 
-_DIFFERENT = {  # title, cause, fix
-    "TensorFlow": (
-        "Files of this project ask for different TensorFlow releases",
-        "which one is installed depends on the file that is used",
-        "Write the same release into both files, or name only those that belong together",
-    ),
-    "Python": (
-        "Files of this project name different Python versions",
-        "which one is used depends on the tool that makes the environment",
-        "Write the same Python into both files",
-    ),
-    "packages": (
-        "The packages that are copied were installed for another Python",
-        "a virtual environment and site-packages work with the Python version that made them only",
-        "Use the same Python version in both stages",
-    ),
-}
-
-
-@in_manifests(PACKAGE_CONFLICT)
-def files_differ(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Two files, or two stages, that contradict each other."""
-    for one in view.differences:
-        title, cause, fix = _DIFFERENT[one.about]
-        found = Evidence(one.one, str(one.one_place), one.other, str(one.other_place))
-        yield Problem(title=title, cause=cause, evidence=(found,), fixes=(Fix(fix),), severity=Severity.WARNING)
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # NumPy, protobuf and Keras of versions that this TensorFlow cannot use.
 

@@ -104,17 +104,6 @@ class GpuRequest:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Two places that do not agree."""
-
-    about: str  # "TensorFlow", "Python", "packages"
-    one: str
-    one_place: Place
-    other: str
-    other_place: Place
-
-
-@dataclass(frozen=True)
 class Environment:
     """One environment that will exist: a requirements file, a project, a Dockerfile's last stage, a service, a pod."""
 
@@ -125,7 +114,6 @@ class Environment:
     requirements: tuple[Requirement, ...] = ()
     image: Image | None = None
     packages_of: Image | None = None  # of the stage that installed packages which this one copies
-    copies_python: bool = False  # together with that Python
     settings: tuple[Setting, ...] = ()
     gpu: GpuRequest | None = None
 

@@ -14,8 +14,6 @@ from typing import TypeAlias
 from tfgpu_doctor.manifests import Environment, Image, IncludeError, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
-    LONGEST,
-    WITH_PYTHON,
     Installed,
     Sources,
     Word,
@@ -23,7 +21,6 @@ from tfgpu_doctor.manifests.shell import (
     pythons,
     read_command,
     read_commands,
-    variable_folder,
     with_files,
 )
 from tfgpu_doctor.manifests.variables import fill, read_image, substitute, unknown_part
@@ -145,8 +142,6 @@ class _Stage:
     copied: list[_Stage] = field(default_factory=list)  # COPY --from it
     taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
-    copies_python: bool = False  # with the packages that it takes
-    folder: str = "/"  # WORKDIR
     settings: list[Setting] = field(default_factory=list)
     sources: Sources = field(default_factory=Sources)
 
@@ -161,10 +156,6 @@ class _Stage:
     def base(self) -> Image | None:
         """The image below all of its stages."""
         return self.ancestry()[0].image
-
-    def folders(self) -> list[str]:
-        """Where it installs packages to."""
-        return [folder for one in self.ancestry() for folder in one.installed.folders]
 
 
 def read_dockerfile(
@@ -239,7 +230,6 @@ def _environment(
         requirements=tuple(one for one in requirements if one.name != "python"),
         image=image,
         packages_of=makers[-1].base if makers else None,
-        copies_python=any(one.copies_python for one in ancestry),
         settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
         not_understood=(*(unknown_part(image) if image else ()), *not_understood),
     )
@@ -266,9 +256,6 @@ class _Reader:
                 self._begin(one)
             case "ENV" if self.stages:
                 self._env(one)
-            case "WORKDIR" if self.stages:
-                stage = self.stages[-1]
-                stage.folder = posixpath.join(stage.folder, fill(one.value.strip(), self.values))[:LONGEST]
             case "COPY" | "ADD" if self.stages:
                 self.stages[-1].sources.copied(one.value)
                 self._take_over(one.value)
@@ -317,10 +304,8 @@ class _Reader:
         if stage is None or stage is last:
             return
         last.copied.append(stage)
-        folders = stage.folders()
         paths = [posixpath.normpath(posixpath.join("/", fill(one, self.values))) for one in sources]
-        last.copies_python |= any(one in WITH_PYTHON or "conda" in one for one in paths)
-        if stage not in last.taken and any(brings(one, folders) for one in paths):
+        if stage not in last.taken and any(map(brings, paths)):
             last.taken.append(stage)
 
     def _env(self, one: Instruction) -> None:
@@ -334,15 +319,12 @@ class _Reader:
                 self.values[name] = plain
             place = Place(self.path, one.line_at(offset))
             self.stages[-1].settings.append(Setting(name, given if plain is None else plain, place))
-            if folder := variable_folder(name, plain or ""):
-                self.stages[-1].installed.folders.append(folder)
 
     def _run(self, one: Instruction) -> None:
         stage = self.stages[-1]
         for mount in _MOUNT.finditer(one.value[:LONGEST_COPY]):
             self._take(mount["stage"], [mount["source"]])
         self._install(one, stage.installed)
-        stage.installed.folders = [posixpath.join(stage.folder, one) for one in stage.installed.folders]
 
     def _install(self, one: Instruction, installed: Installed) -> None:
         if (words := _json(one.value.strip())) is not None:
@@ -418,7 +400,6 @@ def merged(one: Environment, found: Environment) -> Environment:
         python=found.python,
         requirements=found.requirements,
         packages_of=found.packages_of,
-        copies_python=found.copies_python,
         settings=(*found.settings, *one.settings),
         not_understood=(*one.not_understood, *found.not_understood),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -23,7 +22,7 @@ from tfgpu_doctor.plan.install_commands import (
     newer_pip,
     what_may_be_missing,
 )
-from tfgpu_doctor.plan.records import Kind, Option, older_than_five_years
+from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.records.versions import capability, major, minor, numbers
@@ -246,28 +245,6 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
     )
 
 
-# The newest wheels of tensorflow-metal on the index: arm64, macOS 12 and later; their METADATA names no TensorFlow. It
-# came after TensorFlow 2.18.0, which 1.1.0 could not load (tensorflow issues 81987, 84167), and before 2.19.0.
-METAL, METAL_PYTHONS = "1.2.0", ("3.9", "3.10", "3.11", "3.12")
-METAL_FROM, METAL_TO = Version("2.18.0"), Version("2.19.0")
-METAL_GUIDE = "https://developer.apple.com/metal/tensorflow-plugin/"
-
-
-def on_macos(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
-    """The GPU of a Mac with Apple silicon, then the CPU."""
-    if request.target.machine == "arm64":
-        for row in _rows(request):
-            if METAL_FROM <= Version(row.version) < METAL_TO:
-                wanted = request.target.python
-                pythons = tuple(one for one in METAL_PYTHONS if one in row.python)
-                python = wanted if wanted in pythons else pythons[-1]
-                own = interpreter if python == wanted else None
-                title = f"TensorFlow {row.version} with tensorflow-metal {METAL}: the GPU of Apple silicon"
-                yield _option("metal", title, row, python, (f"tensorflow-metal=={METAL}",), own, pythons)
-                break
-    yield from on_cpu(request, interpreter)
-
-
 def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
     """The newest release for the target's Python, and the newest with another Python where that is newer.
 
@@ -283,8 +260,7 @@ def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
         python = newest.python[-1]
         found.append((newest, python, f" with Python {python}" if wanted else ""))
     for row, python, suffix in sorted(found, key=lambda one: older_than_five_years(request.matrix, one[0].released)):
-        title = f"TensorFlow {row.version} on the CPU{suffix}"
-        yield _option("cpu", title, row, python, (), interpreter if not suffix else None)
+        yield _for_cpu(row, python, suffix, interpreter if not suffix else None)
 
 
 def _rows(request: PlanRequest) -> Iterator[Release]:
@@ -296,18 +272,8 @@ def _rows(request: PlanRequest) -> Iterator[Release]:
             yield row
 
 
-def _option(
-    kind: Kind,
-    title: str,
-    row: Release,
-    python: str,
-    beside: tuple[str, ...],
-    interpreter: str | None,
-    pythons: tuple[str, ...] | None = None,
-) -> Option:
-    commands = _commands(row, python, beside, interpreter)
-    start = interpreter or f"python{python}"
-    code = list_gpus(row.version) if kind == "metal" else "import tensorflow as tf; print(tf.__version__)"
+def _for_cpu(row: Release, python: str, suffix: str, interpreter: str | None) -> Option:
+    commands, start = _commands(row, python, interpreter), interpreter or f"python{python}"
     folder = "tf\\Scripts\\python" if row.platform.startswith("windows") else "~/tf/bin/python"
     there = interpreter is not None
     missing: Iterable[Fix] = ()
@@ -316,35 +282,32 @@ def _option(
     elif not row.platform.startswith("windows"):
         missing = what_may_be_missing(tuple(commands), python, start, there=there)
     return Option(
-        kind=kind,
-        title=title,
+        kind="cpu",
+        title=f"TensorFlow {row.version} on the CPU{suffix}",
         tensorflow=row.version,
         package=row.package,
         python=python,
-        pythons=pythons or row.python,
+        pythons=row.python,
         cuda=None,
         cudnn=None,
         min_driver=None,
         released=row.released,
         commands=commands,
         missing=tuple(missing),
-        then=(Fix("Check it", (f'{folder} -c "{code}"',)),),
-        see=METAL_GUIDE if kind == "metal" else None,
+        then=(Fix("Check it", (f'{folder} -c "import tensorflow as tf; print(tf.__version__)"',)),),
     )
 
 
-def _commands(
-    row: Release, python: str, beside: tuple[str, ...], interpreter: str | None
-) -> dict[str, tuple[str, ...]]:
-    packages = " ".join(shlex.quote(one) for one in (f"{row.package}=={row.version}", *beside))
+def _commands(row: Release, python: str, interpreter: str | None) -> dict[str, tuple[str, ...]]:
+    package = f"{row.package}=={row.version}"
     if row.platform.startswith("windows"):
-        return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
+        return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {package}")}
     pip = "~/tf/bin/python -m pip install"
-    made = (f"{interpreter or f'python{python}'} -m venv ~/tf",)
+    made = f"{interpreter or f'python{python}'} -m venv ~/tf"
     if python == "2.7":  # has no module venv
-        made = ("virtualenv -p python2.7 ~/tf",)
+        made = "virtualenv -p python2.7 ~/tf"
     upgrade = (f"{pip} --upgrade {newer_pip(python)}",) if capability(python) <= OLD_PIP else ()
-    found = {"pip": (*made, *upgrade, f"{pip} {packages}")}
+    found = {"pip": (made, *upgrade, f"{pip} {package}")}
     if capability(python) >= OLDEST_OF_UV:
-        found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")
+        found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {package}")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.planned import PlannedEnvironment, compared, planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Known
@@ -213,7 +212,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         environments: as :func:`manifests.reading.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
     """
-    views = compared([planned(one, target, matrix) for one in environments if one.part_of is None])
+    views = [planned(one, target, matrix) for one in environments if one.part_of is None]
     by_view = [tuple(_agreeing(one, target, matrix)) for one in views]
     found = {(one.id, one.title, one.evidence): one for several in by_view for one in several}
     findings = sorted(found.values(), key=_rank)
@@ -262,8 +261,7 @@ def _agreeing(one: PlannedEnvironment, target: Target, matrix: Matrix) -> Iterat
     """The findings of an environment, whose edits go together."""
 
     def again(environment: Environment) -> list[Finding]:
-        view = dataclasses.replace(planned(environment, target, matrix), differences=one.differences)
-        return sorted(_findings(view, matrix), key=_rank)
+        return sorted(_findings(planned(environment, target, matrix), matrix), key=_rank)
 
     facts = facts_of(one)
     for finding in together(one.environment, sorted(_findings(one, matrix), key=_rank), again):

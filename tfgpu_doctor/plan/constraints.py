@@ -315,9 +315,7 @@ def _other_driver(request: PlanRequest, have: str, cards: str) -> Iterator[str]:
 
 def _no_cuda_on_macos(cards: str) -> str:
     unusable = f", so {cards} cannot be used" if cards else ""
-    return (
-        f"macOS has no CUDA{unusable}: TensorFlow runs on the CPU, or with tensorflow-metal on the GPU of Apple silicon"
-    )
+    return f"macOS has no CUDA{unusable}: TensorFlow runs on the CPU there. Apple's GPUs need tensorflow-metal: https://developer.apple.com/metal"
 
 
 def _any_kernels(request: PlanRequest, card: str) -> bool:

@@ -21,9 +21,9 @@ from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, ONE_OF, Facts, Known, Python, value_or
 from tfgpu_doctor.records.report import Fix
 
+CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
-CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
@@ -299,10 +299,7 @@ class Fixes:
         return self._found[key]
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
-        """A new environment for a release that has no extra for CUDA, where some command brings it.
-
-        CUDA 9.1 and older is in NVIDIA's archive alone, and the sentence says so.
-        """
+        """A new environment for a release without an extra for CUDA; 9.1 and older is in NVIDIA's archive alone."""
         if self.image or not self.can_use(row):
             return
         installation = self.installation(row)

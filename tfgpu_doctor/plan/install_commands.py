@@ -20,7 +20,6 @@ from tfgpu_doctor.matrix.compatibility import (
     requirement,
 )
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.plan.records import locked
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.facts import Setting
 from tfgpu_doctor.records.report import Fix
@@ -59,7 +58,6 @@ class Installation:
     python: str
     name: str = "tf"  # of the environment
     interpreter: str | None = None  # the program that makes the environment; None: python3, or pythonX.Y
-    lock: bool = False  # name exact versions of NVIDIA's packages
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -151,8 +149,7 @@ class Installation:
 
     @property
     def _packages(self) -> str:
-        asked = self.requirements
-        return " ".join(map(shlex.quote, locked(self.matrix, self.row, asked) if self.lock else asked))
+        return " ".join(map(shlex.quote, self.requirements))
 
     @property
     def cuda_by_hand(self) -> bool:

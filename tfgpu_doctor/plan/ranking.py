@@ -12,7 +12,7 @@ from packaging.version import Version
 from tfgpu_doctor import __version__
 from tfgpu_doctor.matrix.compatibility import beyond_the_known
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, on_cpu, on_macos
+from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import (
     PlanRequest,
     branch_to_go_back_to,
@@ -95,14 +95,12 @@ def make_plan(
     *,
     specifier: SpecifierSet | None = None,
     state: MachineState | None = None,
-    lock: bool = False,
 ) -> Plan:
     """Rank the ways to a TensorFlow that uses the target's GPUs.
 
     Args:
         specifier: the TensorFlow versions that are asked for; None: any.
         state: the real machine that the target was taken from; None: it was described.
-        lock: name exact versions of NVIDIA's packages in the commands.
 
     Raises TargetError: no release that the matrix knows matches the specifier.
     """
@@ -113,7 +111,7 @@ def make_plan(
         raise TargetError(
             f"no release of TensorFlow matches {as_typed(specifier)}; the newest one that is known is {newest}"
         )
-    planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState(), lock)
+    planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState())
     options = planner.options()
     known = planner.state
     return Plan(
@@ -136,7 +134,6 @@ class Planner:
 
     request: PlanRequest
     state: MachineState = MachineState()
-    lock: bool = False
 
     @property
     def target(self) -> Target:
@@ -166,10 +163,8 @@ class Planner:
         )
 
     def _all(self) -> tuple[Option, ...]:
-        if self.state.no_gpu:
+        if self.state.no_gpu or self.target.os == "macos":
             return tuple(on_cpu(self.request, self.state.interpreter))
-        if self.target.os == "macos":
-            return tuple(on_macos(self.request, self.state.interpreter))
         ways = tuple(self._ways())
         if self.request.specifier and not any(one.kind in (*_FROM_PIP, "wsl2") for one in ways):
             ways = tuple(self._with_links()._ways())
@@ -239,7 +234,7 @@ class Planner:
         """The installation for the target's Python, or for the newest that is not the release's very last."""
         python = self.target.python if self.target.python in row.python else row.python[-1]
         interpreter = self.state.interpreter if python == self.target.python else None
-        return Installation(self.request.matrix, self.target, row, python, interpreter=interpreter, lock=self.lock)
+        return Installation(self.request.matrix, self.target, row, python, interpreter=interpreter)
 
     def option(self, kind: Kind, row: Release) -> Option:
         """One release from pip, with all that belongs to it."""
@@ -263,7 +258,7 @@ class Planner:
             first=tuple(self._first(kind, need, installation)),
             released=row.released,
             pythons=() if installation.python == self.target.python else row.python,
-            delivered=None if self.lock else delivered(self.request.matrix, row, installation.requirements),
+            delivered=delivered(self.request.matrix, row, installation.requirements),
             commands=installation.commands,
             missing=tuple(self._missing(installation)),
             then=(installation.check,),
@@ -341,7 +336,7 @@ class Planner:
 
     def _wsl(self) -> Planner:
         inside = msgspec.structs.replace(self.target, os="wsl2", glibc=None, python=None)
-        return Planner(replace(self.request, target=inside), lock=self.lock)
+        return Planner(replace(self.request, target=inside))
 
     def ruled_out(self, options: tuple[Option, ...]) -> Iterator[RuledOut]:
         """Every release newer than that of the best option; neighbours with the same reasons together."""

@@ -19,7 +19,7 @@ from tfgpu_doctor.records.versions import minor
 SCHEMA = "tfgpu.plan/1"
 # as-is: nothing has to change; python, driver: that has to; the others are other ways to install it
 Kind: TypeAlias = Literal[
-    "as-is", "python", "driver", "python+driver", "container", "conda-forge", "wsl2", "pre-release", "metal", "cpu"
+    "as-is", "python", "driver", "python+driver", "container", "conda-forge", "wsl2", "pre-release", "cpu"
 ]
 
 
@@ -81,9 +81,8 @@ class Plan(Document, frozen=True, kw_only=True):
 
     @property
     def is_found(self) -> bool:
-        """Whether the first option uses the GPU that it was asked for; that of a Mac is not the one that was named."""
-        first = self.options[0].kind if self.options else "cpu"
-        return first != "cpu" and not (first == "metal" and self.target.gpus)
+        """Whether the first option uses a GPU."""
+        return bool(self.options) and self.options[0].kind != "cpu"
 
 
 _OLD = 5  # years
@@ -112,18 +111,6 @@ def delivered(matrix: Matrix, row: Release, requirements: Iterable[str]) -> Deli
         packages[name] = newest
     runtime = _of(packages, "nvidia-cuda-runtime-")
     return Delivered(cuda=minor(runtime), cudnn=_cudnn(packages), packages=packages) if runtime else None
-
-
-def locked(matrix: Matrix, row: Release, requirements: Iterable[str]) -> tuple[str, ...]:
-    """Requirements that name exact versions of NVIDIA's packages; without a known version a range stays as it is."""
-    asked = tuple(requirements)
-    known = {one.package: one.versions for one in matrix.data.nvidia}
-    pins = []
-    for name, specifier in ranges(row, asked).items():
-        within = [one for one in known.get(name, ()) if specifier.contains(one)]
-        bounded = any(one.operator in (">=", "==", "~=") for one in specifier)
-        pins.append(f"{name}=={within[0 if bounded else -1]}" if within else f"{name}{specifier}")
-    return (*(text for text in asked if not text.startswith("nvidia-")), *pins)
 
 
 def older_than_five_years(matrix: Matrix, released: str | None) -> bool:

@@ -144,7 +144,6 @@ class Tools:
         os: Os = None,
         machine: Machine = None,
         tensorflow: Annotated[Name | None, Field(description="Only these releases, such as >=2.12,<2.16.")] = None,
-        lock: Annotated[bool, Field(description="Pin NVIDIA's packages as TensorFlow was built with them.")] = False,
     ) -> Result:
         """Find out which TensorFlow to install for a GPU, driver, Python and operating system.
 
@@ -160,7 +159,7 @@ class Tools:
             if self._python and not is_other and not version:
                 report = commands.diagnose(self._python, import_tensorflow=False, matrix=self._matrix)
                 version = ".".join(value_or(report.facts.python.version, "").split(".")[:2]) or None
-            options: dict[str, Any] = {**hardware, "machine": machine, "tensorflow": tensorflow, "lock": lock}
+            options: dict[str, Any] = {**hardware, "machine": machine, "tensorflow": tensorflow}
             found = self._private(commands.plan(matrix=self._matrix, python=version, **options))
             return Shown(msgspec.to_builtins(found), _page("plan", found))
 
