@@ -284,13 +284,16 @@ PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
-def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
+def messages_of_mixed_packages(messages: MessageLog, release: Release | None = None) -> Problem | None:
     """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
     # a Keras that needs what the TensorFlow beside it does not have yet, or no longer
     mixed = tuple(m for m in messages.all("keras-mismatch") if not asks_for_other_keras(m))
     absent = any(m.values.get("module") == "tensorflow" for m in messages.all("module-not-found"))
     kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
     seen = (*mixed, *messages.all(*(() if absent else ("keras-needs-tensorflow",)), *kinds))
+    if release:  # conda's selector of its own TensorFlow beside another release
+        selectors = messages.all("conda-tensorflow")
+        seen += tuple(one for one in selectors if minor(one.values.get("version")) != minor(release.version))
     return Problem(evidence=message_evidence(*seen)) if seen else None
 
 
