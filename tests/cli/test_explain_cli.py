@@ -58,25 +58,20 @@ def ids(done: subprocess.CompletedProcess[bytes]) -> list[str]:
 # ------------------------------------------------------------------------------------------------- what is named
 
 
-def test_a_message_as_argument_is_explained(tmp_path: Path) -> None:
+def test_what_the_argument_is(tmp_path: Path) -> None:
+    """A file comes first, then the id of a finding, then a text."""
     for message in ("CUDA_ERROR_OUT_OF_MEMORY", NO_DEVICE):
         done = tfgpu("explain", message, "--format", "json", cwd=tmp_path)
         piped = tfgpu("explain", "--format", "json", input=message)
         one, other = ({**json.loads(shown), "created": "then"} for shown in (done.stdout, piped.stdout))
         assert done.returncode == 1 and one == other
-
-
-def test_a_sentence_as_argument_is_explained() -> None:
     text = "Ubuntu, RTX 4070. pip install tensorflow. list_physical_devices returns []"
     assert "cuda.missing" in tfgpu("explain", text).stdout
     assert "cannot read" in tfgpu("explain", "my log of last Monday evening.txt").stderr
-
-
-def test_a_file_named_like_a_finding_is_read(tmp_path: Path) -> None:
+    page = json.loads(tfgpu("explain", "CUDA.Missing", "--format", "json").stdout)
+    assert (page["schema"], page["page"]["id"]) == ("tfgpu.page/1", "cuda.missing")
     (tmp_path / "cuda.missing").write_text(NO_DEVICE)
-    done = tfgpu("explain", "cuda.missing", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "gpu.hidden" in done.stdout
+    assert "gpu.hidden" in tfgpu("explain", "cuda.missing", cwd=tmp_path).stdout
 
 
 def test_what_is_no_text_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -96,10 +91,6 @@ def test_what_is_no_text_is_named(tmp_path: Path, subtests: pytest.Subtests) -> 
 
 
 # ------------------------------------------------------------------------------------------------ standard input
-
-
-def test_standard_input_by_default_and_by_name() -> None:
-    assert explain(NO_DEVICE).stdout == explain(NO_DEVICE, "-").stdout != b""
 
 
 def test_typed_at_a_terminal() -> None:
@@ -139,68 +130,28 @@ def test_ctrl_c_ends_a_stream_without_end() -> None:
 # ------------------------------------------------------------------------------------------- what logs come wrapped in
 
 
-def test_json_of_a_containers_log() -> None:
-    record = {"log": NO_DEVICE + "\n", "stream": "stderr", "time": "2026-11-21T06:36:00.1Z"}
-    plain = ids(explain(NO_DEVICE, "--format", "json"))
-    assert plain
-    for text in (
-        json.dumps(record),
-        json.dumps({"severity": "ERROR", "message": "\x1b[31m" + NO_DEVICE}),
-        json.dumps({"insertId": "x", "textPayload": NO_DEVICE}),
-        "2026-11-21T06:36:00.123456789Z stderr F " + NO_DEVICE,
-        "web_1  | " + NO_DEVICE,
-    ):
-        assert ids(explain(text, "--format", "json")) == plain
-
-
-def notebook() -> dict[str, object]:
-    error = {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["\x1b[0;31mE\x1b[0m", f"{LIBDEVICE}\n"]}
+def test_what_a_log_comes_wrapped_in(subtests: pytest.Subtests) -> None:
+    """Records of a container's log, a notebook, a saved page, encodings: the same findings as of the bare text."""
+    error = {"output_type": "error", "ename": "E", "evalue": "v", "traceback": [f"\x1b[0;31m{LIBDEVICE}\n"]}
     stream = {"output_type": "stream", "name": "stderr", "text": ["one\n", NO_DEVICE + "\n"]}
-    code = {"cell_type": "code", "source": ["import tensorflow as tf\n", "tf.ones(1)"], "outputs": [stream, error]}
-    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo" * 9999, "text/plain": ["<Figure>"]}}
-    cells = [code, {"cell_type": "markdown", "source": "text"}, {"cell_type": "code", "outputs": [picture]}]
-    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-
-
-def test_a_notebook(subtests: pytest.Subtests) -> None:
-    for indent in (
-        None,
-        1,
-        2,
-    ):
-        with subtests.test(indent=indent):
-            text = json.dumps(notebook(), indent=indent)
-            found = ids(explain(text, "--format", "json"))
-            assert found and {*found} == {*ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))}
-            if indent:  # one that is cut off is read as far as it goes
-                assert set(found) <= set(ids(explain(text[: text.index('"markdown"')], "--format", "json")))
-
-
-def test_a_page_whatever_the_capitals() -> None:
-    page = json.loads(tfgpu("explain", "CUDA.Missing", "--format", "json").stdout)
-    assert (page["schema"], page["page"]["id"]) == ("tfgpu.page/1", "cuda.missing")
-
-
-def test_a_saved_page_of_an_issue() -> None:
-    page = (
-        "<!DOCTYPE html>\n<html><body><div class='x'>hello<br>"
-        f"<pre><code><span>{NO_DEVICE.replace('failed', '<b>failed</b>')}</span>\n"
-        "Can&#39;t find libdevice directory ${CUDA_DIR}/nvvm/libdevice</code></pre></div>\n"
-    )
-    assert ids(explain(page, "--format", "json")) == ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))
-
-
-def test_encodings(subtests: pytest.Subtests) -> None:
-    for encoding in (
-        "utf-16",
-        "utf-16-le",
-        "utf-8-sig",
-        "latin-1",
-        "shift_jis",
-        "gbk",
-    ):
-        with subtests.test(encoding=encoding):
-            assert explain(f"{NO_DEVICE}\n".encode(encoding)).returncode == 1
+    cells = [{"cell_type": "code", "source": ["import tensorflow as tf\n"], "outputs": [stream, error]}]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    page = f"<!DOCTYPE html>\n<html><body><pre>{NO_DEVICE.replace('failed', '<b>failed</b>')}</pre>\n"
+    both = {*ids(explain(f"{NO_DEVICE}\n{LIBDEVICE}", "--format", "json"))}
+    one = {*ids(explain(NO_DEVICE, "--format", "json"))}
+    wrapped: list[tuple[str | bytes, set[str]]] = [
+        (json.dumps({"log": NO_DEVICE + "\n", "stream": "stderr", "time": "2026-11-21T06:36:00.1Z"}), one),
+        (json.dumps({"severity": "ERROR", "message": "\x1b[31m" + NO_DEVICE}), one),
+        ("2026-11-21T06:36:00.123456789Z stderr F " + NO_DEVICE, one),
+        ("web_1  | " + NO_DEVICE, one),
+        (json.dumps(notebook), both),
+        (json.dumps(notebook, indent=1), both),
+        (page, one),
+        *((f"{NO_DEVICE}\n".encode(name), one) for name in ("utf-16", "utf-16-le", "utf-8-sig", "shift_jis")),
+    ]
+    for text, expected in wrapped:
+        with subtests.test(text=text[:60]):
+            assert {*ids(explain(text, "--format", "json"))} == expected != set()
 
 
 # --------------------------------------------------------------------------------------------------- size

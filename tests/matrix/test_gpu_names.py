@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.tables import each, read_rows
 from tfgpu_doctor.matrix import gpu_names
 from tfgpu_doctor.matrix.gpu_names import NameIndex
-from tfgpu_doctor.matrix.loader import Gpu, Matrix
+from tfgpu_doctor.matrix.loader import Matrix
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
@@ -122,10 +122,6 @@ def test_a_geforce_is_found_without_its_line() -> None:
             assert capabilities(name) <= capabilities(rest), name
 
 
-def test_there_are_many() -> None:
-    assert len(NAMES) >= 500
-
-
 @each(("name", "first", "last"), ROWS["test_driver_branches_are_the_models_own_or_its_architectures"])
 def test_driver_branches_are_the_models_own_or_its_architectures(
     name: str, first: str | None, last: str | None
@@ -134,12 +130,6 @@ def test_driver_branches_are_the_models_own_or_its_architectures(
     assert gpu is not None
     assert last == gpu.last_driver_branch
     assert first in (None, gpu.first_driver_branch)
-
-
-def test_several_models_of_one_name_keep_their_own_span() -> None:
-    found = {gpu.compute_capability: gpu.last_driver_branch for gpu in MATRIX.gpu_candidates("GeForce GT 730")}
-    assert found == {"2.1": "390", "3.0": "470", "3.5": "470"}
-    assert all(isinstance(gpu, Gpu) and gpu.source.startswith("https://") for gpu in MATRIX.gpu_candidates("GT 730"))
 
 
 def test_an_empty_index_knows_nothing() -> None:

@@ -199,12 +199,6 @@ def test_issues_of_installing_do_not_concern_what_is_installed() -> None:
     assert MATRIX.issue_for(row, python="3.11.7") is None
 
 
-def test_an_issue_names_its_source() -> None:
-    row = MATRIX.tensorflow("2.16.1", "linux_x86_64")
-    assert row is not None
-    assert row.known_issues[0].source == "https://github.com/tensorflow/tensorflow/issues/63362"
-
-
 # ------------------------------------------------------------------------------------- refusing
 
 

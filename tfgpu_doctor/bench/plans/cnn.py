@@ -162,12 +162,7 @@ class Cnn(TrainingPlan):
         return why_poor(run) if run.efficiency and run.efficiency.value < POOR else ()
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type.
-
-        Raises:
-            DeviceError: devices that are not there, or over which the images cannot be shared out.
-            TooLargeError: the images alone are more than the memory.
-        """
+        """Yield one group for each type."""
         cases = self.cases(session.found)
         if self.auto and self.selection.devices is None:  # the CPU may hold less than a GPU
             cases = tuple(case for case in cases if case.gpus) or cases

@@ -75,12 +75,7 @@ class Inference(PlanBase):
         return float(MODELS[self.model].forward_flop) if self.model and self.saved_model is None else None
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type and batch, small batches first; the processes of a type stay over its batches.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            CannotRunError: the SavedModel cannot be used; the message says why.
-        """
+        """Yield one group for each type and batch, small batches first; the processes of a type stay."""
         by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
         labels = [case.label for _, mine in by_type for case in mine]
         deadline = session.rule.deadline

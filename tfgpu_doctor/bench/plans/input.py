@@ -87,11 +87,6 @@ class Input(PlanBase):
 
         Each has a process of its own, so that all see the same machine while its load comes and goes; where memory does
         not hold so many, one after the other.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            TooLargeError: decoded images and batches do not fit.
-            CannotRunError: an image cannot be decoded.
         """
         cases = [
             replace(case, label=case.label.removesuffix(", together"))

@@ -148,13 +148,7 @@ class MatPow(Powers):
         return {"size": self.chosen, "power": self.power, "seed": matpow.SEED}
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type, and one more for GPUs at a size of their own.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            TooLargeError: the size that was asked for does not fit into a memory.
-            TooSlowError: nor into the time.
-        """
+        """One group for each type, and one more for GPUs at a size of their own."""
         cases = self.selection.cases(session.found, self.spreads)
         cases, self.chosen, expected = self._choose_size(session, cases)
         by_type = list(self.cases_by_type(cases))
