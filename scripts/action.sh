@@ -74,7 +74,6 @@ print(verdict if verdict in ("ok", "failed", "unknown") else "unknown", len(resu
 install_tfgpu
 arguments=(smoke "--python=$INPUT_PYTHON" "--require-gpus=$INPUT_REQUIRE_GPUS" "--budget=$INPUT_BUDGET")
 if [[ -n "${INPUT_MIN_TFLOPS:-}" ]]; then arguments+=("--min-tflops=$INPUT_MIN_TFLOPS"); fi
-if [[ -n "${INPUT_BASELINE:-}" ]]; then arguments+=("--baseline=$INPUT_BASELINE"); fi
 further_arguments "${INPUT_ARGUMENTS:-}"
 for word in "${arguments[@]}"; do
   case "$word" in

@@ -2,7 +2,7 @@
 # requires-python = ">=3.10"
 # dependencies = ["msgspec>=0.19", "pyyaml>=6.0", "scikit-learn>=1.8"]
 # ///
-"""Prints what EVIDENCE in tfgpu_doctor/findings/commonness.py comes to, fitted again.
+"""Prints what EVIDENCE in tfgpu_doctor/findings/likeliest.py comes to, fitted again.
 
     python scripts/learn_evidence.py [--groups 15 16 17]
 
@@ -30,7 +30,7 @@ sys.path[:0] = [str(ROOT)]
 from tfgpu_doctor.findings import engine, likeliest  # noqa: E402
 from tfgpu_doctor.findings.catalogue import DECLARATIONS  # noqa: E402
 from tfgpu_doctor.findings.declaration import Context  # noqa: E402
-from tfgpu_doctor.findings.symptoms import EVIDENCE  # noqa: E402
+from tfgpu_doctor.findings.likeliest import EVIDENCE  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix  # noqa: E402
 from tfgpu_doctor.parsers import lines, resemblance, text_to_facts  # noqa: E402
 

@@ -72,7 +72,6 @@ PURE = (
         "bench/workload_registry.py",
         "smoke/plan.py",
         "smoke/judging.py",
-        "smoke/baseline.py",
         "smoke/records.py",
         "fleet/records.py",
         *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
@@ -93,7 +92,7 @@ IMPURE_FOR_A_REASON = {
     "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
     "redact/patterns.py": {"pathlib": "reads its expressions, which are data of this package"},
-    "redact/vocabulary.py": {"pathlib": "reads its words, which are data of this package"},
+    "redact/paths.py": {"pathlib": "reads its words, which are data of this package"},
 }
 # Law 1: who makes, changes or removes what is in a file system; the environment of `tfgpu install` is made of files.
 CHANGES_FILES = ("files/*", "probes/*", "bench/worker*.py", "bench/runner/*", "install/*")
@@ -149,7 +148,7 @@ OPENS_FOR_A_REASON = {
     "probes/launch.py": "runs alone in the interpreter under test",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",
     "redact/patterns.py": "expressions of this package",
-    "redact/vocabulary.py": "words of this package",
+    "redact/paths.py": "words of this package",
     "render/streams.py::discard": "/dev/null",
 }
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "__import__"}

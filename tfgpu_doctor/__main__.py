@@ -10,14 +10,12 @@ if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "saf
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
-    from sys import UnraisableHookArgs
     from types import FrameType
 
     from click import ClickException
 
-EXIT_OK, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 2, 3, 130, 141
-AGAIN = 0.5  # seconds
-
+EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 2, 3, 130, 141
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has two of them
 _leaving: BaseException | None = None  # what the handler of a signal has raised
 
 
@@ -27,13 +25,7 @@ def main() -> None:
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # started with the stream closed (>&-): discard the output
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-        arguments = sys.argv[1:]
-        page = _help_page() if arguments in (["--help"], ["-h"], ["help"]) else None
-        if page is None:
-            code = run(arguments)
-        else:
-            print(page, end="", flush=True)
-            code = EXIT_OK
+        code = run(sys.argv[1:])
     except KeyboardInterrupt:  # during the imports, or while a command cleans up after the first one
         code = _interrupted()
     except OSError as error:
@@ -47,54 +39,8 @@ def main() -> None:
     sys.exit(code)
 
 
-def _help_page() -> str | None:
-    """The help page as click formats it, stored in a file: importing click takes as long as 3.6 interpreter starts.
-
-    None for a narrow terminal, where the page is different. A test compares it with click's output.
-    """
-    try:
-        columns = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size().columns
-    except (OSError, ValueError):
-        columns = 80  # no terminal
-    if columns < 80:
-        return None
-    with open(os.path.join(os.path.dirname(__file__), "cli", "help.txt"), encoding="ascii") as page:  # noqa: PTH123
-        return page.read()
-
-
-def _interrupted() -> int:
-    """Say so in one line, and return the exit code."""
-    from tfgpu_doctor.render.streams import say
-
-    # where Ctrl-C came within exec(), which makes named tuples, CPython would end `python -m` by SIGINT in spite of the
-    # exit code; it forgets that with the next exec()
-    exec("")
-    say("tfgpu: interrupted")
-    return EXIT_INTERRUPTED
-
-
-def _not_written(error: OSError) -> int:
-    """Return the exit code for an output that cannot be written: its reader has ended, or the disk is full."""
-    import errno
-
-    from tfgpu_doctor.render.streams import guarded, say
-
-    if not isinstance(error, BrokenPipeError) and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        return _defect(error)
-    guarded(sys.stdout).discard()
-    if isinstance(error, BrokenPipeError):
-        return EXIT_BROKEN_PIPE
-    say(f"tfgpu: cannot write the result: {error.strerror}")
-    return EXIT_UNKNOWN
-
-
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    import signal
-
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    if on_interrupt is signal.default_int_handler:  # a shell starts background jobs with Ctrl-C ignored
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler can lose it within the machinery of imports
     import click
 
     from tfgpu_doctor.cli import cli
@@ -102,7 +48,6 @@ def run(arguments: list[str]) -> int:
 
     if "_TFGPU_COMPLETE" not in os.environ:  # for the completion of a shell, click writes bytes
         guard()
-    signal.signal(signal.SIGINT, on_interrupt)
     _catch_signals()
     stdout = sys.stdout
     try:
@@ -123,6 +68,44 @@ def run(arguments: list[str]) -> int:
         return _defect(error)
 
 
+def _interrupted() -> int:
+    """Say so in one line, and return the exit code."""
+    from tfgpu_doctor.render.streams import say
+
+    say("tfgpu: interrupted")
+    return EXIT_INTERRUPTED
+
+
+def _not_written(error: OSError) -> int:
+    """Return the exit code for an output that cannot be written: its reader has ended, or the disk is full."""
+    import errno
+
+    from tfgpu_doctor.render.streams import guarded, say
+
+    if not isinstance(error, BrokenPipeError) and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return _defect(error)
+    guarded(sys.stdout).discard()
+    if isinstance(error, BrokenPipeError):
+        return EXIT_BROKEN_PIPE
+    say(f"tfgpu: cannot write the result: {error.strerror}")
+    return EXIT_UNKNOWN
+
+
+def _refused(error: ClickException) -> int:
+    """Print what was refused, each message on one line whatever it quotes, and return the exit code."""
+    from click import ClickException, UsageError
+    from click.exceptions import NoArgsIsHelpError
+
+    from tfgpu_doctor.records.printable import one_line
+
+    message = "\n".join(map(one_line, getattr(error, "messages", None) or (error.format_message(),)))
+    is_usage = isinstance(error, UsageError)
+    if not isinstance(error, NoArgsIsHelpError):
+        error = UsageError(message, error.ctx) if isinstance(error, UsageError) else ClickException(message)
+    error.show()
+    return EXIT_USAGE if is_usage else EXIT_UNKNOWN
+
+
 def _is_out_of_memory(error: Exception) -> bool:
     """True if the system gave no memory, no thread or no process; ImportError is the loader's word for the first."""
     import errno
@@ -133,48 +116,6 @@ def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(one in str(error).lower() for one in words)
 
 
-def _without_memory(error: Exception) -> int:
-    """Say what the system refused, and by which limit, and return the exit code."""
-    from tfgpu_doctor.render.streams import say
-
-    what = "a new thread" if "thread" in str(error) else "a new process" if isinstance(error, OSError) else "memory"
-    say(f"tfgpu: the system refused {what}: {_limit()}")
-    return EXIT_UNKNOWN
-
-
-def _limit() -> str:
-    """The limit of this process that is the likeliest reason; a thread needs address space for its stack."""
-    used_up = "the memory of this machine, or of its container or job, is used up"
-    try:
-        import resource
-    except ImportError:  # Windows; or there is no memory for it
-        return used_up
-    memory, processes = (resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_NPROC))
-    if memory != resource.RLIM_INFINITY:
-        return f"ulimit -v allows {memory >> 20} MiB of address space. Start tfgpu where it allows more"
-    if processes != resource.RLIM_INFINITY:
-        return f"{used_up}, or there are {processes} processes and threads, the limit (ulimit -u)"
-    return used_up
-
-
-def _refused(error: ClickException) -> int:
-    """Print what was refused, each message on one line whatever it quotes, and return the exit code."""
-    from click import ClickException, UsageError
-    from click.exceptions import NoArgsIsHelpError
-
-    from tfgpu_doctor.records.printable import one_line
-
-    messages = getattr(error, "messages", None) or (error.format_message(),)
-    message = "\n".join(map(one_line, messages))
-    if isinstance(error, NoArgsIsHelpError):
-        error.show()
-    elif isinstance(error, UsageError):
-        UsageError(message, error.ctx).show()
-    else:
-        ClickException(message).show()
-    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_UNKNOWN
-
-
 def _defect(error: Exception) -> int:
     """Say what went wrong in us, or show developers the traceback, and return the exit code."""
     from tfgpu_doctor.render.streams import say
@@ -182,39 +123,27 @@ def _defect(error: Exception) -> int:
     if os.environ.get("TFGPU_DEBUG"):
         raise error
     if _is_out_of_memory(error):
-        return _without_memory(error)
-    say(f"tfgpu: internal error: {type(error).__name__}: {error}")
-    say("This is a bug in tfgpu. Please report it with the output of the same command under TFGPU_DEBUG=1.")
+        what = "a new thread" if "thread" in str(error) else "a new process" if isinstance(error, OSError) else "memory"
+        say(f"tfgpu: the system refused {what}: memory or a limit (ulimit -a) of this machine or container is used up")
+    else:
+        say(f"tfgpu: internal error: {type(error).__name__}: {error}")
+        say("This is a bug in tfgpu. Please report it with the output of the same command under TFGPU_DEBUG=1.")
     return EXIT_UNKNOWN
-
-
-def _ending_signals() -> list[int]:
-    import signal
-
-    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")  # Windows has two of them
-    return [number for name in names if (number := getattr(signal, name, None))]
 
 
 def _catch_signals() -> None:
     import signal
 
-    sys.unraisablehook = _lost
-    for number in _ending_signals():  # nohup ignores SIGHUP, and a shell SIGINT for a background job
+    for number in (getattr(signal, name) for name in _ENDING if hasattr(signal, name)):
+        # nohup ignores SIGHUP, and a shell SIGINT for a background job
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _leave)
-
-
-def _lost(lost: UnraisableHookArgs) -> None:
-    """Report an exception that Python could not raise, save that of a signal: the alarm raises it again."""
-    if lost.exc_value is None or lost.exc_value is not _leaving:
-        sys.__unraisablehook__(lost)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
     """Exit through every `with`, so that no child process and no file is left behind.
 
-    Python loses an exception that is raised within the callback of a weak reference, for example: so an alarm raises it
-    again, unless it is on its way. Only another Ctrl-C cuts short what a `with` cleans up.
+    Only another Ctrl-C cuts short what a `with` cleans up.
     """
     global _leaving
     import signal
@@ -222,13 +151,9 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     error = sys.exc_info()[1]
     while error is not None and error is not _leaving:
         error = error.__context__
-    if error is not None and number != signal.SIGINT:
-        return
-    if sys.platform != "win32":
-        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
-    if number != getattr(signal, "SIGALRM", None) or _leaving is None:
+    if error is None or number == signal.SIGINT:
         _leaving = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
-    raise _leaving
+        raise _leaving
 
 
 def _end_children() -> None:
@@ -238,7 +163,7 @@ def _end_children() -> None:
         return
     import signal
 
-    for number in _ending_signals():
+    for number in (getattr(signal, name) for name in _ENDING if hasattr(signal, name)):
         signal.signal(number, signal.SIG_IGN)
     if process:
         process.end_all()

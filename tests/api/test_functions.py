@@ -10,11 +10,9 @@ import re
 import subprocess
 import sys
 import threading
-from itertools import permutations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 import tfgpu_doctor
 from tests.cli.runner import tfgpu
@@ -67,11 +65,6 @@ def test_a_text_and_a_file_are_explained_alike(tmp_path: Path) -> None:
     assert ids[0] and ids[0] == ids[1] == ids[2]
 
 
-def test_a_saved_report_is_a_text_too() -> None:
-    report = explain(NO_DEVICE)
-    assert [one.id for one in explain(report.to_json()).findings] == [one.id for one in report.findings]
-
-
 def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
     for call, says in (
         (lambda: plan(gpu="RTX 9999"), "unknown GPU 'RTX 9999'"),
@@ -80,7 +73,7 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str], su
         (lambda: plan(saved="/nowhere/report.json"), "No such file"),
         (lambda: explain(Path("/nowhere/log.txt")), "No such file"),
         (lambda: explain("  "), "the text contains no text"),
-        (lambda: explain(b"\x7fELF\x02"), "is a program or library"),
+        (lambda: explain(b"\x7fELF\x02"), "is a binary file"),
         (lambda: explain(NO_DEVICE, only="gpu.nnone"), "gpu.nnone"),
         (lambda: diagnose("/nowhere/python"), "no such program"),
         (lambda: diagnose(require_gpus=-1), "-1 is not in the range"),
@@ -91,7 +84,7 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str], su
         (lambda: check(texts={"requirements.txt": "tensorflow"}, gpu="RTX 9999"), "unknown GPU"),
         (lambda: check(texts={"x": "tensorflow"}, kind="nope"), "no kind 'nope'"),  # type: ignore[arg-type]
         (lambda: bench("matpw"), "no workload 'matpw'"),
-        (lambda: bench("matpow", sizze=3), "Did you mean size?"),
+        (lambda: bench("matpow", sizze=3), "Did you mean '--size'?"),
         (lambda: bench("matpow", gpus="many"), "many"),  # type: ignore[arg-type]
         (lambda: compare("/nowhere/a.json", "/nowhere/b.json"), "No such file"),
         (lambda: compare(explain(NO_DEVICE), load_result(RESULT, "r", "x")), "two doctor reports or two"),  # type: ignore[call-overload]
@@ -144,12 +137,6 @@ def test_the_example_of_a_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.count("\n") == 2 * len(result.runs)
 
 
-def test_texts_include_one_another() -> None:
-    texts = {"requirements.txt": "-r more/gpu.txt\n", "more/gpu.txt": "tensorflow==2.16.1\n"}
-    checked = check(texts=texts, python="3.13")
-    assert "tf.python-unsupported" in [finding.id for finding in checked.report.findings]
-
-
 def test_threads_do_not_disturb_one_another() -> None:
     texts = [NO_DEVICE, "TensorFlow 2.15.0", "CUDNN_STATUS_INTERNAL_ERROR", "OOM when allocating tensor"] * 2
     alone = [[one.id for one in explain(text).findings] for text in texts]
@@ -183,17 +170,16 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_names_are_callable_whatever_was_imported_before(subtests: pytest.Subtests) -> None:
-    for order in [";".join(order) for order in permutations(STATEMENTS)]:
-        with subtests.test(order=order):
-            code = f"""{order}
+def test_names_are_callable_whatever_was_imported_before() -> None:
+    for order in (";".join(STATEMENTS), ";".join(reversed(STATEMENTS))):
+        code = f"""{order}
 import tfgpu_doctor
 for name in ("plan", "bench", "compare", "check", "diagnose", "explain"):
     assert callable(getattr(tfgpu_doctor, name)), name
 assert plan(gpu="T4").is_found
 assert Target.__module__ == "tfgpu_doctor.plan.target"
 """
-            python(code)
+        python(code)
 
 
 def test_the_names_of_the_package() -> None:
@@ -209,8 +195,3 @@ def test_the_package_itself_imports_nothing_of_ours() -> None:
     assert python(f"import sys, tfgpu_doctor; {code}").strip() == str(
         ["tfgpu_doctor", *(f"tfgpu_doctor.{name}" for name in ("bench", "compare", "plan"))]
     )
-
-
-def test_names_of_records_are_kept() -> None:
-    report = explain(NO_DEVICE)
-    assert replace(report, created="2026-01-01T00:00:00Z").findings == report.findings

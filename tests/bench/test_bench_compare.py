@@ -131,16 +131,6 @@ def test_samples_that_others_disturbed_are_left_out() -> None:
     assert slower.verdict == "slower"
 
 
-def test_the_speeds_shown_are_those_of_the_results() -> None:
-    """One number for one thing: `tfgpu bench` says the same; only the ratio is estimated by process."""
-    three = (1.0,) * 5 + (1.2,) * 5 + (1.9,) * 5
-    pair = run(steps=three, processes=(5, 5, 5)), disturbed(1.1, 12)
-    found = only(*(result(one, environment=TWO_CPUS) for one in pair))
-    for one, shown in zip(pair, (found.base, found.new), strict=True):
-        assert shown and one.throughput and one.median_s
-        assert (shown.throughput, shown.step_s) == (one.throughput.value, one.median_s / one.steps)
-
-
 def test_a_run_that_was_disturbed_throughout_cannot_be_judged() -> None:
     for slower in (1.0, 3.0):
         found = only(*(result(one, environment=TWO_CPUS) for one in (disturbed(1.0, 0), disturbed(slower, 20))))
@@ -214,11 +204,6 @@ def test_runs_are_matched_by_what_they_are() -> None:
     assert [(one.parameters, one.verdict) for one in found.runs] == [({"size": 2}, "slower")]
     assert [(one.label, one.parameters) for one in found.only_base] == [("CPU", {"size": 1}), ("1 GPU", {})]
     assert [(one.label, one.dtype) for one in found.only_new] == [("CPU", "float32"), ("1 GPU", "tf32")]
-
-
-def test_two_runs_of_one_kind_have_their_partners() -> None:
-    found = compared(result(run(), run(seconds=7.0)), result(run(), run(seconds=9.0)))
-    assert [one.verdict for one in found.runs] == ["same", "slower"]
 
 
 def gates(base: BenchResult, new: BenchResult, **options: Any) -> tuple[int, ...]:

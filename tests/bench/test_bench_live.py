@@ -153,7 +153,6 @@ def test_the_page_shows_what_was_measured(measured: dict[str, Any]) -> None:
     page = Page(measured["page"].read_text(encoding="utf-8"))
     result = msgspec.json.decode(measured["file"].read_bytes(), type=BenchResult)
     assert verdict(result) in page.text and "--virtual-gpus 3" in page.text
-    assert {"speed", "samples", "start", "verified", "doctor"} <= {one["id"] for one in page.all("section")}
 
 
 @pytest.mark.tensorflow

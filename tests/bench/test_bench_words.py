@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 
 from tests.bench.samples import SHAKY, failed, result, run
 from tests.tables import each
@@ -58,11 +57,6 @@ def test_one_sentence_says_what_came_out() -> None:
     assert mixed == "CPU: 450 GFLOP/s. 1 of 2 runs gave no verified result. The speed is uncertain."
 
 
-def test_of_fewer_than_six_samples_there_is_a_range_and_no_interval() -> None:
-    assert "(range: " in words.timing(run(steps=(1.0, 1.1, 1.2, 1.3, 1.4)))
-    assert "(95 %: " in words.timing(run(steps=(1.0, 1.1, 1.2, 1.3, 1.4, 1.5)))
-
-
 def test_virtual_devices_have_no_times_whatever_was_measured_beside() -> None:
     figures = (Figure(name="fit", value=8.0, unit="images/s"), Figure(name="peak", value=8.0, unit="B"))
     one = run("2 virtual CPUs", virtual=True, figures=(*figures, Figure(name="all-reduce", value=0.1, unit="s")))
@@ -109,29 +103,3 @@ def test_runs_for_which_there_was_no_time_are_named() -> None:
     shown = " ".join(stream.getvalue().split())
     assert "i Not run, for lack of time: 1 GPU float32. Allow more time: --deadline SECONDS." in shown
     assert shown.endswith("1 run was not run, for lack of time.") and "! CPU: 494.8" in shown
-
-
-# digits without an exponent are the business of records/units.py; these are errors of 1e-6, and no text
-EXPONENTS = {
-    "bench/statistics.py": 1,
-    "render/outlines/bench.py": 2,
-    "bench/comparability.py": 2,
-    "bench/plans/base.py": 1,
-}
-
-
-def test_one_rule_of_digits() -> None:
-    """`:.3g` writes 1.27e+03 where another line has 1270."""
-    package = Path(words.__file__).parents[2]
-    folders = ("bench/plans", "render", "smoke", "cli")
-    files = [*package.glob("bench/*.py"), *(file for name in folders for file in (package / name).rglob("*.py"))]
-    found = {file.relative_to(package).as_posix(): len(re.findall(r":\.\dg\}", file.read_text())) for file in files}
-    assert {name: count for name, count in found.items() if count} == EXPONENTS
-
-
-def test_a_terminal_without_these_letters_gets_their_likes() -> None:
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    console_for(stream).print("3 × 12 µs … – ≥ 61 °C ✓")
-    stream.flush()
-    assert raw.getvalue() == b"3 x 12 us ... - >= 61 C +\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each
-from tfgpu_doctor.bench.cluster import ClusterError, config, parse, split, under_slurm
+from tfgpu_doctor.bench.cluster import RequestError, config, parse, split, under_slurm
 
 TWO = {"worker": ["a:2222", "b:2222"]}
 
@@ -57,7 +57,7 @@ def test_one_machine_is_no_cluster(alone: str) -> None:
     ],
 )
 def test_what_cannot_be_used_is_told(wrong: str, message: str) -> None:
-    with pytest.raises(ClusterError) as caught:
+    with pytest.raises(RequestError) as caught:
         parse(wrong)
     assert message in str(caught.value)
 

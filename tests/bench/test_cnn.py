@@ -327,7 +327,7 @@ def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
 
 def test_help_has_examples() -> None:
     text = " ".join(command("cnn", "--help").stdout.split())
-    assert "tfgpu bench cnn --model resnet50 --gpus all" in text and "default: 20.0" in text
+    assert "tfgpu bench cnn --model resnet50 --gpus all" in text and "default: 20;" in text
 
 
 @each(

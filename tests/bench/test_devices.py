@@ -10,8 +10,8 @@ from tests.tables import each
 from tfgpu_doctor.bench.devices import (
     SPREADS,
     DeviceError,
-    DeviceSyntaxError,
     GpuFound,
+    RequestError,
     Selection,
     parse_devices,
     parse_gpus,
@@ -37,7 +37,7 @@ def test_devices_are_read(text: str, expected: tuple[str, ...]) -> None:
 
 @each("text", ["", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"])
 def test_what_is_no_device_is_refused(text: str) -> None:
-    with pytest.raises(DeviceSyntaxError, match="--devices"):
+    with pytest.raises(RequestError, match="--devices"):
         parse_devices(text)
 
 
@@ -48,7 +48,7 @@ def test_number_of_gpus_is_read(text: str, expected: int | None) -> None:
 
 @each("text", ["0", "-1", "", "two", "1.5", "²"])
 def test_what_is_no_number_of_gpus_is_refused(text: str) -> None:
-    with pytest.raises(DeviceSyntaxError, match="must be a number from 1 up, or all"):
+    with pytest.raises(RequestError, match="must be a number from 1 up, or all"):
         parse_gpus(text)
 
 

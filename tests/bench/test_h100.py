@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.bench.replay import Replay
 from tests.bench.test_runner import CPU, job, runs
 from tests.cli.runner import tfgpu
-from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.bench.plans.base import PlanBase
-from tfgpu_doctor.bench.plans.cnn import Cnn
-from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.saved import load_result
-from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -59,33 +51,6 @@ def test_what_varies_by_a_fifth_goes_on_to_the_deadline_and_is_not_marked() -> N
     again = replayed(recorded, 10.0)
     assert again.stopped and again.stopped.startswith("interval ±3") and again.doubts == ()
     assert 10 <= sum(again.samples_s) < 10.3
-
-
-PLANS: dict[str, tuple[Callable[[], PlanBase], float]] = {  # with --deadline, as it was typed
-    "matpow": (lambda: MatPow(size=4096, dtypes=("float32", "tf32", "bfloat16", "float16")), 8.0),
-    "cnn": (lambda: Cnn(model="cifar"), 10.0),
-}
-
-
-def estimated(replay: Replay, plan: PlanBase, deadline: float) -> tuple[str, float]:
-    """Run a recorded benchmark again: what is said beforehand, and the seconds from then on."""
-    said: list[tuple[str, float]] = []
-    announce = lambda text: said.append((text, replay.clock.now))  # noqa: E731 - with the time
-    rule = StoppingRule(deadline=deadline)
-    environment = replay.recorded.environment
-    result = Session(plan, MATRIX, environment, replay, rule, announce=announce, clock=replay.clock).run()
-    assert all(run.throughput for run in result.runs)
-    assert load_result(result.to_json(), "again") == result, "what is judged is judged the same when it is read"
-    ((text, began),) = said
-    return text, replay.clock.now - began
-
-
-@each("name", PLANS)
-def test_estimates_hold_within_a_factor_of_one_and_a_half(name: str) -> None:
-    plan, deadline = PLANS[name]
-    text, took = estimated(Replay(saved(name)), plan(), deadline)
-    about, *most = map(float, re.findall(r"([0-9.]+) s", text))
-    assert 1 / 1.5 <= took / about <= 1.5 and all(took <= 1.1 * one for one in most)
 
 
 @each("name", ["matpow", "cnn"])

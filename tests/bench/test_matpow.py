@@ -9,14 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
 from tests.bench.live import bench as command
 from tests.bench.live import refuses
 from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
-from tests.bench.samples import failed, result, run
+from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
@@ -24,7 +23,7 @@ from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, demands, overtaki
 from tfgpu_doctor.bench.plans.matpow import (
     AUTO,
     MatPow,
-    SizesError,
+    RequestError,
     Sweep,
     fit,
     lacking,
@@ -42,6 +41,10 @@ from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.outlines.bench import verdict
 
+GIB = 2**30
+CPU = (Case("CPU", ("/CPU:0",), ()),)
+TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
+
 
 def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:
     return measured(MatPow, workers, environment, **{"size": 512, **settings})
@@ -51,39 +54,40 @@ def names(result: BenchResult) -> list[str]:
     return [f"{run.label} {run.dtype}" for run in result.runs]
 
 
-def test_one_process_a_case_and_every_one_ended() -> None:
+# ------------------------------------------------------------------------------------------- one size
+
+
+def test_one_process_a_case_and_one_reference() -> None:
     workers = Workers(gpus=2)
     result = bench(workers, gpus=2, explicit=True)
     assert names(result) == ["CPU float32", "1 GPU float32", "2 GPUs, terms float32", "2 GPUs, rows float32"]
-    assert len(workers.started) == 4
-    assert all(run.throughput for run in result.runs)
+    assert [worker.asked.count("reference") for worker in workers.started] == [1, 0, 0, 0]
+    assert all(run.throughput for run in result.runs) and result.title == "A^10 and B^10, 512 × 512"
+    with pytest.raises(DeviceError, match="2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"):
+        bench(Workers(gpus=1), gpus=2, explicit=True)
 
 
 def test_the_cpu_is_measured_in_float32_once_for_float32_and_tf32() -> None:
     result = bench(Workers(gpus=1), dtypes=("float32", "tf32", "bfloat16"))
-    assert names(result) == [
-        *("CPU float32", "1 GPU float32", "1 GPU tf32"),
-        *("CPU bfloat16", "1 GPU bfloat16"),
-    ]
+    assert names(result) == ["CPU float32", "1 GPU float32", "1 GPU tf32", "CPU bfloat16", "1 GPU bfloat16"]
     assert result.runs[2].speedup_vs_cpu is not None
-
-
-def test_tf32_without_a_gpu_is_said_to_be_float32() -> None:
     result = bench(Workers(), dtypes=("tf32",))
     assert names(result) == ["CPU float32"]
     assert any("TF32 exists on GPUs" in note for note in result.notes)
     assert any("TensorFlow lists no GPU: only the CPU is measured" in note for note in result.notes)
 
 
-@each(("rule", "size"), [(StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)])
-def test_the_size_is_chosen_by_speed_and_by_the_deadline(rule: StoppingRule, size: int) -> None:
-    workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
-    result = measured(MatPow, workers, rule=rule)
-    assert result.parameters["size"] == size
-    assert workers.started[0].sizes == [768, size]
+def test_the_size_is_chosen_by_speed_and_by_the_deadline() -> None:
+    for rule, size in ((StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)):
+        workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
+        assert measured(MatPow, workers, rule=rule).parameters["size"] == size
+        assert workers.started[0].sizes == [768, size]
+    workers = Workers(seconds=0.001)
+    bench(workers, size=None)
+    assert workers.started[0].sizes[:4] == [768, 1536, 3072, 6144], "too quick to tell"
 
 
-def test_a_size_that_takes_too_long_is_refused_with_one_that_fits() -> None:
+def test_a_size_that_takes_too_long_is_refused_with_one_that_fits_or_the_cpu_left_out_beside_gpus() -> None:
     """10000 at 330 GFLOP/s; nothing of it is computed."""
     workers = Workers(seconds=0.05)
     with pytest.raises(TooSlowError, match=r"size 10000: a sample on the CPU would take about 110 s, too") as refused:
@@ -93,9 +97,6 @@ def test_a_size_that_takes_too_long_is_refused_with_one_that_fits() -> None:
     assert bench(Workers(seconds=0.05), size=fits).runs[0].throughput
     with pytest.raises(TooSlowError, match="a sample on 1 GPU would take about 110 s"):
         bench(Workers(gpus=1, seconds=0.05), size=10000, devices=("/GPU:0",))
-
-
-def test_beside_gpus_the_cpu_is_left_out_instead_unless_it_was_asked_for() -> None:
     result = bench(Workers(gpus=1, seconds=0.05), size=10000)
     assert [run.label for run in result.runs] == ["1 GPU"] and not result.not_run
     note = "The CPU is skipped: a sample would take about 110 s. To measure it: --deadline 450"
@@ -126,49 +127,23 @@ def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
     assert verdict(result).startswith("1 GPU, float32, size 8192: ")
 
 
-def test_a_device_that_is_too_quick_to_tell_is_asked_for_more() -> None:
-    workers = Workers(seconds=0.001)
-    bench(workers, size=None)
-    assert workers.started[0].sizes[:4] == [768, 1536, 3072, 6144]
-
-
-def test_what_does_not_fit_is_refused_before_it_is_allocated() -> None:
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    workers = Workers()
-    with pytest.raises(TooLargeError, match=r"size 16384 in float32 needs .* GiB of the host's memory"):
-        bench(workers, tiny, size=16384)
-    assert max(workers.started[0].sizes) < 16384
-    assert all(worker.closed for worker in workers.started)
-
-
-def test_more_gpus_than_there_are() -> None:
-    workers = Workers(gpus=1)
-    with pytest.raises(DeviceError, match="2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"):
-        bench(workers, gpus=2, explicit=True)
-    assert [worker.closed for worker in workers.started] == [True]
-
-
-def test_a_tensorflow_that_dies_on_import() -> None:
-    def trouble(_verb: str, _sample: int) -> None:
+def test_a_tensorflow_that_dies_at_once_or_later() -> None:
+    def dies(_verb: str, _sample: int) -> None:
         raise WorkerError("the worker was killed by SIGILL")
 
-    workers = Workers(trouble=trouble)
+    workers = Workers(trouble=dies)
     with pytest.raises(NoTensorFlowError, match="the worker was killed by SIGILL"):
         bench(workers)
     assert all(worker.closed for worker in workers.started)
-
-
-def test_a_worker_whose_tensorflow_dies_later_is_ended_too() -> None:
     workers = Workers(gpus=1)
 
     def start() -> FakeWorker:
         worker = workers()
         if len(workers.started) == 2:
-            worker.trouble = lambda _verb, _sample: (_ for _ in ()).throw(WorkerError("gone"))
+            worker.trouble = dies
         return worker
 
-    result = bench(start)
-    assert [run.failure for run in result.runs] == [None, "gone"]
+    assert [run.failure for run in bench(start).runs] == [None, "the worker was killed by SIGILL"]
     assert all(worker.closed for worker in workers.started)
 
 
@@ -188,57 +163,38 @@ def test_what_was_measured_is_saved_while_it_goes_on() -> None:
     plan = MatPow(size=512, dtypes=("float32", "float64"))
     final = Session(plan, MATRIX, healthy(), Workers(), QUICK, save=saved.append).run()
     assert saved[0].runs[0].throughput is None  # warmed up only
-    assert len(saved[-1].runs) == 2
-    assert saved[-1] == final
+    assert len(saved[-1].runs) == 2 and saved[-1] == final
     assert [one.unfinished for one in saved] == [True] * (len(saved) - 1) + [False]  # an interrupt leaves one of these
     sizes = [len(result.runs) for result in saved]
     assert sizes == sorted(sizes)
 
 
-def test_the_reference_is_computed_once() -> None:
-    workers = Workers(gpus=2)
-    bench(workers, gpus=2, explicit=True, spreads=("terms",))
-    assert [worker.asked.count("reference") for worker in workers.started] == [1, 0, 0]
-
-
-def test_the_title_names_the_size() -> None:
-    assert bench(Workers()).title == "A^10 and B^10, 512 × 512"
-
-
 # ------------------------------------------------------------------------------------------- sizes and memory
 
-GIB = 2**30
-CPU = (Case("CPU", ("/CPU:0",), ()),)
-TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
+
+def test_a_sample_takes_about_two_seconds() -> None:
+    rows = [(470e9, 10, 3072), (50e9, 10, 1280), (10e12, 10, 8192), (470e9, 2, 6144), (1e6, 10, 256), (1e18, 10, 16384)]
+    assert [sane_size(2 * flops, power) for flops, power, _ in rows] == [size for *_, size in rows]
 
 
 @each(
-    ("flops", "power", "size"),
-    [(470e9, 10, 3072), (50e9, 10, 1280), (10e12, 10, 8192), (470e9, 2, 6144), (1e6, 10, 256), (1e18, 10, 16384)],
-)
-def test_a_sample_takes_about_two_seconds(flops: float, power: int, size: int) -> None:
-    assert sane_size(2 * flops, power) == size
-
-
-@each(
-    ("power", "dtypes", "message"),
+    ("power", "dtypes", "refused"),
     [
         (10, ("float32", "tf32", "bfloat16", "float16", "float64"), None),
         (1000, ("float32", "float64"), None),
-        (
-            200,
-            ("float32", "tf32"),
-            "--power 200 cannot be verified in tf32, whose rounding errors add up; use at most 134",
-        ),
-        (
-            1000,
-            ("bfloat16",),
-            "--power 1000 cannot be verified in bfloat16, whose rounding errors add up; use at most 26",
-        ),
+        (200, ("float32", "tf32"), ("tf32", 134)),
+        (1000, ("bfloat16",), ("bfloat16", 26)),
     ],
 )
-def test_a_power_that_rounding_hides_is_refused(power: int, dtypes: tuple[str, ...], message: str | None) -> None:
-    assert too_high_a_power(power, dtypes) == message
+def test_a_power_that_rounding_hides_is_refused(
+    power: int, dtypes: tuple[str, ...], refused: tuple[str, int] | None
+) -> None:
+    found = too_high_a_power(power, dtypes)
+    assert found == (
+        refused
+        and f"--power {power} cannot be verified in {refused[0]}, whose rounding errors add up; "
+        f"use at most {refused[1]}"
+    )
 
 
 def test_cases_that_stand_side_by_side_share_the_memory() -> None:
@@ -247,10 +203,7 @@ def test_cases_that_stand_side_by_side_share_the_memory() -> None:
         needs[memory] = needs.get(memory, 0) + need
     assert 200 * GIB < needs[0] < 203 * GIB, "alone, and twice half of it"
     assert 100 * GIB < needs[1] < 102 * GIB and needs[HOST] == 102 * GIB
-
-
-def test_memory_that_is_not_known_is_no_reason_to_refuse() -> None:
-    assert lacking(TWO, 16384, "float64", {}) is None
+    assert lacking(TWO, 16384, "float64", {}) is None, "memory that is not known is no reason to refuse"
 
 
 def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_does() -> None:
@@ -261,20 +214,16 @@ def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_doe
         fit(TWO, ("float32",), 20000, 3072, free, {0: "NVIDIA T4"})
     fits = int(str(info.value).split("--size ")[1].split()[0])
     assert fit(TWO, ("float32",), fits, 3072, free, {}) == fits
-
-
-def test_a_size_that_we_chose_shrinks_to_the_memory() -> None:
-    size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB}, {})
-    assert 2048 <= size < 8192
-    assert lacking(CPU, size, "float64", {HOST: 4 * GIB}) is None
-
-
-def test_no_size_fits() -> None:
     with pytest.raises(TooLargeError, match=r"the host's memory, of which 0\.1 GiB are free; no size fits"):
         fit(CPU, ("float32",), None, 3072, {HOST: GIB // 10}, {})
-
-
-# ------------------------------------------------------------------------------------------- which sizes
+    size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB}, {})
+    assert 2048 <= size < 8192, "one that was not asked for shrinks"
+    assert lacking(CPU, size, "float64", {HOST: 4 * GIB}) is None
+    workers = Workers()
+    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
+    with pytest.raises(TooLargeError, match=r"size 16384 in float32 needs .* GiB of the host's memory"):
+        bench(workers, tiny, size=16384)
+    assert max(workers.started[0].sizes) < 16384, "refused before it is allocated"
 
 
 @each(
@@ -287,16 +236,18 @@ def test_no_size_fits() -> None:
         ("256,..,257", (256, 257)),
         ("256", (256,)),
         ("1k,…,4k", (1024, 2048, 4096)),
+        *((wrong, None) for wrong in ("", "256,…", "…,512", "256,x", "8,16", "16,200000", "²,512", "-1,2")),
     ],
 )
-def test_lists_of_sizes(text: str, sizes: tuple[int, ...]) -> None:
-    assert parse_sizes(text) == sizes
+def test_lists_of_sizes(text: str, sizes: tuple[int, ...] | None) -> None:
+    if sizes:
+        assert parse_sizes(text) == sizes
+    else:
+        with pytest.raises(RequestError, match="--size"):
+            parse_sizes(text)
 
 
-@each("text", ["", "256,…", "…,512", "256,x", "8,16", "16,200000", "²,512", "-1,2"])
-def test_what_is_no_list_of_sizes(text: str) -> None:
-    with pytest.raises(SizesError, match="--size"):
-        parse_sizes(text)
+# ------------------------------------------------------------------------------------------- several sizes
 
 
 class Cubic(FakeWorker):
@@ -329,9 +280,7 @@ def test_one_process_a_device_over_all_sizes() -> None:
     assert points(found) == [f"{label} float32 {size}" for size in (64, 128, 256) for label in ("CPU", "1 GPU")]
     assert [worker.sizes for worker in workers.started] == [[64, 128, 256]] * 2
     assert all(one.throughput for one in found.runs)
-
-
-def test_types_come_one_after_the_other_and_the_cpu_has_no_tf32() -> None:
+    assert found.parameters["sweep"] == "size" and found.title == "A^10 and B^10, 3 sizes from 64 to 256"
     workers = cubic(gpus=1)
     found = sweep(workers, sizes=(64, 128), dtypes=("float32", "tf32"))
     assert points(found)[4:] == ["1 GPU tf32 64", "1 GPU tf32 128"]
@@ -371,12 +320,6 @@ def test_after_a_failure_no_larger_size_is_tried() -> None:
     assert "N = 256: skipped on CPU, float32, which failed at 128" in found.notes
 
 
-def test_what_two_sweeps_must_share_does_not_hold_the_sizes() -> None:
-    found = sweep(cubic(), sizes=(64, 128))
-    assert found.parameters["sweep"] == "size"
-    assert found.title == "A^10 and B^10, 2 sizes from 64 to 128"
-
-
 # ------------------------------------------------------------------------------------------- what they show
 
 
@@ -396,17 +339,6 @@ def said(gpu: dict[int, float], noise: float = 0.0, **changes: Any) -> str:
     return text
 
 
-def test_where_the_gpu_overtakes() -> None:
-    assert said({256: 4, 512: 2, 1024: 0.5, 2048: 0.25}) == (
-        "1 GPU, float32: overtakes the CPU between N = 512 and 1024, at about 720; 4 times as fast at 2048"
-    )
-
-
-def test_the_bracket_is_as_wide_as_the_noise() -> None:
-    text = said({256: 4, 512: 1.05, 1024: 0.95, 2048: 0.25}, noise=0.1)
-    assert "between N = 256 and 2048, at about 7" in text
-
-
 @each(
     ("times", "text"),
     [
@@ -415,14 +347,20 @@ def test_the_bracket_is_as_wide_as_the_noise() -> None:
         ({256: 4, 512: 1.0}, "not clearly faster than the CPU up to N = 512"),
         ({256: 1.0, 512: 0.5}, "faster than the CPU from N = 512 on; inconclusive below"),
         ({256: 0.5, 512: 2.0, 1024: 0.5}, "overtakes the CPU between N = 512 and 1024"),
+        (
+            {256: 4, 512: 2, 1024: 0.5, 2048: 0.25},
+            "1 GPU, float32: overtakes the CPU between N = 512 and 1024, at about 720; 4 times as fast at 2048",
+        ),
         ({4096: 0.5}, "no size was also measured on the CPU"),
     ],
 )
-def test_other_ways_of_crossing(times: dict[int, float], text: str) -> None:
+def test_where_the_gpu_overtakes(times: dict[int, float], text: str) -> None:
     assert text in said(times)
 
 
-def test_tf32_is_compared_with_the_cpus_float32_and_virtual_devices_with_nothing() -> None:
+def test_noise_tf32_and_virtual_devices() -> None:
+    text = said({256: 4, 512: 1.05, 1024: 0.95, 2048: 0.25}, noise=0.1)
+    assert "between N = 256 and 2048, at about 7" in text, "as wide as the noise"
     assert said({256: 4, 512: 0.5}, dtype="tf32").startswith("1 GPU, tf32: overtakes")
     runs = [*curve("CPU", {256: 1.0}), *curve("2 virtual CPUs, rows", {256: 0.1}, virtual=True)]
     assert list(overtaking(runs, "size", "N")) == []
@@ -443,67 +381,25 @@ def test_saturation(times: dict[int, float], text: str) -> None:
     assert list(saturation(curve("CPU", times), "size", "N")) == [text]
 
 
-def test_one_size_shows_no_saturation() -> None:
-    assert list(saturation(curve("CPU", {256: 1.0}), "size", "N")) == []
-
-
 # ------------------------------------------------------------------------------------------- how it is printed
 
-EVIL = "[bold red]evil[/] \x1b[31m<script>\n\x07"
 
+def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def printed(found: BenchResult) -> list[str]:
+        monkeypatch.setenv("COLUMNS", "400")
+        stream = io.StringIO()
+        renderer("text", "bench", {})(found, console_for(stream))
+        return stream.getvalue().splitlines()
 
-def printed(found: BenchResult, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    stream = io.StringIO()
-    renderer("text", "bench", {})(found, console_for(stream))
-    return stream.getvalue()
-
-
-def example() -> BenchResult:
-    times = {256: 4.0, 512: 2.0, 1024: 1.0, 16384: 1.1}
-    found = result(
-        *curve("CPU", {**times, 512: 3.0}, noise=0.03),
-        *curve("1 GPU", {size: seconds / 80 for size, seconds in times.items()}),
-        *curve("2 virtual GPUs, rows", {256: 1.0}, virtual=True, devices=("/GPU:0", "/GPU:1")),
-        failed("1 GPU", f"out of memory {EVIL}", parameters={"size": 32768}),
-        notes=(f"a note {EVIL}",),
-        parameters={"sweep": "size"},
-    )
-    said = (f"1 GPU, float32: faster than the CPU from the smallest size on {EVIL}",)
-    return msgspec.structs.replace(found, title="A^10 and B^10, 4 sizes from 256 to 16384", conclusions=said)
-
-
-@each("columns", [40, 60, 80, 200])
-def test_it_fits_and_is_harmless(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(example(), columns, monkeypatch)
-    assert max(map(len, text.splitlines())) <= columns
-    assert all(char.isprintable() for char in text.replace("\n", ""))
-    assert text == "\n".join(line.rstrip() for line in text.split("\n"))
-
-
-def test_what_the_runs_say_together_stands_last(monkeypatch: pytest.MonkeyPatch) -> None:
     found = sweep(cubic(gpus=1))
-    last = printed(found, 400, monkeypatch).splitlines()[-1]
-    assert "1 GPU, size " in last and "TFLOP/s" in last and verdict(found) in last, "the best figure of the GPU"
-    assert all(sentence in printed(found, 400, monkeypatch) for sentence in found.conclusions)
-
-
-def test_what_is_said_of_several_sizes_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = " ".join(printed(example(), 100, monkeypatch).split())
+    lines = printed(found)
+    assert "1 GPU, size " in lines[-1] and "TFLOP/s" in lines[-1] and verdict(found) in lines[-1]
+    assert all(sentence in "\n".join(lines) for sentence in found.conclusions)
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
-    assert "samples vary" not in text
-    lines = [line for line in printed(slow, 200, monkeypatch).splitlines() if line.startswith("!")]
-    assert len(lines) == 1 and lines[0].startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
-
-
-def test_nothing_measured_is_printed_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(result(parameters={"sweep": "size"}), 80, monkeypatch)
-    assert "0 of 0 results measured and verified." in text
-
-
-def test_selection_is_used() -> None:
-    found = sweep(cubic(gpus=1), selection=Selection(devices=("/GPU:0",)))
-    assert {one.label for one in found.runs} == {"1 GPU"}
+    (line,) = [line for line in printed(slow) if line.startswith("!")]
+    assert line.startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
 
 
 # ------------------------------------------------------------------------------------------- for real

@@ -129,11 +129,3 @@ def test_no_nvml_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     watch.close()
     (found,) = watch.summary()
     assert (found.samples, found.power_w, found.name) == (0, None, None)
-
-
-def test_without_gpus_no_thread_is_started() -> None:
-    watch = Telemetry({})
-    watch.start()
-    assert watch.pause() == ()
-    watch.close()
-    assert watch.summary() == ()

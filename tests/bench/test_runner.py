@@ -137,13 +137,6 @@ def test_figures_beside_the_samples() -> None:
     assert [(figure.name, figure.value, figure.ci95) for figure in one.figures] == [("fit", 812.5, (800.0, 820.0))]
 
 
-def test_what_a_workload_says_of_its_figures_is_told() -> None:
-    answer = {"figures": [], "remarks": ["no figure for fit: it raised"]}
-    worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == "figures" else None)
-    (one,) = runs([CPU], [worker], of=job(figures=True))
-    assert one.advice == ("no figure for fit: it raised",)
-
-
 def test_the_last_word_goes_to_others_where_a_job_has_them() -> None:
     worker = FakeWorker(Clock())
     runs([CPU], [worker], of=job(figures=True, farewell=True))
@@ -261,11 +254,6 @@ def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
     assert (unknown.left_out, unknown.median_s) == (0, 1.0) and unknown.ci95_s == (1.0, 2.0)
 
 
-def test_more_terms_are_more_work() -> None:
-    (one,) = runs([TERMS], [FakeWorker(Clock(), 0.1)])
-    assert one.flop == 4e9
-
-
 def dies(at: int) -> Callable[[str, int], dict[str, Any] | None]:
     def trouble(verb: str, sample: int) -> dict[str, Any] | None:
         if verb == "sample" and sample > at:
@@ -299,18 +287,6 @@ def test_a_wrong_result_has_no_speed() -> None:
     assert one.failure == "the result is wrong: relative error 0.3 (limit 5.4e-06)"
     assert one.verified and not one.verified.ok
     assert (one.throughput, one.samples_s) == (None, ())
-
-
-@each(
-    ("found", "message"),
-    [
-        ({"rms": None, "worst_row": None}, "the result is wrong: it contains infinite or NaN values"),
-        ({"rms": 1e-6, "worst_row": 0.1}, "the result is wrong: relative error of a row 0.1 (limit 4.3e-05)"),
-    ],
-)
-def test_what_is_wrong_is_named(found: dict[str, Any], message: str) -> None:
-    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)])
-    assert one.failure is not None and one.failure.startswith(message)
 
 
 JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge)
@@ -394,11 +370,6 @@ def test_a_device_that_the_worker_does_not_own_up_to() -> None:
     quiet = {"placed_on": ["/CPU:0"]}
     (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: quiet if verb == "sample" else None)])
     assert one.failure == "computed on /CPU:0"
-
-
-def test_the_cpu_beside_tf32_computes_in_float32() -> None:
-    (one,) = runs([CPU], [FakeWorker(Clock())], dtype="tf32")
-    assert one.dtype == "float32"
 
 
 def test_a_hang_among_many_short_samples_costs_no_more_patience_than_one() -> None:

@@ -12,18 +12,13 @@ import pytest
 
 from tests.bench.large_samples import LARGE, four, watched
 from tests.bench.samples import result, run
-from tests.cli.runner import tfgpu
 from tests.guard import guarded
-from tests.records.test_report import report
 from tests.tables import each
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.saved import load_result
-from tfgpu_doctor.records.report import ReportError, Tool
+from tfgpu_doctor.records.report import ReportError
 from tfgpu_doctor.redact.redaction import Redactor
 from tfgpu_doctor.render.html.bench import render
-from tfgpu_doctor.smoke import baseline
-from tfgpu_doctor.smoke.records import SCHEMA as SMOKE
-from tfgpu_doctor.smoke.records import Smoke, SmokeRun
 
 ABOUT = "result.json is not a valid bench result: "
 TWO = "run 2 (1 GPU): "
@@ -56,8 +51,7 @@ REFUSED: dict[str, tuple[Callable[[Any], None], str]] = {
     "not verified": (one(verified=None), TWO + "it has a speed, although its result was not verified"),
     "wrong": (within("verified", ok=False), TWO + "it has a speed, although its result was not verified"),
     "a median of others": (one(median_s=7), TWO + "median_s (7) lies outside of samples_s"),
-    "ends exchanged": (one(ci95_s=[2, 0.001]), TWO + "ci95_s is not 2 ≤ 0.052 ≤ 0.001"),
-    "a ratio beside its interval": (within("speedup_vs_cpu", low=1, value=0.5, high=2), "not 1 ≤ 0.5 ≤ 2"),
+    "ends exchanged": (one(ci95_s=[2, 0.001]), TWO + "median_s (0.052) lies outside of ci95_s"),
     "loads of fewer samples": (one(cpu_load=[1.0]), TWO + "cpu_load has 1 values for 11 samples"),
     "processes of more samples": (one(processes=[6, 6]), TWO + "its processes gave 12 samples, but samples_s has 11"),
     "a sample that is not there": (one(throttled_samples=[11]), TWO + "throttled_samples names a sample that"),
@@ -72,15 +66,6 @@ def test_what_cannot_be_is_refused_with_its_place(name: str) -> None:
     with pytest.raises(ReportError) as refused:
         load_result(json.dumps(tree).encode(), "result.json")
     assert str(refused.value).startswith(ABOUT) and why in str(refused.value)
-
-
-def test_the_command_line_says_it(tmp_path: Any) -> None:
-    tree = json.loads(four().to_json())
-    one(steps=0)(tree)
-    (tmp_path / "result.json").write_text(json.dumps(tree))
-    for command in (["bench", "show"], ["compare", "result.json"]):
-        done = tfgpu(*command, "result.json", cwd=tmp_path)
-        assert done.returncode == 2 and "Expected `int` >= 1 - at `$.runs[1].steps`" in done.stderr.replace("\n", " ")
 
 
 def test_every_number_of_a_run_has_bounds() -> None:
@@ -98,26 +83,6 @@ def test_every_number_of_a_run_has_bounds() -> None:
 @each("name", LARGE)
 def test_what_tfgpu_measures_is_read_again(name: str) -> None:
     assert load_result(LARGE[name]().to_json(), "result.json") == LARGE[name]()
-
-
-def test_a_result_of_smoke_is_held_to_the_same() -> None:
-    bad = msgspec.structs.replace(run(), median_s=7.0)
-    smoke = Smoke(
-        schema=SMOKE,
-        tool=Tool(name="tfgpu", version="1.2.3"),
-        created="2026-11-21T08:00:00Z",
-        verdict="ok",
-        budget_s=60.0,
-        seconds=5.0,
-        parameters={},
-        software={},
-        gpus=(),
-        checks=(),
-        runs=(SmokeRun(workload="matpow", round=1, parameters={}, run=bad),),
-        report=report(),
-    )
-    with pytest.raises(ReportError, match=r"not a valid result of tfgpu smoke: run 1 \(CPU\): median_s"):
-        baseline.read(smoke.to_json(), "smoke.json")
 
 
 # --------------------------------------------------------------------------------------------------- large results

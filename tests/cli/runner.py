@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import IO
 from unittest.mock import patch
 
+import click
+
 from tfgpu_doctor.__main__ import main
+from tfgpu_doctor.cli import cli
 
 HERE = Path()
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # a command catches them
@@ -91,3 +94,18 @@ def process(*arguments: str, **options: object) -> subprocess.CompletedProcess[s
         env=environ,
         **options,  # type: ignore[call-overload]
     )
+
+
+def commands(group: click.Group = cli, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command by its words, groups included."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        yield f"{above}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{above}{name} ")
+
+
+def runs(command: click.Command) -> bool:
+    """True if it does something itself, and is no mere list of commands."""
+    return not isinstance(command, click.Group) or command.invoke_without_command

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES, WHY
 from tests.healthy import gpu, known
 from tests.records.test_report import report
+from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.records.schemas import FOLDER
 
 HIDDEN = {
@@ -82,45 +82,61 @@ def test_standard_input_on_either_side(good: str, bad: str) -> None:
         assert "standard input" in done.stdout
 
 
-def test_process_substitution(good: str, bad: str) -> None:
-    command = f"{sys.executable} -m tfgpu_doctor compare <(cat {good}) <(sleep 0.2; cat {bad})"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (1, "")
-
-
 def test_require_gpus(good: str) -> None:
     done = tfgpu("compare", good, good, "--require-gpus", "2")
     assert done.returncode == 0 and "gpu.fewer-than-required" in done.stdout
 
 
-def test_a_narrow_terminal(good: str, bad: str) -> None:
-    done = tfgpu("compare", good, bad, environ={"COLUMNS": "60"})
-    assert max(map(len, done.stdout.splitlines())) <= 60
-    assert "\x1b" not in done.stdout
+# ------------------------------------------------------------------------------------------------------ bench results
+
+BASE = result(run())
 
 
-def test_ascii_terminals_get_no_traceback(good: str, bad: str) -> None:
-    done = tfgpu("compare", good, bad, environ={"PYTHONIOENCODING": "ascii"})
-    assert (done.returncode, done.stderr) == (1, "")
+FILES: dict[str, BenchResult] = {
+    "base.json": BASE,
+    "slower.json": result(run(seconds=5.6)),
+    "faster.json": result(run(seconds=4.4)),
+    "noisy.json": result(run(steps=(1.0, 1.0))),
+    "other.json": result(run(seconds=5.6), software={"tensorflow": "2.20.0", "numpy": "2.4.6", "python": "3.12.3"}),
+}
 
 
-def test_wrong_usage(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for arguments, message in (
-        (("compare", "a.json"), "Missing argument 'NEW.json'"),
-        (("compare", "nowhere.json", "b.json"), "cannot read nowhere.json: No such file or directory"),
-        (("compare", "-", "-"), "only one of the two files can be standard input (-)"),
-        (("compare", "a.json", "b.json", "--format", "sarif"), "'sarif' is not one of"),
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    for name, one in FILES.items():
+        (folder / name).write_bytes(one.to_json())
+    return folder
+
+
+def test_gates(folder: Path, subtests: pytest.Subtests) -> None:
+    for new, options, code, last in (
+        ("base.json", (), 0, "✓ 1 the same; a change counts above 5 %"),
+        ("slower.json", (), 1, "✗ 1 slower; a change counts above 5 %"),
+        ("slower.json", ("--fail-on", "never"), 0, "✗ 1 slower; a change counts above 5 %"),
+        ("slower.json", ("--fail-on", "faster"), 0, "✗ 1 slower; a change counts above 5 %"),
+        ("slower.json", ("--factor", "1.25"), 0, "✓ 1 the same; a change counts above 25 %"),
+        ("faster.json", (), 0, "✓ 1 faster; a change counts above 5 %"),
+        ("faster.json", ("--fail-on", "change"), 1, "✓ 1 faster; a change counts above 5 %"),
+        ("noisy.json", (), 3, "? 1 inconclusive; a change counts above 5 %"),
+        ("other.json", (), 3, "? 1 not comparable; a change counts above 5 %"),
+        ("other.json", ("--across", "python, TensorFlow"), 1, "✗ 1 slower; a change counts above 5 %"),
+        ("other.json", ("--across", "all"), 1, "✗ 1 slower; a change counts above 5 %"),
     ):
-        with subtests.test(arguments=arguments, message=message):
-            done = tfgpu(*arguments, cwd=tmp_path)
-            assert (done.returncode, done.stdout) == (2, "")
-            assert message in done.stderr
-            assert "Traceback" not in done.stderr
+        with subtests.test(new=new):
+            done = tfgpu("compare", "base.json", new, *options, cwd=folder)
+            assert (done.returncode, done.stderr) == (code, "")
+            assert done.stdout.splitlines()[-1] == last
 
 
-def test_bench_results_are_named(good: str, tmp_path: Path) -> None:
-    bench = tmp_path / "bench.json"
-    bench.write_text('{"schema": "tfgpu.bench/1", "runs": []}')
-    done = tfgpu("compare", good, str(bench))
-    assert done.returncode == 2
-    assert f"{bench} is a bench result, but " in " ".join(done.stderr.split())
+def test_json_fits_its_schema_and_markdown_goes_to_its_file(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    words = ("base.json", "slower.json", "--format", "json", "--output", "-")
+    done = tfgpu("compare", *words, "--output", str(page), cwd=folder)
+    assert (done.returncode, done.stderr) == (1, f"tfgpu: wrote {page}\n")
+    answer = json.loads(done.stdout)
+    jsonschema.validate(answer, json.loads((FOLDER / "bench-compare-1.json").read_text(encoding="utf-8")))
+    assert answer["schema"] == "tfgpu.bench-compare/1"
+    assert [one["verdict"] for one in answer["runs"]] == ["slower"]
+    assert answer["runs"][0]["ratio"]["value"] == pytest.approx(1.12)
+    assert "| ✗ | CPU float32 | slower: time +12.0 %" in page.read_text(encoding="utf-8")

@@ -52,29 +52,6 @@ def test_exit_codes(folder: Path) -> None:
     assert tfgpu("fleet", "empty", cwd=folder).returncode == 3
 
 
-def test_wrong_usage(folder: Path, subtests: pytest.Subtests) -> None:
-    for arguments, message in (
-        ([], "give the files or folders with the reports"),
-        (["-", "-"], "only one of the files can be standard input"),
-        (["-", "--baseline", "-"], "only one of the files can be standard input"),
-        (["odd.jsonl", "--baseline", "nowhere.json"], "--baseline: cannot read nowhere.json: No such file"),
-        (
-            ["odd.jsonl", "--baseline", "empty.json"],
-            "--baseline: cannot read empty.json: no result of tfgpu doctor, smoke or bench",
-        ),
-        (["odd.jsonl", "--baselin", "x"], "--baseline"),
-        (["odd.jsonl", "--format", "sarif"], "sarif"),
-        (["colect", "--slurm"], "Did you mean collect?"),
-        (["collect"], "give either --ray ADDRESS or --slurm"),
-        (["collect", "--slurm", "--nodes", "2", "dcotor"], "Did you mean doctor?"),
-    ):
-        (folder / "empty.json").touch()
-        with subtests.test(arguments=arguments, message=message):
-            done = tfgpu("fleet", *arguments, cwd=folder)
-            assert done.returncode == 2 and done.stdout == ""
-            assert message in " ".join(done.stderr.split()), done.stderr
-
-
 def test_a_baseline_finds_what_all_nodes_have_changed(folder: Path) -> None:
     """Also a speed, a package and a GPU that is missing; nodes as they were have nothing."""
     slower = [
@@ -139,10 +116,3 @@ def test_a_redacted_fleet_stays_redacted(folder: Path) -> None:
     tfgpu("fleet", "odd.jsonl", "--format", "json", "--redact", "--output", "hidden.json", cwd=folder)
     text = (folder / "hidden.json").read_text(encoding="utf-8")
     assert "gpu-000" not in text and "<host-1>" in text
-
-
-def test_help_lists_its_command(folder: Path) -> None:
-    done = tfgpu("fleet", "--help", cwd=folder)
-    assert done.returncode == 0 and "collect" in done.stdout and "--baseline" in done.stdout
-    assert tfgpu("help", "fleet", cwd=folder).stdout == done.stdout
-    assert "usage: tfgpu fleet collect [options]" in tfgpu("fleet", "collect", "--help", cwd=folder).stdout.lower()

@@ -7,13 +7,12 @@ into "\\ud83d" and "\\ude00".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.bench.samples import result, run
-from tests.cli import test_hostile_text as hostile
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.records.test_report import report
@@ -73,37 +72,6 @@ def test_every_result_in_every_format(folder: Path, subtests: pytest.Subtests) -
             assert shown and BYTE not in shown
             answered(folder, *arguments, "--format", form, "--output", f"{BYTE}out")
             assert Path(folder, f"{BYTE}out").read_bytes().decode()  # UTF-8
-            if kind != "matrix":
-                answered(folder, *arguments, "--format", form, "--redact")
-                answered(folder, *arguments, "--format", form, "--no-redact")
-
-
-def lines(half: str) -> Iterator[tuple[str, ...]]:
-    """The command lines of the test of hostile options, with half a character as the value."""
-    for arguments in hostile.options():
-        yield tuple(half if one == hostile.BOMB else one for one in arguments)
-
-
-def test_every_option(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for half in (
-        BYTE,
-        EMOJI,
-    ):
-        for start in range(4):
-            with subtests.test(half=half, start=start):
-                here = hostile.filled(tmp_path)
-                for arguments in list(lines(half))[start::4]:
-                    done = tfgpu(*arguments, cwd=here)
-                    assert "internal error" not in done.stderr and "Traceback" not in done.stderr, (
-                        arguments,
-                        done.stderr,
-                    )
-
-
-def test_every_variable(folder: Path) -> None:
-    for name in ("TFGPU_MATRIX", "TF_CONFIG", "XLA_FLAGS", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES"):
-        for form in choices("report"):
-            answered(folder, "doctor", "--no-import", "--format", form, environ={name: f"/{BYTE}"})
 
 
 CALLS: tuple[Callable[[str], object], ...] = (

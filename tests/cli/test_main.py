@@ -18,8 +18,6 @@ from tests.records.test_report import report
 from tfgpu_doctor.cli import COMMANDS, cli
 from tfgpu_doctor.render.console import console_for
 
-HELP = Path(__file__).parents[2] / "tfgpu_doctor" / "cli" / "help.txt"
-
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
@@ -28,56 +26,20 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-def test_help_page_is_clicks_own() -> None:
-    context = click.Context(cli, info_name="tfgpu", terminal_width=80, max_content_width=80)
-    context.help_option_names = ["-h", "--help"]
-    assert HELP.read_text() == cli.get_help(context) + "\n"
-    for start, flag in ((process, "--help"), (tfgpu, "-h")):
-        done = start(flag)
-        assert (done.returncode, done.stdout, done.stderr) == (0, HELP.read_text(), "")
+def test_the_help_page_lists_every_command() -> None:
+    page = " ".join(tfgpu("-h").stdout.split())
+    assert all(f" {name} {summary}" in page for name, (_, summary) in COMMANDS.items())
 
 
-def test_help_on_a_narrow_terminal_fits() -> None:
-    done = tfgpu("--help", environ={"COLUMNS": "60"})
-    assert done.returncode == 0
-    assert max(map(len, done.stdout.splitlines())) <= 60
-
-
-def test_every_command_has_help_with_an_example_and_the_summary_of_the_list(subtests: pytest.Subtests) -> None:
+def test_every_command_has_help_with_an_example(subtests: pytest.Subtests) -> None:
     for name in sorted(COMMANDS):
         with subtests.test(name=name):
             command = cli.get_command(click.Context(cli), name)
             assert command is not None
-            assert command.get_short_help_str(limit=200) == COMMANDS[name].summary
             done = tfgpu(name, "--help")
             assert done.returncode == 0
             assert f"tfgpu {name}" in done.stdout
             assert "xample" in done.stdout
-
-
-def test_wrong_usage(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for arguments, message in (
-        (("docter",), "No such command 'docter'"),
-        (("doctor", "--frmo", "x"), "No such option"),
-        (("doctor", "--format", "xml"), "'xml' is not one of"),
-        (("doctor", "--timeout", "0"), "--timeout"),
-        (("doctor", "--require-gpus", "-1"), "--require-gpus"),
-        (("doctor", "--from", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
-        (("doctor", "--from", "."), "cannot read .: it is a directory, not a file"),
-        (("doctor", "--from", "x.json", "--no-import"), "cannot be combined with --from, which reads a saved report"),
-        (("doctor", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
-        (("doctor", "--output", "/nowhere/report.json"), "the folder /nowhere does not exist"),
-        (("doctor", "--output", "/"), "is a directory"),
-        (("doctor", "--python", "nowhere/python"), "--python nowhere/python: no such program, or not executable"),
-        (("doctor", "--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
-        (("doctor", "--format", "text", "--format", "json"), "2 formats would go to standard output"),
-    ):
-        with subtests.test(arguments=arguments, message=message):
-            done = tfgpu(*arguments, cwd=tmp_path)
-            assert done.returncode == 2
-            assert message in done.stderr
-            assert "Traceback" not in done.stderr
-            assert done.stdout == ""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="/usr/bin/env")
@@ -91,27 +53,8 @@ def test_the_folder_of_an_environment_stands_for_its_interpreter(tmp_path: Path)
     for command in (["doctor"], ["bench", "matpow"], ["smoke"]):
         done = tfgpu(*command, "--python", "env", cwd=tmp_path)
         assert done.returncode == 2 and done.stdout == ""
-        said = "Error: --python: env is no Python interpreter; the environment in this folder: --python ./env\n"
+        said = "Error: --python: env is no Python interpreter\n"
         assert done.stderr.endswith(said)
-
-
-def test_removed_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "gone"
-    run = f"{sys.executable} -m tfgpu_doctor doctor --no-import --format json"
-    command = f"mkdir {folder} && cd {folder} && rmdir {folder} && {run}"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["facts"]["python"]["packages"]["is"] == "known"
-
-
-def test_typos_are_told_what_is_near() -> None:
-    done = tfgpu("docter")
-    assert done.returncode == 2
-    assert "Did you mean" in done.stderr and "doctor" in done.stderr
-
-
-def test_version() -> None:
-    assert tfgpu("--version").stdout.startswith("tfgpu, version ")
 
 
 def test_saved_report_as_text_and_json_at_once(saved: Path, tmp_path: Path) -> None:
@@ -127,26 +70,12 @@ def test_saved_report_as_text_and_json_at_once(saved: Path, tmp_path: Path) -> N
     assert list(tmp_path.glob(".*")) == []  # no temporary file is left
 
 
-def test_output_format_follows_the_ending(saved: Path, tmp_path: Path) -> None:
-    for name, start in (("r.json", "{"), ("r.txt", "tfgpu doctor")):
-        assert tfgpu("doctor", "--from", str(saved), "--output", str(tmp_path / name)).stdout == ""
-        assert (tmp_path / name).read_text().startswith(start)
-
-
 def test_fail_on(saved: Path, tmp_path: Path) -> None:
     assert tfgpu("doctor", "--from", str(saved), "--fail-on", "never").returncode == 0
     warm = tmp_path / "warm.json"
     warm.write_bytes(report(FIRES["gpu.throttled"][0][1]).to_json())
     assert tfgpu("doctor", "--from", str(warm)).returncode == 0
     assert tfgpu("doctor", "--from", str(warm), "--fail-on", "warning").returncode == 1
-
-
-def test_report_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "new.json"
-    path.write_text('{"schema": "tfgpu.report/9"}')
-    done = tfgpu("doctor", "--from", str(path))
-    assert done.returncode == 2
-    assert "'tfgpu.report/9'" in done.stderr
 
 
 def test_closed_pipe(saved: Path) -> None:
@@ -211,24 +140,6 @@ def test_messages_that_cannot_be_printed_change_no_exit_code(subtests: pytest.Su
             assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
-def test_a_limit_of_memory_is_no_bug(subtests: pytest.Subtests) -> None:
-    """How much is enough depends on the machine: each thread takes the address space of its stack."""
-    for kilobytes in (
-        48_000,
-        200_000,
-        400_000,
-    ):
-        with subtests.test(kilobytes=kilobytes):
-            command = f"ulimit -v {kilobytes}; {sys.executable} -m tfgpu_doctor doctor --no-import -q"
-            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-            assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr
-            assert done.returncode in ((3,) if kilobytes == 48_000 else (0, 1, 3))
-            if not done.stdout:
-                allowed = f"ulimit -v allows {kilobytes // 1024} MiB of address space. Start tfgpu where it allows more"
-                assert done.stderr.startswith("tfgpu: the system refused ") and done.stderr.endswith(f": {allowed}\n")
-
-
 def test_what_the_system_refuses_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
@@ -254,17 +165,13 @@ def test_what_the_system_refuses_is_said(
 
 
 def test_sizes_that_make_no_sense(subtests: pytest.Subtests) -> None:
-    for name in (
-        "COLUMNS",
-        "LINES",
-    ):
-        with subtests.test(name=name):
-            usual, page = tfgpu("explain", "cuda.missing", environ={"COLUMNS": ""}).stdout, tfgpu("--help").stdout
-            for value in ("0", "²", "1", "19", "1001", "99999999", "9" * 5000, "-5", "80 ", "٨٠", "x", ""):
-                environ = {"COLUMNS": "", name: value}
-                assert tfgpu("explain", "cuda.missing", environ=environ).stdout == usual, value
-                done = tfgpu("--help", environ=environ)
-                assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == page.split(), value
+    usual, page = tfgpu("explain", "cuda.missing", environ={"COLUMNS": ""}).stdout, tfgpu("--help").stdout
+    for name, value in [(name, value) for name in ("COLUMNS", "LINES") for value in ("0", "²", "1", "9" * 5000, "-5")]:
+        with subtests.test(name=name, value=value):
+            environ = {"COLUMNS": "", name: value}
+            assert tfgpu("explain", "cuda.missing", environ=environ).stdout == usual
+            done = tfgpu("--help", environ=environ)
+            assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == page.split()
 
 
 def test_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
@@ -278,24 +185,6 @@ def test_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, subtests: pytest.S
             monkeypatch.setenv("COLUMNS", "")
             monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((found, 1)))
             assert console_for(sys.stdout).width == used
-
-
-def test_plain_when_piped_and_under_no_color(saved: Path) -> None:
-    assert "\x1b" not in tfgpu("doctor", "--from", str(saved)).stdout
-    assert "\x1b" not in tfgpu("doctor", "--from", str(saved), environ={"NO_COLOR": "1", "FORCE_COLOR": ""}).stdout
-
-
-def test_poor_terminals(saved: Path, subtests: pytest.Subtests) -> None:
-    for environ in (
-        {"LANG": "C", "LC_ALL": "C"},
-        {"PYTHONIOENCODING": "ascii"},
-        {"TERM": "dumb"},
-    ):
-        with subtests.test(environ=environ):
-            done = (process if "LANG" in environ else tfgpu)("doctor", "--from", str(saved), environ=environ)
-            assert done.returncode == 1
-            assert "cuda.missing" in done.stdout
-            assert done.stderr == ""
 
 
 def test_no_home_and_read_only_folder(saved: Path) -> None:
@@ -325,8 +214,14 @@ def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_virtual_environment_whose_python_is_gone(tmp_path: Path) -> None:
+def test_an_interpreter_or_a_folder_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(tmp_path / "removed" / "python3")
     done = tfgpu("doctor", "--python", str(tmp_path / "python"))
     assert done.returncode == 2
     assert "which does not exist; create the environment again" in done.stderr
+    folder = tmp_path / "gone"
+    run = f"{sys.executable} -m tfgpu_doctor doctor --no-import --format json"
+    command = f"mkdir {folder} && cd {folder} && rmdir {folder} && {run}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["facts"]["python"]["packages"]["is"] == "known"

@@ -57,103 +57,60 @@ def test_one_release() -> None:
     assert "build_info" in row["sources"]["cuda"]
 
 
-def test_a_cpu_build_has_null_for_cuda() -> None:
-    row = answer("tensorflow", "--version", "2.15.1", "--platform", "macos_arm64")
-    assert (row["cuda"], row["cudnn"], row["gpu"], row["min_driver_linux"]) == (None, None, False, None)
-    assert set(row) >= RELEASE_KEYS
+# ------------------------------------------------------------------------------------------- CUDA, cuDNN and GPUs
 
 
-def test_a_minor_version_is_its_newest_stable_patch() -> None:
-    assert answer("tensorflow", "--version", "2.10", "--package", "tensorflow-gpu")["version"] == "2.10.1"
-
-
-def test_filters_give_a_list_newest_first() -> None:
-    rows = answer("tensorflow", "--cuda", "11.8", "--cudnn", "8.6")
-    assert [row["version"] for row in rows] == ["2.14.1", "2.14.0", "2.13.1", "2.13.0", "2.12.1", "2.12.0"]
-    assert all(set(row) >= RELEASE_KEYS for row in rows)
-
-
-def test_filters_combine() -> None:
-    assert versions("--gpu", "Tesla K80", "--driver", "470", "--python", "3.11", "--newest") == ["2.14.1"]
-    assert versions("--platform", "windows_amd64", "--driver", "R470", "--newest") == ["2.10.1"]
-    assert versions("--python", "cp39", "--cuda", "12.2", "--cudnn", "8.9") == ["2.15.1", "2.15.0.post1", "2.15.0"]
-    assert versions("--python", "3.9.18", "--cuda", "CUDA 12.2", "--newest") == ["2.15.1"]
-    assert versions("--compute-capability", "sm_61", "--cuda", "12.2", "--newest") == ["2.15.1"]
-
-
-def test_the_answer_to_a_card_says_how_it_runs() -> None:
-    rows = answer("tensorflow", "--gpu", "Tesla K80", "--cuda", "11.8", "--newest")
-    assert [row["runs_on"] for row in rows] == [{"3.7": "sass"}]
-
-
-def test_at_one_version_tensorflow_comes_first() -> None:
-    rows = answer("tensorflow", "--cuda", "11.2", "--python", "3.7")
-    pairs = [(row["version"], row["package"]) for row in rows]
-    assert pairs.index(("2.10.1", "tensorflow")) + 1 == pairs.index(("2.10.1", "tensorflow-gpu"))
-    packages = {row["package"] for row in answer("tensorflow", "--cuda", "11.2", "--package", "tensorflow")}
-    assert packages == {"tensorflow"}
-
-
-def test_without_a_gpu_side_filter_cpu_builds_count() -> None:
-    rows = answer("tensorflow", "--python", "3.12", "--platform", "macos_arm64")
-    assert rows
-    assert not any(row["gpu"] for row in rows)
-    assert answer("tensorflow", "--python", "3.12", "--platform", "macos_arm64", "--cuda", "12") == []
-
-
-def test_all_platforms() -> None:
+def test_filters_combine_newest_first() -> None:
+    for filters, expected in (
+        ("--cuda 11.8 --cudnn 8.6", ["2.14.1", "2.14.0", "2.13.1", "2.13.0", "2.12.1", "2.12.0"]),
+        ("--gpu K80 --driver 470 --python 3.11 --newest", ["2.14.1"]),
+        ("--platform windows_amd64 --driver R470 --newest", ["2.10.1"]),
+        ("--python cp39 --cuda 12.2 --cudnn 8.9", ["2.15.1", "2.15.0.post1", "2.15.0"]),
+        ("--compute-capability sm_61 --cuda 12.2 --newest", ["2.15.1"]),
+        ("--os wsl2 --driver 528.33 --newest", ["2.21.0"]),
+        ("--os wsl2 --driver 528.24 --newest", ["2.14.1"]),
+        ("--python 3.12 --platform macos_arm64 --cuda 12", []),
+        ("--cuda 11.7", []),
+    ):
+        assert versions(*filters.split()) == expected, filters
+    (row,) = answer("tensorflow", "--gpu", "Tesla K80", "--cuda", "11.8", "--newest")
+    assert row["runs_on"] == {"3.7": "sass"} and set(row) >= RELEASE_KEYS
     rows = answer("tensorflow", "--cuda", "11.2", "--platform", "all")
     assert {row["platform"] for row in rows} == {"linux_x86_64", "windows_amd64"}
+    assert "No release satisfies all of this" in matrix("tensorflow", "--cuda", "11.7").stdout
+    page = matrix("tensorflow", "--os", "wsl2").stdout
+    assert "under WSL2" in page and "driver 528.33" in page and "gets none of its own" in page
 
 
-def test_nothing_found_is_no_error() -> None:
-    assert answer("tensorflow", "--cuda", "11.7") == []
-    done = matrix("tensorflow", "--cuda", "11.7")
-    assert done.exit_code == 0
-    assert "No release satisfies all of this" in done.stdout
+def test_one_release_of_a_platform_or_package() -> None:
+    row = answer("tensorflow", "2.15.1", "--platform", "macos_arm64")
+    assert (row["cuda"], row["cudnn"], row["gpu"], row["min_driver_linux"]) == (None, None, False, None)
+    assert answer("tensorflow", "2.10", "--package", "tensorflow-gpu")["version"] == "2.10.1"
+    row = answer("tensorflow", "1.15", "--os", "windows")
+    assert (row["package"], row["version"], row["cuda"]) == ("tensorflow-gpu", "1.15.5", "10.0")
+    assert answer("tensorflow", "1.15", "--os", "windows", "--package", "tensorflow")["gpu"] is False
+    windows = answer("tensorflow", "2.10", "--platform", "windows_amd64")
+    assert windows == answer("tensorflow", "2.10", "--os", "windows")
+    assert PLATFORMS == KNOWN_PLATFORMS
 
 
-def test_wrong_usage_is_a_sentence(subtests: pytest.Subtests) -> None:
-    for arguments, message in (
-        (("tensorflow", "--version", "2.15.7"), "nearest known on linux_x86_64: 2.15.1, 2.15.0.post1, 2.15.0"),
-        (("tensorflow", "--version", "9.9"), "unknown tensorflow 9.9"),
-        (("tensorflow", "--version", "2.10.0", "--platform", "macos_arm64"), "has no wheel for macos_arm64"),
-        (("tensorflow", "--version", "2.15.1", "--package", "tensorflow-gpu"), "unknown tensorflow-gpu 2.15.1"),
-        (("tensorflow", "--package", "torch"), "unknown package 'torch'; the matrix has tensorflow,"),
-        (("tensorflow", "--platform", "linux"), "'linux' is not one of 'linux_x86_64'"),
-        (("tensorflow", "--version", "2.15.1", "--newest"), "cannot be combined with filters"),
-        (("tensorflow", "--version", "2.15.1", "--platform", "all"), "VERSION needs one platform"),
-        (("tensorflow", "--cuda", "new"), "'new' is not a CUDA version such as 11.8"),
-        (("tensorflow", "--cudnn", "8.x"), "'8.x' is not a cuDNN version such as 8.6"),
-        (("tensorflow", "--driver", "new"), "is not an NVIDIA driver version"),
-        (("tensorflow", "--python", "three"), "is not a Python version"),
-        (("tensorflow", "--compute-capability", "4.2"), "is not a compute capability of an NVIDIA GPU; known are"),
-        (("tensorflow", "--gpu", "Radeon VII"), "unknown GPU 'Radeon VII'"),
-        (("cuda", "--version", "12.7.1"), "unknown CUDA 12.7.1; the nearest known are"),
-        (("find", "nvcr.io/nvidia/tensorflow:24.13-tf2-py3"), "the nearest are nvcr.io/nvidia/tensorflow:24."),
-        (("find", "2.15.7"), "tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"),
-        (("container", "tensorflow/tensorflow"), "container was removed: tfgpu matrix find IMAGE:TAG"),
-        (("jetpack",), "tfgpu matrix find VERSION"),
-        (("driver", "470"), "tfgpu matrix tensorflow --driver VERSION"),
-        (("python", "3.12"), "tfgpu matrix tensorflow --python VERSION"),
-        (("--about",), "tfgpu matrix find"),
-        (("cuda", "--version", "12"), "CUDA 12 is a series; name one of"),
-        (("cudnn", "--version", "99"), "unknown cuDNN 99"),
-        (("gpu", "RTX 1234"), "unknown GPU 'RTX 1234'"),
-        (("gpu", "\x1b[31mevil\x1b[0m"), r"'\x1b[31mevil\x1b[0m'"),
-        (("gpu", "RTX 4090", "--compute-capability", "8.9"), "give either NAME or --compute-capability"),
-        (("gpu", "--compute-capability", "x"), "'x' is not a compute capability"),
-        (("tensorflow", "--format", "xml"), "'xml' is not one of 'text', 'json', 'markdown', 'html'"),
-        (("cuda", "--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
-    ):
-        with subtests.test(arguments=arguments, message=message):
-            done = matrix(*arguments)
-            assert done.exit_code == 2
-            assert message in " ".join(done.stderr.split())
-            assert "\x1b" not in done.stderr
+def test_other_questions_about_gpus() -> None:
+    row = answer("gpu", "RTX", "5090")  # a name needs no quotes
+    assert (row["compute_capability"], row["first_driver_branch"]) == ("12.0", "570")
+    assert "2.20.0" not in row["tensorflow"]
+    assert "2.20.0" in [version for one in row["broken"] for version in one["tensorflow"]]
+    row = answer("gpu", "--compute-capability", "89")
+    assert (row["name"], row["compute_capability"], row["architecture"]) == (None, "8.9", "Ada Lovelace")
+    assert "GeForce RTX 4090" in row["same_compute_capability"]
+    for table in ("cuda", "cudnn", "gpu"):
+        assert len(answer(table)) > 15 < len(matrix(table).stdout.splitlines())
 
 
-# ------------------------------------------------------------------------------------------- CUDA, cuDNN and GPUs
+def test_less_and_more_of_a_page() -> None:
+    for words in ("tensorflow 2.15", "find nvidia-cu"):
+        least, normal, full = (matrix(*words.split(), *more).stdout for more in (("-q",), (), ("-v",)))
+        assert len(least) <= len(normal) < len(full)
+    assert "-v shows the rows" in matrix("find", "nvidia-cu").stdout
 
 
 def test_a_toolkit() -> None:
@@ -190,20 +147,6 @@ def test_a_gpu() -> None:
     assert windows["newest_tensorflow"] == "2.10.1"
 
 
-def test_a_gpu_that_no_wheel_has_working_kernels_for() -> None:
-    row = answer("gpu", "RTX 5090")
-    assert (row["compute_capability"], row["first_driver_branch"]) == ("12.0", "570")
-    assert "2.20.0" not in row["tensorflow"]
-    assert "2.20.0" in [version for one in row["broken"] for version in one["tensorflow"]]
-
-
-def test_a_compute_capability() -> None:
-    row = answer("gpu", "--compute-capability", "89")
-    assert (row["name"], row["compute_capability"], row["architecture"]) == (None, "8.9", "Ada Lovelace")
-    assert "GeForce RTX 4090" in row["same_compute_capability"]
-    assert row["same_compute_capability"] == row["same_compute_capability"]  # as it was called before
-
-
 def test_the_version_is_an_argument_and_was_an_option(subtests: pytest.Subtests) -> None:
     for table, version in (
         ("tensorflow", "2.15"),
@@ -216,31 +159,6 @@ def test_the_version_is_an_argument_and_was_an_option(subtests: pytest.Subtests)
             assert matrix(table, version, "--version", version).exit_code == 2
 
 
-def test_the_platform_in_one_word_or_two() -> None:
-    windows = answer("tensorflow", "2.10", "--platform", "windows_amd64")
-    assert windows == answer("tensorflow", "2.10", "--os", "windows")
-    assert answer("gpu", "T4", "--machine", "arm64") == answer("gpu", "T4", "--platform", "linux/arm64")
-    assert matrix("gpu", "T4", "--os", "linux", "--platform", "linux_x86_64").exit_code == 2
-
-
-def test_the_name_of_a_gpu_needs_no_quotes() -> None:
-    assert answer("gpu", "RTX", "4090") == answer("gpu", "RTX 4090")
-
-
-def test_without_a_question_all_rows(subtests: pytest.Subtests) -> None:
-    for table in (
-        "cuda",
-        "cudnn",
-        "gpu",
-    ):
-        with subtests.test(table=table):
-            rows = answer(table)
-            assert len(rows) > 15
-            page = matrix(table)
-            assert page.exit_code == 0
-            assert len(page.stdout.splitlines()) > 15
-
-
 def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
     asked = {version: answer("cuda", version) for version in ("12.9.3", "12.5.9", "12.4.1", "11.2.2", "12.5.0")}
     assert [(row["version"], row["asked"]) for row in asked.values()] == [
@@ -251,25 +169,6 @@ def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
         ("12.5", None),
     ]
     assert asked["11.2.2"]["tensorflow"] == answer("cuda", "11.2")["tensorflow"] != []
-
-
-def test_a_release_is_not_combined_with_filters() -> None:
-    done = matrix("tensorflow", "2.21", "--gpu", "Tesla K80")
-    assert (done.exit_code, "tfgpu plan --tensorflow" in done.stderr) == (2, True)
-
-
-def test_wsl2_has_the_driver_of_windows() -> None:
-    assert answer("tensorflow", "--os", "wsl2", "--driver", "528.33", "--newest")[0]["version"] == "2.21.0"
-    assert answer("tensorflow", "--os", "wsl2", "--driver", "528.24", "--newest")[0]["version"] == "2.14.1"
-    page = matrix("tensorflow", "--os", "wsl2").stdout
-    assert "under WSL2" in page and "driver 528.33" in page and "gets none of its own" in page
-
-
-def test_native_windows_of_1_x_without_a_package_is_the_build_with_cuda() -> None:
-    row = answer("tensorflow", "--platform", "windows", "--version", "1.15")
-    assert (row["package"], row["version"], row["cuda"]) == ("tensorflow-gpu", "1.15.5", "10.0")
-    assert answer("tensorflow", "tensorflow==1.15.5", "--os", "windows")["package"] == "tensorflow"
-    assert answer("tensorflow", "1.15", "--os", "windows", "--package", "tensorflow")["gpu"] is False
 
 
 def test_a_row_of_another_table_by_its_name(subtests: pytest.Subtests) -> None:
@@ -288,13 +187,6 @@ def test_a_row_of_another_table_by_its_name(subtests: pytest.Subtests) -> None:
             assert found["sources"]["source"]
             page = matrix("find", key).stdout
             assert all(str(value) in page for value in expected.values()) and "\nSources\n" in page
-
-
-def test_of_many_rows_the_names_come_first() -> None:
-    found = answer("find", "nvidia-cu")
-    assert len(found) > 5
-    brief, whole = (matrix("find", "nvidia-cu", *more).stdout for more in ((), ("-v",)))
-    assert "-v shows the rows" in brief and len(brief) < len(whole)
 
 
 def test_without_a_key_the_tables_are_listed() -> None:
@@ -319,38 +211,7 @@ def test_answers_as_pages(subtests: pytest.Subtests) -> None:
             assert html.startswith("<!DOCTYPE html>") and "<table" in html
 
 
-def test_least_and_most_detail() -> None:
-    least, normal, full = (matrix("tensorflow", "2.15", *more).stdout for more in (("-q",), (), ("-v",)))
-    assert len(least) < len(normal) < len(full)
-    assert "symptom" in full and "symptom" not in normal and "from  " not in least
-
-
 # -------------------------------------------------------------------------------------------------- house rules
-
-
-def test_the_platforms_are_those_of_the_schema() -> None:
-    assert PLATFORMS == KNOWN_PLATFORMS
-
-
-def test_every_help_page_has_an_example(subtests: pytest.Subtests) -> None:
-    for name in (
-        None,
-        *command.commands,
-    ):
-        with subtests.test(name=name):
-            done = matrix(*filter(None, (name, "--help")))
-            assert done.exit_code == 0
-            assert (
-                f"xample{'s' if done.stdout.count('; tfgpu matrix') else ''}: tfgpu matrix {name or ''}" in done.stdout
-            )
-
-
-def test_formats_go_to_files(tmp_path: Path) -> None:
-    page, data = tmp_path / "page.txt", tmp_path / "data.json"
-    outputs = ("--format", "text", "--output", str(page), "--format", "json", "--output", str(data))
-    assert matrix("cuda", "--version", "12.5", *outputs).exit_code == 0
-    assert page.read_text(encoding="utf-8").startswith("CUDA 12.5\n")
-    assert json.loads(data.read_bytes())["version"] == "12.5"
 
 
 def test_rows_of_the_users_own_are_answered(tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import click
 import pytest
 
-from tests.cli.runner import tfgpu
+from tests.cli.runner import commands, runs, tfgpu
 from tests.files.test_reading import ODD, TEXT
 from tests.guard import guarded
 from tests.records.test_report import report
-from tfgpu_doctor.cli import cli
 from tfgpu_doctor.files import reading
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
@@ -42,10 +41,10 @@ INSTEAD = {"doctor --from": [], "check files": ["--kind", "requirements"]}
 # names that are no characters of a command line, or that another check of the name comes before
 UNSUITED = {"a null character", "half a surrogate pair", "an empty name"}
 FREE = {"nothing there", "a dangling link"}  # where something can be made
-LATER = {"/dev/full", "/dev/zero", "a link to a device", "/proc/self/mem", "/proc/kmsg"}  # fails when it is written
 OF_FOLDERS = (
     "is a file|is a directory|does not exist|no such folder|no saved_model.pb|File exists|not permitted|Not a directory"
 )
+LATER = {"/dev/full", "/dev/zero", "a link to a device", "/proc/self/mem", "/proc/kmsg"}
 
 
 # the first without --html; the files of a fleet are told in its result (tests/cli/test_fleet_cli.py)
@@ -79,17 +78,7 @@ class Named(NamedTuple):
         return [*self.command.split(), *(others if str(self) in INSTEAD else ()), value]
 
 
-def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
-    for name in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{above}{name} ")
-        if not isinstance(command, click.Group) or command.invoke_without_command:
-            yield f"{above}{name}", command
-
-
-PARAMETERS = [Named(name, one) for name, command in commands(cli) for one in command.params]
+PARAMETERS = [Named(name, one) for name, command in commands() if runs(command) for one in command.params]
 NAMED = [one for one in PARAMETERS if isinstance(one.parameter.type, (click.Path, click.File))]
 # the first with this option; those of the other commands are declared by the same lines
 FIRST = {(one.parameter.opts[0], getattr(one.parameter, "help", one.command)): one for one in reversed(NAMED)}
@@ -105,7 +94,6 @@ def test_what_names_a_file_says_so() -> None:
         "check files",
         "compare new",
         "plan --from",
-        "smoke --baseline",
         "bench show file",
     } <= typed
 
@@ -175,13 +163,6 @@ def test_files_that_variables_name(folder: Path, subtests: pytest.Subtests) -> N
                 "a summary that cannot be written changes no verdict"
             )
             assert "cannot write the summary of the job" in done.stderr
-
-
-def test_outputs_that_fail_while_they_are_written(folder: Path) -> None:
-    with guarded(10, waiting=True):
-        done = tfgpu("matrix", "cuda", "--version", "12.5", "--output", "/dev/full", cwd=folder)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (3, "CUDA 12.5"), "the result is not lost"
-    assert "cannot write" in done.stderr
 
 
 def test_process_substitution_for_every_file_of_a_comparison(folder: Path) -> None:

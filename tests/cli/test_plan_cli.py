@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import jsonschema
-import pytest
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX, healthy, known, spoil
@@ -42,26 +41,6 @@ def test_text_is_plain_in_a_pipe_and_fits_a_narrow_terminal() -> None:
     assert "conda run" in full and "conda run" not in done.stdout
 
 
-def test_wrong_usage(subtests: pytest.Subtests) -> None:
-    for arguments, message in (
-        (("--gpu", "RTX 4009"), "RTX 4090"),
-        (("--gpu", "\x1b[31mred"), "unknown GPU"),
-        (("--gpu", "A100", "--driver", "12.2"), "12.2 is a version of CUDA, not of the driver"),
-        (("--gpu", "RTX 4090", "--driver", "new"), "'new' is not an NVIDIA driver version such as 570.86.10"),
-        (("--compute-capability", "8.4"), "'8.4' is not a compute capability of an NVIDIA GPU; known are"),
-        (("--gpu", "RTX 4090", "--python", "three"), "'three' is not a Python version such as 3.12"),
-        (("--gpu", "RTX 4090", "--tensorflow", "latest"), "'latest' is not a TensorFlow version such as 2.15"),
-        (("--os", "beos"), "'linux', 'windows', 'wsl2', 'macos'"),
-        (("--gpu", "RTX 4090", "--from", "report.json"), "--from can be combined with --python and --tensorflow"),
-        (("--from", "nowhere.json"), "cannot read nowhere.json"),
-    ):
-        with subtests.test(arguments=arguments, message=message):
-            done = tfgpu("plan", *arguments)
-            assert (done.returncode, done.stdout) == (2, "")
-            assert message in " ".join(done.stderr.split())
-            assert "\x1b" not in done.stderr
-
-
 def test_a_saved_report_is_planned_for(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_bytes(make_report(healthy(), MATRIX, source="live", timings={}).to_json())
@@ -80,13 +59,6 @@ def test_nothing_fits_is_a_problem_found() -> None:
     done = tfgpu("plan", "--gpu", "RTX 5090", "--driver", "550", "--tensorflow", "2.15")
     assert done.returncode == 1
     assert "no match" in done.stdout
-
-
-def test_text_and_json_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    done = tfgpu(*RTX, "--format", "text", "--format", "json", "--output", "-", "--output", str(file))
-    assert "option 1" in done.stdout
-    assert json.loads(file.read_text(encoding="utf-8"))["schema"] == "tfgpu.plan/1"
 
 
 def test_a_driver_branch_has_other_numbers_on_windows() -> None:

@@ -8,25 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
-import msgspec
 import psutil
 import pytest
 
-from tests.cli.runner import process, tfgpu
+from tests.cli.runner import process
 from tests.lab import Lab
-from tests.records.test_report import report
-from tests.render.results import is_red
-from tests.render.results import junit as valid
-from tests.smoke.smoking import Machine
 from tests.test_doctor import left_behind
 from tests.tiers import usual
-from tfgpu_doctor.smoke.records import Smoke
 
 ROOT = Path(__file__).parents[2]
 PATIENTS = ROOT / "tests" / "patients"
@@ -40,45 +32,6 @@ def smoke(*arguments: str, code: int, budget: float = 60.0, **environ: str) -> s
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done
-
-
-def statuses(text: str) -> dict[str, str]:
-    return {f"{one['name']} {one['on']}".strip(): one["status"] for one in json.loads(text)["checks"]}
-
-
-def test_wrong_usage_is_told_before_anything_is_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for arguments, message in (
-        (("--budget", "1"), "--budget"),
-        (("--require-gpus", "-1"), "--require-gpus"),
-        (("--min-tflops", "0"), "--min-tflops"),
-        (("--max-import-seconds", "x"), "--max-import-seconds"),
-        (("--factor", "1"), "--factor"),
-        (("--repeat", "0"), "--repeat"),
-        (("--virtual-gpus", "1"), "--virtual-gpus"),
-        (("--dtype", "int8"), "--dtype"),
-        (("--format", "sarif"), "'sarif' is not one of"),
-        (("--format", "text", "--format", "junit"), "2 formats would go to standard output"),
-        (("--output", "/nowhere/x.xml"), "the folder /nowhere does not exist"),
-        (("--python", "/nowhere/python"), "/nowhere/python: no such program, or not executable"),
-        (("--python", "/bin/cat"), "/bin/cat is no Python interpreter"),
-        (("--baseline", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
-        (("--baseline", "."), "cannot read .: it is a directory, not a file"),
-        (("--matrix", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
-        (("--from", "x.json"), "No such option"),
-    ):
-        with subtests.test(arguments=arguments, message=message):
-            done = tfgpu("smoke", *arguments, cwd=tmp_path)
-            assert (done.returncode, done.stdout) == (2, "")
-            assert message in " ".join(done.stderr.split())
-            assert "Traceback" not in done.stderr
-
-
-def test_what_is_no_baseline_is_told_before_anything_is_run(tmp_path: Path) -> None:
-    other = tmp_path / "report.json"
-    other.write_bytes(report().to_json())
-    done = tfgpu("smoke", "--baseline", str(other))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--baseline reads a result of tfgpu smoke or tfgpu bench" in " ".join(done.stderr.split())
 
 
 PATIENTS_AND_WHY = {
@@ -120,39 +73,6 @@ def test_faults_of_the_driver(answers: dict[str, Any], finding: str, tensorflow_
     assert doctor["status"] == "failed" and finding in doctor["why"]
 
 
-def passes_on_the_cpu(start: Callable[..., subprocess.CompletedProcess[str]], python: str, folder: Path) -> None:
-    """One run without a GPU, in four formats at once."""
-    files = {name: folder / f"smoke.{name}" for name in ("json", "xml", "md")}
-    outputs = [word for file in files.values() for word in ("--output", str(file))]
-    formats = ["--format", "text", "--format", "json", "--format", "junit", "--format", "markdown"]
-    arguments = ("--python", python, "--require-gpus", "0", "--virtual-gpus", "2", "--budget", "120")
-    done = start("smoke", *arguments, *formats, "--output", "-", *outputs, environ={"CUDA_VISIBLE_DEVICES": "-1"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = msgspec.json.decode(files["json"].read_bytes(), type=Smoke)
-    assert result.verdict == "ok"
-    assert {one.status for one in result.checks} == {"ok"}
-    for one in result.runs:
-        assert one.run.verified is not None and one.run.verified.ok
-        assert set(one.run.placed_on) == set(one.run.devices)
-    assert all(one.throughput is None for one in result.checks if "virtual" in one.on)
-    assert done.stdout.startswith("tfgpu smoke ") and "✓ matpow, CPU" in done.stdout
-    assert not is_red(valid(files["xml"].read_text(encoding="utf-8")))
-    assert files["md"].read_text(encoding="utf-8").startswith("**✓ tfgpu smoke ok")
-
-
-@pytest.mark.tensorflow
-def test_a_machine_without_a_gpu_passes_when_none_is_required(
-    one_process: None, tensorflow_python: str, tmp_path: Path
-) -> None:
-    passes_on_the_cpu(tfgpu, tensorflow_python, tmp_path)
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-def test_so_it_does_in_processes_of_its_own(tensorflow_python: str, tmp_path: Path) -> None:
-    passes_on_the_cpu(process, tensorflow_python, tmp_path)
-
-
 @pytest.mark.tensorflow
 def test_a_machine_without_a_gpu_fails_when_one_is_required(tensorflow_python: str, tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
@@ -160,15 +80,6 @@ def test_a_machine_without_a_gpu_fails_when_one_is_required(tensorflow_python: s
     done = smoke(*arguments, code=1, CUDA_VISIBLE_DEVICES="-1", GITHUB_STEP_SUMMARY=str(summary))
     assert "::error title=tfgpu smoke%3A GPUs%3A failed::" in done.stdout
     assert summary.read_text(encoding="utf-8").startswith("**✗ tfgpu smoke failed")
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-def test_what_does_not_fit_is_not_run(tensorflow_python: str) -> None:
-    arguments = ("--python", tensorflow_python, "--require-gpus", "0", "--repeat", "50", "--format", "junit")
-    done = smoke(*arguments, code=3, budget=20.0, CUDA_VISIBLE_DEVICES="-1")
-    root = ElementTree.fromstring(done.stdout)
-    assert any("not run" in error.attrib["message"] for error in root.iter("error"))
 
 
 @pytest.mark.tensorflow
@@ -214,9 +125,3 @@ def _worker_of(parent: psutil.Process) -> bool:
     with suppress(psutil.Error):  # a child may end while we look
         return any("worker.py" in " ".join(child.cmdline()) for child in parent.children(recursive=True))
     return False
-
-
-def test_a_baseline_comes_from_a_pipe() -> None:
-    data = Machine().smoke().to_json().decode()
-    done = tfgpu("smoke", "--baseline", "-", "--python", "/bin/cat", input=data)
-    assert done.returncode == 2 and "/bin/cat is no Python interpreter" in done.stderr

@@ -15,7 +15,7 @@ from tests.findings.row_texts import FIRES, FIRST, LOOK_ALIKES, NAMED_FIRST
 from tests.findings.rows_open_and_live import LIVE, POSSIBLE
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
-from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings import likeliest
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
@@ -33,7 +33,7 @@ DECIDING = {
 }
 CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}
 OPEN = {i: one for i, one in DECLARATIONS.items() if one.symptoms}
-COMMON = {cause for table in symptoms.COMMON.values() for causes in table.values() for cause in causes}
+COMMON = {cause for table in likeliest.COMMON.values() for causes in table.values() for cause in causes}
 # what probes look at themselves, so that a printed line cannot bring it back
 PROBED = {i for i, one in CERTAIN.items() if any(sign.conclusive for sign in one.signs)}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.healthy import gpu
-from tests.integrations.making import ROOT, entry_points, facts_with, install, save, small
+from tests.integrations.making import ROOT, facts_with, install, save, small
 from tests.lab import Lab
 from tfgpu_doctor.records.facts import Facts, Unknown
 
@@ -205,18 +205,6 @@ def test_a_test_that_uses_a_fixture_is_selected_as_a_marked_one(pytester: pytest
         run(pytester, "-m", marks, "--strict-markers").assert_outcomes(passed=passed, deselected=deselected)
 
 
-def test_a_fixture_of_the_project_is_no_mark(pytester: pytest.Pytester, machine: Machine) -> None:
-    pytester.makepyfile("""
-        import pytest
-
-        @pytest.fixture
-        def gpu(): return "ours"
-
-        def test_a(gpu): assert gpu == "ours"
-    """)
-    run(pytester, "-m", "not gpu").assert_outcomes(passed=1)
-
-
 def test_the_mark_is_registered(pytester: pytest.Pytester, machine: Machine) -> None:
     result = run(pytester, "--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.gpu(min=1, memory=None, compute_capability=None): skip the test, or *"])
@@ -298,14 +286,6 @@ def test_tensorflow_is_not_imported_in_the_process_of_pytest(pytester: pytest.Py
         def test_a(gpu): assert "tensorflow" not in sys.modules
     """)
     pytester.runpytest_subprocess("-p", "no:xdist").assert_outcomes(passed=1)
-
-
-def test_it_can_be_switched_off_by_its_name(pytester: pytest.Pytester, machine: Machine) -> None:
-    assert list(entry_points()) == ["tfgpu"]
-    pytester.makepyfile("def test_a(gpu): pass")
-    result = run(pytester, "-p", "no:tfgpu")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*fixture 'gpu' not found"])
 
 
 def test_a_variable_that_makes_no_sense_to_the_doctor(pytester: pytest.Pytester, machine: Machine) -> None:

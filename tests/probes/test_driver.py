@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import doctest
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import pynvml
 import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
-from tfgpu_doctor.probes import driver
+from tfgpu_doctor.probes import driver, driver_child
 from tfgpu_doctor.probes.driver import DriverFacts, Probe
 from tfgpu_doctor.records.facts import (
     CallResult,
@@ -346,3 +349,66 @@ def test_a_program_that_writes_without_end(subtests: pytest.Subtests) -> None:
                 probe.wait()
             assert probe.hung
             assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines()) <= driver.ROOM
+
+
+LIST = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: system has unsupported display driver / cuda driver combination"),
+        pytest.param(999, "CUDA_ERROR_UNKNOWN: unknown error", marks=pytest.mark.full),
+    ],
+)
+def test_tensorflow_reports_the_fault(driver_lab: Lab, tensorflow_python: str, answer: int, words: str) -> None:
+    done = subprocess.run(
+        [tensorflow_python, "-c", LIST],
+        env=driver_lab.environ(cuinit=answer),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert "failed call to cuInit: " in done.stderr
+    assert words in done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_samples_in_the_docstrings(subtests: pytest.Subtests) -> None:
+    for module in [driver, driver_child]:
+        with subtests.test(module=module):
+            assert doctest.testmod(module).failed == 0
+
+
+def snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def test_throttle_reasons_are_those_of_the_bindings() -> None:
+    prefix = "nvmlClocksThrottleReason"
+    theirs = {
+        value: snake(name.removeprefix(prefix)) for name, value in vars(pynvml).items() if name.startswith(prefix)
+    }
+    for bit, name in driver_child.THROTTLE_REASONS.items():
+        assert theirs[bit] in (name, "user_defined_clocks")
+    single = {bit for bit in theirs if isinstance(bit, int) and bit and bit & (bit - 1) == 0}
+    assert single <= set(driver_child.THROTTLE_REASONS)
+
+
+def test_enumerations_are_those_of_the_bindings() -> None:
+    for prefix, ours in [
+        ("NVML_COMPUTEMODE_", driver_child.COMPUTE_MODES),
+        ("NVML_TOPOLOGY_", driver_child.TOPOLOGIES),
+    ]:
+        theirs = {
+            name.removeprefix(prefix).lower(): value for name, value in vars(pynvml).items() if name.startswith(prefix)
+        }
+        assert {name: theirs[name] for name in ours.values()} == {name: number for number, name in ours.items()}
+
+
+def test_functions_and_constants_are_those_of_the_bindings() -> None:
+    for _, function, constants, _ in driver_child.QUESTIONS:
+        for name in (f"nvmlDevice{function}", *(f"NVML_{constant}" for constant in constants.split())):
+            assert hasattr(pynvml, name), name

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tfgpu_doctor.probes import tensorflow_probe
+from tfgpu_doctor.probes import transcript as facts_of
+from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript, cudnn_version, log_lines, phases
+from tfgpu_doctor.records.facts import Known, Unknown
 
 
 def test_project_name_of_a_folder(subtests: pytest.Subtests) -> None:
@@ -125,3 +131,97 @@ def test_wheel_platform() -> None:
         ("darwin", "arm64", 64, "macos_arm64"),
     ]:
         assert tensorflow_probe.wheel_platform(platform, machine, bits) == name
+
+
+def distribution(folder: Path, name: str, *requires: str) -> None:
+    place = folder / f"{name}-1.0.dist-info"
+    place.mkdir()
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", *(f"Requires-Dist: {one}" for one in requires)]
+    (place / "METADATA").write_text("\n".join(lines) + "\n\ntext", encoding="utf-8")
+
+
+def test_what_tensorflow_requires_is_listed_whatever_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tf.install-damaged calls missing what is not listed: a requirement that no table knows is looked for."""
+    distribution(tmp_path, "tensorflow", "Some_New.Thing (>=1.1) ; python_version > '3'", "clang~=5.0", "absl-py<2")
+    for name in ("some_new_thing", "clang", "absl_py", "unrelated"):
+        distribution(tmp_path, name)
+    monkeypatch.setattr(tensorflow_probe, "PATH", [str(tmp_path)])
+    listed = [one["name"] for one in tensorflow_probe.packages({})["packages"]]
+    assert sorted(listed) == ["absl-py", "clang", "some-new-thing", "tensorflow"]
+
+
+INTERPRETER = {
+    "executable": "/usr/bin/python3",
+    "version": "3.11.7",
+    "implementation": "cpython",
+    "bits": 64,
+    "prefix": "/usr",
+    "environment": "system",
+    "externally_managed": False,
+    "user_site": None,
+    "wheel_platform": "linux_x86_64",
+    "address_space": [-1, -1],
+    "sys_path": ["/home/ada", "/usr/lib/python3.11"],
+}
+PACKAGE = {"name": "tensorflow", "version": "2.15.1", "location": "/usr", "installer": "pip", "requires": ["numpy"]}
+PACKAGES = {"packages": [PACKAGE], "pip": True, "tensorflow_paths": ["/usr/tensorflow"]}
+BUILD = {"is_cuda_build": True, "is_rocm_build": False, "cuda_version": "12.2", "compute_capabilities": ["sm_80"]}
+GPU = {"name": "/GPU:0", "kind": "GPU", "device_name": "H100", "compute_capability": "9.0"}
+CHECK = {"device": "/GPU:0", "kind": "matmul"}
+
+
+def event(kind: str, phase: str, **fields: Any) -> dict[str, Any]:
+    return {"tfgpu": "patient/1", "event": kind, "phase": phase, **fields}
+
+
+def through(phase: str, data: dict[str, Any]) -> list[dict[str, Any]]:
+    return [event("start", phase), event("end", phase, outcome="ok", seconds=0.5, data=data)]
+
+
+RUN = [
+    *through("interpreter", INTERPRETER),
+    *through("packages", PACKAGES),
+    *through("import", {"version": "2.15.1", "file": "/usr/tensorflow/__init__.py", "problem": None}),
+    event("loaded", "import", data={"libraries": ["/usr/lib/libcuda.so.1"]}),
+    *through("keras", {}),
+    *through("build", {"build": BUILD, "source": "tf.sysconfig.get_build_info()"}),
+    *through("devices", {"devices": [GPU]}),
+    *through("details", {"devices": [GPU]}),
+    event("start", "compute"),
+    event("checking", "compute", data=CHECK),
+    event("check", "compute", data={**CHECK, "ok": True, "residual": 1e-7, "seconds": 0.1}),
+    event("end", "compute", outcome="ok", seconds=0.5, data={}),
+    event("start", "xla"),
+    event("end", "xla", outcome="raised", exception="RuntimeError: no", traceback=["line 1"]),
+    event("cudnn", "xla", data={"version": 8907, "library": "/usr/lib/libcudnn.so.8"}),
+]
+
+
+def told(lines: list[str]) -> Transcript:
+    transcript = Transcript("python")
+    for line in lines:
+        transcript.add(line)
+    return transcript
+
+
+def facts(transcript: Transcript) -> tuple[Any, ...]:
+    """All that is made of a transcript."""
+    ending = Ending("ended", 0)
+    python = facts_of.python(transcript, ending, ())
+    tensorflow = facts_of.tensorflow(transcript, ending, python)
+    loaded, cudnn = facts_of.loaded(transcript, ending), facts_of.cudnn_runtime(transcript, ending)
+    return python, tensorflow, loaded, cudnn
+
+
+def test_a_whole_run() -> None:
+    transcript = told([json.dumps(one) for one in RUN])
+    assert list(transcript.ends) == list(PHASES)
+    python, tensorflow, loaded, cudnn = facts(transcript)
+    assert not any(isinstance(one, Unknown) for one in (*msgspec.structs.astuple(tensorflow), loaded, cudnn))
+    assert isinstance(python.packages, Known) and len(tensorflow.checks.value) == 1
+
+
+def test_lines_of_others_are_no_events(subtests: pytest.Subtests) -> None:
+    for line in ("", "{", "[]", "nan", '{"event": "start"}', '{"tfgpu": "patient/2"}', "[" * 200_000, "{" * 200_000):
+        with subtests.test(line=line[:30]):
+            assert Transcript("python").add(line) is None

@@ -51,16 +51,6 @@ def test_relative_entries_of_path_are_passed_over(
             assert not (tmp_path / "started").exists()
 
 
-def test_why_a_program_is_missing(subtests: pytest.Subtests) -> None:
-    for environ, expected in [
-        ({"PATH": "/a"}, "nvcc is not on PATH"),
-        ({"PATH": ":.:b:."}, "nvcc is not on PATH; its relative entries are not searched: . b"),
-        ({}, "nvcc is not on PATH"),
-    ]:
-        with subtests.test(environ=environ):
-            assert programs.missing("nvcc", environ) == expected
-
-
 def test_further_folders_and_a_root(tmp_path: Path) -> None:
     found = program(tmp_path / "sbin" / "ldconfig")
     (tmp_path / "usr").mkdir()

@@ -297,6 +297,25 @@ def test_noise_of_the_start_is_no_answer(examine: Examine, tmp_path: Path) -> No
     assert outcomes(result)[:2] == ["ok", "ok"]
 
 
+REPEATS = """
+import sys, time
+while True:
+    print('{"tfgpu": "patient/1", "event": "start", "phase": "interpreter"}')
+    print('{"tfgpu": "patient/1", "event": "start", "phase": "import"}', flush=True)
+    time.sleep(0.05)
+"""
+
+
+def test_an_event_that_is_repeated_renews_nothing(examine: Examine, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!{sys.executable}\n{REPEATS}")
+    program.chmod(0o755)
+    with guarded(60, waiting=True):
+        result = examine("no_version", str(program), deadlines={"interpreter": 0.5})
+    assert outcomes(result) == ["timeout", *["skipped"] * 7]
+    assert phase(result, "interpreter").note == "no answer within 0.5 s"
+
+
 def test_there_is_always_a_total_time() -> None:
     with TensorFlowProbe.start("/nowhere/python") as probe:
         assert probe._total == sum(tensorflow.DEADLINES.values()) + tensorflow.BETWEEN * len(tensorflow.DEADLINES)

@@ -40,8 +40,7 @@ from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Change, Checked, ReadFile, Report
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, sources, table
-from tfgpu_doctor.render.outlines.matrix_answers import release
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, release, sources, table
 from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
@@ -253,7 +252,7 @@ def _answers() -> Iterator[Answered]:
         yield Answered(row, release(MATRIX, row), MATRIX.revision)
     line, block = Line("fix", BOMB, BOMB, BOMB, (BOMB,)), (BOMB,)
     parts = (
-        *(card(((BOMB, BOMB),)), table({BOMB: [BOMB]}), note(BOMB), sources({BOMB: BOMB})),
+        *(card(((BOMB, BOMB),)), table((BOMB,), [(BOMB,)]), note(BOMB), sources({BOMB: BOMB})),
         Block("error", BOMB, (line,), block, BOMB),
     )
     yield Answered({BOMB: BOMB}, Sheet(BOMB, BOMB, parts), BOMB)

@@ -18,10 +18,8 @@ from tfgpu_doctor.matrix.queries import Filters, find_release, releases
 from tfgpu_doctor.matrix.tables import about, cuda_answer, cudnn_answer, find, find_cuda, find_cudnn
 from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outlines import matrix_answers as sheets
-from tfgpu_doctor.render.outlines import matrix_tables
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
-from tfgpu_doctor.render.outlines.matrix_notes import minor_ranges
+from tfgpu_doctor.render.outlines import matrix as sheets
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, minor_ranges
 
 GOLDEN = Path(__file__).parent / "golden" / "matrix"
 
@@ -36,7 +34,7 @@ def one(version: str, platform: str = "linux_x86_64") -> Sheet:
 
 
 def rows(key: str) -> Sheet:
-    return matrix_tables.rows(key, find(OURS, key))
+    return sheets.rows(key, find(OURS, key))
 
 
 WHOLE = ("release", "release-broken-on-some-cards", "gpu-all", "about", "find-many")  # also with -v
@@ -71,7 +69,7 @@ SHEETS: dict[str, Sheet] = {
     "find-jetpack": rows("R36.3"),
     "find-bug": rows("tf-2.21.0-runpath-cusolver"),
     "find-many": rows("nvidia-cu"),
-    "about": matrix_tables.about(about(SMALL)),
+    "about": sheets.about(about(SMALL)),
 }
 PAGES = {name: (sheet, "normal") for name, sheet in SHEETS.items()} | {
     f"{name}-v": (SHEETS[name], "full") for name in WHOLE

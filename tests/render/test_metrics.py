@@ -70,17 +70,6 @@ def test_names_follow_the_conventions() -> None:
         assert not name.endswith("_timestamp_seconds") or all(value > 1e9 for value in values)
 
 
-def test_one_state_holds() -> None:
-    for family in families():
-        for label in {"verdict", "status"} & printed()[family.name]:
-            if family.name.endswith(("_verdict", "_check")):
-                groups: dict[tuple[Any, ...], float] = {}
-                for row in family.samples:
-                    key = tuple(sorted(pair for pair in row.labels.items() if pair[0] != label))
-                    groups[key] = groups.get(key, 0) + row.value
-                assert {*groups.values()} <= {0, 1}, family.name
-
-
 def test_metrics_have_the_numbers_of_the_result() -> None:
     text = renderer("prometheus", "report", {})(results("report")["broken"])
     assert 'tfgpu_doctor_verdict{verdict="broken"} 1\n' in text

@@ -126,7 +126,7 @@ def test_no_input_is_ever_part_of_a_command_line() -> None:
 def test_it_runs_smoke_and_tells_the_job(runner: Runner, gpus: int, code: int) -> None:
     smoke = Machine(gpus).smoke()
     runner.program("tfgpu", code, smoke.to_json(), "::error title=x::y\n")
-    done = runner.run(source="installed", require_gpus="2", min_tflops="40", baseline="base line.json")
+    done = runner.run(source="installed", require_gpus="2", min_tflops="40")
     assert (done.returncode, done.stderr) == (code, "")
     assert done.stdout == "::error title=x::y\n"
     found = runner.outputs()
@@ -134,11 +134,8 @@ def test_it_runs_smoke_and_tells_the_job(runner: Runner, gpus: int, code: int) -
     assert Path(found["report"]).read_bytes() == smoke.to_json()
     ((program, *words),) = runner.asked()
     assert program == "tfgpu"
-    assert words[:6] == [
-        *("smoke", "--python=python3", "--require-gpus=2", "--budget=60", "--min-tflops=40"),
-        "--baseline=base line.json",
-    ]
-    assert words[6:] == [
+    assert words[:5] == ["smoke", "--python=python3", "--require-gpus=2", "--budget=60", "--min-tflops=40"]
+    assert words[5:] == [
         *("--format", "github", "--format", "json", "--format", "junit"),
         *("--output", "-", "--output", found["report"], "--output", found["junit"]),
     ]

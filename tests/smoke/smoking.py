@@ -88,11 +88,8 @@ class Machine:
 
     def smoke(self, **options: Any) -> Smoke:
         """Run the smoke test."""
-        baseline = options.pop("baseline", None)
         self.required = 0 if options.get("require_gpus") == 0 else None  # as cli/smoke.py does it
-        return Smoking(SmokeOptions(**options), self.doctor, self.worker, MATRIX, baseline, clock=self.clock).run(
-            CREATED
-        )
+        return Smoking(SmokeOptions(**options), self.doctor, self.worker, MATRIX, clock=self.clock).run(CREATED)
 
 
 class SmokeWorker(FakeWorker):

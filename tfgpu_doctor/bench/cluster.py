@@ -14,15 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Case, GpuFound, Job
+from tfgpu_doctor.bench.devices import Case, GpuFound, Job, RequestError
 from tfgpu_doctor.bench.runner.process import Asked, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.session import NoTensorFlowError
 
 SPREAD = "workers"
-
-
-class ClusterError(Exception):
-    """The description of the cluster cannot be used; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -76,31 +72,31 @@ class Cluster:
 def parse(text: str) -> Cluster | None:
     """Read TF_CONFIG; None where it names one worker alone, which is no cluster.
 
-    Raises ClusterError: it cannot be read, or this process has no part in such a training.
+    Raises RequestError: it cannot be read, or this process has no part in such a training.
     """
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ClusterError(f"TF_CONFIG is not JSON: {error}") from error
+        raise RequestError(f"TF_CONFIG is not JSON: {error}") from error
     jobs, task = (config.get(part) if isinstance(config, dict) else None for part in ("cluster", "task"))
     if not jobs:
         return None
     if not isinstance(jobs, dict) or not isinstance(task, dict):
-        raise ClusterError('TF_CONFIG needs {"cluster": {"worker": [addresses]}, "task": {"type": …, "index": …}}')
+        raise RequestError('TF_CONFIG needs {"cluster": {"worker": [addresses]}, "task": {"type": …, "index": …}}')
     if "ps" in jobs:
-        raise ClusterError("TF_CONFIG lists parameter servers, which this benchmark does not use: remove the job ps")
+        raise RequestError("TF_CONFIG lists parameter servers, which this benchmark does not use: remove the job ps")
     known = {job: tuple(jobs.get(job, ())) for job in ("chief", "worker")}
     addresses = (*known["chief"], *known["worker"])
     for address in addresses:
         if not isinstance(address, str) or not split(address)[1]:
-            raise ClusterError(f"TF_CONFIG: {address!r} is not an address; write host:port")
+            raise RequestError(f"TF_CONFIG: {address!r} is not an address; write host:port")
     if len(set(addresses)) < len(addresses):
-        raise ClusterError("TF_CONFIG lists an address twice")
+        raise RequestError("TF_CONFIG lists an address twice")
     if len(known["chief"]) > 1:
-        raise ClusterError("TF_CONFIG lists several chiefs; there can be only one")
+        raise RequestError("TF_CONFIG lists several chiefs; there can be only one")
     job, index = task.get("type"), str(task.get("index"))  # Kubernetes fills in text
     if job not in known or not index.isdecimal() or int(index) >= len(known[job]):
-        raise ClusterError(f"TF_CONFIG: the task {job} {task.get('index')} is not one of its workers")
+        raise RequestError(f"TF_CONFIG: the task {job} {task.get('index')} is not one of its workers")
     if len(addresses) < 2:
         return None
     return Cluster(addresses, int(index) + (len(known["chief"]) if job == "worker" else 0), text)

@@ -19,8 +19,8 @@ class DeviceError(Exception):
     """Devices were asked for that are not there; the message names what was found."""
 
 
-class DeviceSyntaxError(Exception):
-    """A list of devices that cannot be read; the message says what can be written."""
+class RequestError(ValueError):
+    """What was asked for cannot be measured; the message says which option is wrong, and what to give."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,28 @@ class Case:
 def parse_gpus(text: str) -> int | None:
     """Read --gpus: a number, or None for "all".
 
-    Raises DeviceSyntaxError: neither a positive number nor "all".
+    Raises RequestError: neither a positive number nor "all".
     """
     if text.lower() == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise DeviceSyntaxError(f"--gpus {text}: must be a number from 1 up, or all")
+        raise RequestError(f"--gpus {text}: must be a number from 1 up, or all")
     return int(text)
 
 
 def parse_devices(text: str) -> tuple[str, ...]:
     """Read --devices "cpu,gpu:0,gpu:1": normalised names, each once.
 
-    Raises DeviceSyntaxError: a part is no device.
+    Raises RequestError: a part is no device.
     """
     found: list[str] = []
     for part in text.split(","):
         match = _DEVICE.fullmatch(part.strip())
         if match is None:
-            raise DeviceSyntaxError(f"--devices: {part.strip()!r} is not a device; for example cpu,gpu:0,gpu:1")
+            raise RequestError(f"--devices: {part.strip()!r} is not a device; for example cpu,gpu:0,gpu:1")
         name = f"/{match.group(1).upper()}:{int(match.group(2) or 0)}"
         if name.startswith("/CPU") and name != "/CPU:0":
-            raise DeviceSyntaxError(f"--devices: {part.strip()!r}: TensorFlow has only one CPU device, cpu")
+            raise RequestError(f"--devices: {part.strip()!r}: TensorFlow has only one CPU device, cpu")
         if name not in found:
             found.append(name)
     return tuple(found)

@@ -16,7 +16,7 @@ from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, Workers
-from tfgpu_doctor.bench.runner.runner import WARM_UPS, Measurement, measure, to_run
+from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
 from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -25,8 +25,6 @@ from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.records.report import Tool
 from tfgpu_doctor.records.units import count, seconds
 
-SETTLED = 1.5  # seconds until the median of a steady device is known: 0.7 to 1.5 on an H100 (tests/bench/test_h100.py)
-BESIDES = 0.3  # times the import, for a further run in a process: inputs, verification
 MANY = 6  # runs; of more, the labels are not listed
 BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
@@ -63,7 +61,6 @@ class Session:
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
     runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
     first: Worker = field(init=False)  # the first process, greeted; plans find out sizes with it
-    start: float = 0.0  # seconds that it took to start
     not_run: list[str] = field(default_factory=list)  # what was asked for and does not take place, with the reason
     clock: Callable[[], float] = time.monotonic
     total: float = 1.0  # runs that were announced
@@ -80,55 +77,29 @@ class Session:
         """
         self.progress("starting TensorFlow", 0.0)
         with Workers(self.start_worker) as workers:
-            began = self.clock()
             try:
                 self.first, self.software, self.found = workers.first()
             except WorkerError as error:
                 raise NoTensorFlowError(str(error)) from error
-            self.start = self.clock() - began
             for group in self.plan.groups(self):
                 self.runs = self._measure(group, workers)
         result = self._result(self.runs)
         self.save(result)
         return result
 
-    def begin(
-        self,
-        labels: Sequence[str],
-        processes: int,
-        *,
-        slowest: float = 0.0,
-        sampling: float | None = None,
-        usual: float | None = None,
-        besides: int = 0,
-    ) -> None:
-        """Say how long all runs will take; plans call it before their first group.
-
-        What a process needs before its first sample is measured at the first one, which has just started.
+    def begin(self, labels: Sequence[str], *, sampling: float | None = None, besides: int = 0) -> None:
+        """Say how long all runs are sampled at most; plans call it before their first group.
 
         Args:
             labels: of all runs.
-            processes: that will be started for them, with that of `first`.
-            slowest: seconds that a sample of the slowest device will take, where known.
             sampling: seconds at most for the samples of all runs; None: the deadline of each.
-            usual: what they usually take, where the plan knows better than by `settles`.
             besides: what else is done, as so many runs.
         """
         runs, self.total = len(labels), float(len(labels) + besides)
-        started = processes * self.processes
-        starts = self.start * (started - 1 + self.plan.ready * started + BESIDES * max(runs - processes, 0))
-        starts += WARM_UPS * slowest
-        most = self.rule.deadline * runs if sampling is None else sampling
-        least = max(self.rule.min_seconds, self.rule.min_samples * slowest)  # of virtual devices
-        each = [
-            SETTLED * self.processes if self.plan.settles(label) else least if "virtual" in label else most
-            for label in labels
-        ]
-        usual = sum(min(one, most / runs) for one in each) if usual is None else min(usual, most)
         names = dict.fromkeys(labels)
         what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
-        limit = f", at most {seconds(starts + most)}" if starts + most > 1.1 * (starts + usual) else ""
-        self.announce(f"{what}: about {seconds(starts + usual)}{limit}")
+        most = self.rule.deadline * runs if sampling is None else sampling
+        self.announce(f"{what}: at most {seconds(most)} of sampling")
 
     def skip(self, runs: int) -> None:
         """So many of the runs that were announced do not take place."""

@@ -155,15 +155,13 @@ class Worker:
             "busy": time.process_time() - busy_before,  # CPU seconds of this process, looking at results included
         }
 
-    def verify(self, request: dict[str, Any]) -> dict[str, Any]:
+    def verify(self, request: dict[str, Any]) -> Any:
         """Ask the workload for what judges its last result."""
-        answer: dict[str, Any] = self.work.verify(request)
-        return answer
+        return self.work.verify(request)
 
-    def figures(self, _request: dict[str, Any]) -> dict[str, Any]:
+    def figures(self, _request: dict[str, Any]) -> Any:
         """Ask the workload for its figures beside the samples."""
-        answer: dict[str, Any] = self.work.figures()
-        return answer
+        return self.work.figures()
 
     def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the workload do one piece of work that another machine leads."""
@@ -174,11 +172,10 @@ class Worker:
         self.work.farewell()
         return {}
 
-    def reference(self, request: dict[str, Any]) -> dict[str, Any]:
+    def reference(self, request: dict[str, Any]) -> Any:
         """Let the workload's file compute what results are compared with."""
         arguments = {name: value for name, value in request.items() if name not in ("do", "workload")}
-        answer: dict[str, Any] = load(request["workload"]).reference(**arguments) or {}
-        return answer
+        return load(request["workload"]).reference(**arguments) or {}
 
 
 def waited_for_cpus() -> Any:

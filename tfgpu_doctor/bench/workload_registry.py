@@ -1,6 +1,6 @@
 """The workloads, each declared once; the order is that of `tfgpu bench --help`.
 
-A name is the command, and names the files that belong to it: `cli/bench.py` (options), `bench/plans/NAME.py` (what
+A name is the command, and names the files that belong to it: `bench/requests.py` (options), `bench/plans/NAME.py` (what
 is measured) and `bench/workloads/NAME.py` (the computation, in the worker). tests/bench/test_workload_registry.py says
 what is missing.
 """

@@ -5,35 +5,33 @@ from __future__ import annotations
 import click
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.cli.options import LazyCommand, LazyGroup
+from tfgpu_doctor.cli.options import LazyGroup
 
+# module and summary of each command, so that --help imports none
 COMMANDS = {
-    "doctor": LazyCommand(
-        "tfgpu_doctor.cli.doctor", "Diagnose why TensorFlow cannot use the GPU, and show how to fix it."
+    "doctor": ("tfgpu_doctor.cli.doctor", "Diagnose why TensorFlow cannot use the GPU, and show how to fix it."),
+    "explain": ("tfgpu_doctor.cli.explain", "Diagnose a pasted log, traceback or nvidia-smi output."),
+    "plan": (
+        "tfgpu_doctor.cli.plan",
+        "Show which TensorFlow to install on this or another machine, with the commands.",
     ),
-    "explain": LazyCommand("tfgpu_doctor.cli.explain", "Diagnose a pasted log, traceback or nvidia-smi output."),
-    "plan": LazyCommand(
-        "tfgpu_doctor.cli.plan", "Show which TensorFlow to install on this or another machine, with the commands."
+    "install": (
+        "tfgpu_doctor.cli.install",
+        "Create an environment with the TensorFlow that suits the GPU, and verify it.",
     ),
-    "install": LazyCommand(
-        "tfgpu_doctor.cli.install", "Create an environment with the TensorFlow that suits the GPU, and verify it."
+    "matrix": ("tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible."),
+    "check": ("tfgpu_doctor.cli.check", "Check requirements, Dockerfiles and manifests before building them."),
+    "bench": ("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
+    "smoke": (
+        "tfgpu_doctor.cli.smoke",
+        "Test in a minute that TensorFlow works on the GPUs of this machine, for CI.",
     ),
-    "matrix": LazyCommand(
-        "tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible."
+    "compare": ("tfgpu_doctor.cli.compare", "Compare two doctor reports or two bench results."),
+    "fleet": (
+        "tfgpu_doctor.cli.fleet",
+        "Find the odd nodes of a cluster, and why, from the reports of all nodes.",
     ),
-    "check": LazyCommand(
-        "tfgpu_doctor.cli.check",
-        "Check requirements, Dockerfiles and manifests before building them.",
-    ),
-    "bench": LazyCommand("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
-    "smoke": LazyCommand(
-        "tfgpu_doctor.cli.smoke", "Test in a minute that TensorFlow works on the GPUs of this machine, for CI."
-    ),
-    "compare": LazyCommand("tfgpu_doctor.cli.compare", "Compare two doctor reports or two bench results."),
-    "fleet": LazyCommand(
-        "tfgpu_doctor.cli.fleet", "Find the odd nodes of a cluster, and why, from the reports of all nodes."
-    ),
-    "mcp": LazyCommand(
+    "mcp": (
         "tfgpu_doctor.integrations.mcp.command",
         "Let an assistant diagnose, plan and check, over the Model Context Protocol.",
     ),
@@ -54,23 +52,3 @@ def cli() -> None:
 
     An environment variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
     """
-
-
-@cli.command(
-    "help", short_help="Show the help page of a command.", epilog="Examples: tfgpu help; tfgpu help bench matpow"
-)
-@click.argument("words", metavar="[COMMAND]...", nargs=-1)
-@click.pass_context
-def _help(context: click.Context, words: tuple[str, ...]) -> None:
-    """Show the help page of a command, or the list of commands."""
-    from tfgpu_doctor.cli.output import Output
-
-    found = context.find_root()
-    for word in words:
-        group = found.command
-        if not isinstance(group, click.Group):
-            raise click.UsageError(f"{found.command_path} has no commands: {word}")
-        _, below, _ = group.resolve_command(found, [word])
-        assert below is not None
-        found = click.Context(below, info_name=word, parent=found)
-    Output("text", None).write_text(found.get_help() + "\n")

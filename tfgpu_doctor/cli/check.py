@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import OneOf, define_command, matrix_option, option, target_options
-from tfgpu_doctor.cli.output import (
-    detail_options,
-    fail_on_option,
-    note,
-    output_options,
-    pair_outputs,
-    redact_option,
-    shows_changes,
-    write,
-)
+from tfgpu_doctor.cli.options import define_command, machine_options, matrix_option, option
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options, shows_changes
 from tfgpu_doctor.manifests import INSTEAD, KINDS
 
 if TYPE_CHECKING:
     from tfgpu_doctor.records.report import FailOn
 
 
-class _Kind(OneOf):
+class _Kind(click.Choice):  # type: ignore[type-arg]
     """A kind of file; those that were read once are refused by what to give instead."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -37,19 +27,17 @@ class _Kind(OneOf):
 
 @define_command(
     "check",
-    short_help="Check requirements, Dockerfiles and manifests before building them.",
     epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @option("--target", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
-@option("--kind", type=_Kind(KINDS), help="Kind of the files, if their names do not show it.")
-@target_options
+@option("--kind", type=_Kind(KINDS, case_sensitive=False), help="Kind of the files, if their names do not show it.")
+@machine_options()
 @matrix_option
 @option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are only shown.")
 @fail_on_option
 @redact_option
-@partial(detail_options, more="Show the ids of checks that are open.")
-@output_options("check")
+@result_options("check", more="Show the ids of checks that are open.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -57,10 +45,7 @@ def command(
     files: tuple[str, ...],
     fix: bool,
     fail_on: FailOn,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **asked: Any,
 ) -> None:
     """Check the versions, base images and GPU requests in these files against the compatibility matrix.
@@ -73,14 +58,13 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
     """
-    targets = pair_outputs(formats, outputs, "check")
     if "-" in files and asked["kind"] is None:
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
     if fix and "-" in files:
         raise click.UsageError("standard input (-) cannot be changed: --fix needs files")
     from tfgpu_doctor.records.report import exit_code
 
-    changes = shows_changes(targets) and "-" not in files
+    changes = shows_changes(results.targets) and "-" not in files
     checked = commands.check(*files, fix=fix, changes=changes, note=note, **asked)
-    write(checked, "check", targets, redact=redact, fail_on=fail_on, detail=detail or "normal")
+    results.write(checked, "check", fail_on=fail_on)
     context.exit(exit_code(checked.report, fail_on))

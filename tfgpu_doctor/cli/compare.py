@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import Listed, OneOf, define_command, matrix_option, option
-from tfgpu_doctor.cli.output import Output, detail_options, output_options, pair_outputs, redact_option, write
+from tfgpu_doctor.cli.options import choice, define_command, matrix_option, option
+from tfgpu_doctor.cli.output import Results, redact_option, result_options
+from tfgpu_doctor.records.parameters import Listed
 from tfgpu_doctor.render.formats import choices
 
-if TYPE_CHECKING:
-    from tfgpu_doctor.compare.records import Comparison
-
-_KINDS = ("report comparison", "bench comparison")
 FAIL_ON_REPORTS = ("error", "warning", "never")
 FAIL_ON_BENCHES = ("slower", "faster", "change", "never")
 
 
 @define_command(
     "compare",
-    short_help="Compare two doctor reports or two bench results.",
     epilog="Examples: tfgpu compare good.json bad.json; tfgpu compare monday.json - --format json < today.json; "
     "tfgpu compare before.json after.json --factor 1.1 --across tensorflow",
 )
@@ -41,9 +36,7 @@ FAIL_ON_BENCHES = ("slower", "faster", "change", "never")
     type=Listed(),
     help="Bench results: what may differ between the two, such as tensorflow,driver; or all.",
 )
-@option(
-    "--all", "everything", is_flag=True, help="Reports: include values that vary from run to run, such as free memory."
-)
+@option("--all", is_flag=True, help="Reports: include values that vary from run to run, such as free memory.")
 @option(
     "--require-gpus",
     metavar="N",
@@ -51,26 +44,25 @@ FAIL_ON_BENCHES = ("slower", "faster", "change", "never")
     help="Reports: number of GPUs that both reports must have.",
 )
 @matrix_option
-@option(
+@choice(
     "--fail-on",
-    type=OneOf(["error", "warning", "slower", "faster", "change", "never"]),
+    choices=("error", "warning", "slower", "faster", "change", "never"),
     help="Severity or verdict for which the exit code is 1.  [default: error for reports, slower for bench results]",
 )
 @redact_option
-@partial(detail_options, more="Show everything: all rows of --all, and the findings that are in both reports.")
-@output_options(*_KINDS)
+@result_options(
+    "report comparison",
+    "bench comparison",
+    more="Show everything: all rows of --all, and the findings that are in both reports.",
+)
 @click.pass_context
 def command(
     context: click.Context,
     /,
     base: str,
     new: str,
-    everything: bool,
     fail_on: str | None,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **asked: Any,
 ) -> None:
     """Compare two reports of tfgpu doctor, or two results of tfgpu bench.
@@ -87,67 +79,41 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem or a change at or above --fail-on, or a run that now fails,
     2 wrong usage, 3 could not determine: a run of BASE is inconclusive or not comparable.
     """
-    targets = pair_outputs(formats, outputs, *_KINDS)
     if base == new == "-":
         raise click.UsageError("only one of the two files can be standard input (-)")
-    names = (_name(base), _name(new))
-    names = names if names[0] != names[1] else (base, new)
-    pair = commands.load_pair(base, new)
-    from tfgpu_doctor.records.report import Report
-
-    are_reports = isinstance(pair[0], Report)
-    _refuse_others(are_reports, everything, fail_on, formats, asked)
-    compared = partial(_reports, everything) if are_reports else commands.compare
-    compare = partial(compared, names=names, **_of_its_kind(are_reports, asked))
-    fail_on = fail_on or ("error" if are_reports else "slower")
-    options = {"redact": redact, "fail_on": fail_on, "detail": detail or "normal"}
-    context.exit(_show(compare, pair, are_reports, everything, targets, options))
-
-
-def _of_its_kind(are_reports: bool, asked: dict[str, Any]) -> dict[str, Any]:
-    names = ("require_gpus", "matrix") if are_reports else ("factor", "across")
-    return {name: asked[name] for name in names}
-
-
-def _refuse_others(
-    are_reports: bool, everything: bool, fail_on: str | None, formats: tuple[str, ...], asked: dict[str, Any]
-) -> None:
-    """Refuse the options that are for results of the other kind. Raises click.UsageError."""
-    other = FAIL_ON_REPORTS if are_reports else FAIL_ON_BENCHES
-    given = {f"--fail-on {fail_on}": fail_on is not None and fail_on not in other}
-    if are_reports:
-        given |= {"--factor": asked["factor"] is not None, "--across": bool(asked["across"])}
-        given |= {f"--format {name}": name not in choices("report comparison") for name in formats}
-        says = "only for bench results, but these are doctor reports"
-    else:
-        given |= {"--all": everything, "--require-gpus": asked["require_gpus"] is not None}
-        says = "only for doctor reports, but these are bench results"
-    if wrong := [name for name, is_given in given.items() if is_given]:
-        raise click.UsageError(f"{', '.join(wrong)}: {says}")
-
-
-def _reports(everything: bool, *pair: Any, **options: Any) -> Comparison:
-    from tfgpu_doctor.compare.comparison import without_noise
-
-    comparison = commands.compare(*pair, **options)
-    return comparison if everything else without_noise(comparison)
-
-
-def _show(
-    compare: Any, pair: Any, are_reports: bool, everything: bool, targets: list[Output], options: dict[str, Any]
-) -> int:
-    """Write the comparison; return the exit code."""
     from tfgpu_doctor.bench import comparison as benches
     from tfgpu_doctor.compare import comparison as reports
+    from tfgpu_doctor.records.report import Report
     from tfgpu_doctor.redact.redaction import redact
 
-    comparison = compare(*pair)
+    names = tuple("standard input" if path == "-" else PurePath(path).name for path in (base, new))
+    names = names if names[0] != names[1] else (base, new)
+    pair: Any = commands.load_pair(base, new)
+    are_reports = isinstance(pair[0], Report)
+    _refuse_others(are_reports, fail_on, context.params)
+    everything = asked.pop("all")
+
+    def compared(pair: Any) -> Any:
+        comparison = commands.compare(*pair, names=names, **asked)
+        return reports.without_noise(comparison) if are_reports and not everything else comparison
+
+    fail_on = fail_on or ("error" if are_reports else "slower")
+    comparison = compared(pair)
     more = {"everything": everything} if are_reports else {}
-    kind = _KINDS[0] if are_reports else _KINDS[1]
-    write(comparison, kind, targets, redacted=lambda: compare(*redact(pair)), **options, **more)
-    code: int = (reports if are_reports else benches).exit_code(comparison, options["fail_on"])
-    return code
+    kind = "report comparison" if are_reports else "bench comparison"
+    results.write(comparison, kind, redacted=lambda: compared(redact(pair)), fail_on=fail_on, **more)
+    module: Any = reports if are_reports else benches
+    context.exit(module.exit_code(comparison, fail_on))
 
 
-def _name(path: str) -> str:
-    return "standard input" if path == "-" else PurePath(path).name
+def _refuse_others(are_reports: bool, fail_on: str | None, asked: dict[str, Any]) -> None:
+    """Refuse the options that are for results of the other kind. Raises click.UsageError."""
+    names = ("factor", "across") if are_reports else ("all", "require_gpus")
+    given = [f"--{name.replace('_', '-')}" for name in names if asked[name] not in (None, (), False)]
+    if fail_on and fail_on not in (FAIL_ON_REPORTS if are_reports else FAIL_ON_BENCHES):
+        given.insert(0, f"--fail-on {fail_on}")
+    if are_reports:
+        given += [f"--format {name}" for name in asked["format"] if name not in choices("report comparison")]
+    if given:
+        mine, other = ("bench results", "doctor reports") if are_reports else ("doctor reports", "bench results")
+        raise click.UsageError(f"{', '.join(given)}: only for {mine}, but these are {other}")

@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import Seconds, checks_options, define_command, matrix_option, option, python_option
-from tfgpu_doctor.cli.output import (
-    Output,
-    detail_options,
-    fail_on_option,
-    output_options,
-    pair_outputs,
-    redact_option,
-    write,
-)
+from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option
+from tfgpu_doctor.cli.output import Results, fail_on_option, redact_option, result_options
 from tfgpu_doctor.cli.progress import spinner
-from tfgpu_doctor.render.formats import choices
+from tfgpu_doctor.records.parameters import Seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +22,6 @@ if TYPE_CHECKING:
 
 @define_command(
     "doctor",
-    short_help="Diagnose why TensorFlow cannot use the GPU, and show how to fix it.",
     epilog="Examples: tfgpu doctor --python ~/env/bin/python; tfgpu doctor --format json --output report.json",
 )
 @python_option(
@@ -38,7 +29,6 @@ if TYPE_CHECKING:
 )
 @option(
     "--from",
-    "saved",
     metavar="REPORT.json",
     type=click.Path(),
     help="Diagnose a saved report (--format json) instead of this machine; - is standard input.",
@@ -61,8 +51,7 @@ if TYPE_CHECKING:
 @option("--list-checks", is_flag=True, help="List all findings with their ids, and exit.")
 @fail_on_option
 @redact_option
-@detail_options
-@output_options("report")
+@result_options("report")
 @click.pass_context
 def command(
     context: click.Context,
@@ -70,10 +59,7 @@ def command(
     no_import: bool,
     list_checks: bool,
     fail_on: FailOn,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **asked: Any,
 ) -> None:
     """Diagnose why TensorFlow cannot use the GPU, and show how to fix it.
@@ -82,30 +68,18 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs, "report")
     if list_checks:
-        _list_checks(targets)
+        from tfgpu_doctor.findings.engine import checks, checks_json
+
+        results.write_page(checks_json, partial(_print, checks()), "the list of checks")
         return
     from tfgpu_doctor.records.report import exit_code
 
-    with spinner("checking this machine" if no_import or asked["saved"] else "checking this machine and TensorFlow"):
-        report = commands.diagnose(import_tensorflow=not no_import, **asked)
-    selected = {"only": asked["only"], "skip": asked["skip"]}
-    write(report, "report", targets, redact=redact, fail_on=fail_on, detail=detail or "normal", **selected)
+    saved = asked.pop("from")
+    with spinner("checking this machine" if no_import or saved else "checking this machine and TensorFlow"):
+        report = commands.diagnose(saved=saved, import_tensorflow=not no_import, **asked)
+    results.write(report, "report", fail_on=fail_on, only=asked["only"], skip=asked["skip"])
     context.exit(exit_code(report, fail_on))
-
-
-def _list_checks(targets: list[Output]) -> None:
-    """Show every finding. Raises click.UsageError: the list has no such format."""
-    from tfgpu_doctor.findings.engine import checks, checks_json
-
-    if others := [target.format for target in targets if target.format not in choices()]:
-        raise click.UsageError(f"--format {others[0]}: the list of checks has {' and '.join(choices())} only")
-    for target in targets:
-        if target.format == "json":
-            target.write_json(checks_json())
-        else:
-            target.print_with(partial(_print, checks()))
 
 
 def _print(listed: tuple[Check, ...], console: Console) -> None:

@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import PageOrFile, checks_options, define_command, matrix_option
-from tfgpu_doctor.cli.output import (
-    Output,
-    detail_options,
-    fail_on_option,
-    note,
-    output_options,
-    pair_outputs,
-    redact_option,
-    write,
-)
+from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options
 from tfgpu_doctor.records.printable import utf8
-from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -40,26 +30,21 @@ _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 
 @define_command(
     "explain",
-    short_help="Diagnose a pasted log, traceback or nvidia-smi output.",
     epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",
 )
-@click.argument("source", metavar="[FILE|-|ID]", required=False, type=PageOrFile())
+@click.argument("source", metavar="[FILE|-|ID]", required=False, type=click.Path())
 @matrix_option
 @checks_options
 @fail_on_option
 @redact_option
-@detail_options
-@output_options("report")
+@result_options("report")
 @click.pass_context
 def command(
     context: click.Context,
     /,
     source: str | None,
     fail_on: FailOn,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **selected: Any,
 ) -> None:
     """Diagnose pasted text, or print the page of a finding.
@@ -70,10 +55,9 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    targets = pair_outputs(formats, outputs, "report")
     if source is not None and not os.path.exists(source):
         if _ID.fullmatch(source.lower()):
-            _page(source.lower(), targets)
+            _page(source.lower(), results)
             return
         if word := _WORD.fullmatch(source):
             _refuse_prefix(source, word["name"].lower())
@@ -81,7 +65,7 @@ def command(
 
     report = _explained(source or "-", **selected)
     del selected["matrix"]
-    write(report, "report", targets, redact=redact, fail_on=fail_on, detail=detail or "normal", **selected)
+    results.write(report, "report", fail_on=fail_on, **selected)
     context.exit(exit_code(report, fail_on))
 
 
@@ -125,7 +109,7 @@ def _refuse_prefix(word: str, name: str) -> None:
         raise click.UsageError(f"{word} is not a file. Findings of that group: {', '.join(ids)}")
 
 
-def _page(finding_id: str, targets: list[Output]) -> None:
+def _page(finding_id: str, results: Results) -> None:
     """Print the page of a finding.
 
     Raises click.UsageError: there is neither such a finding nor such a file, or a page has no such format.
@@ -137,15 +121,8 @@ def _page(finding_id: str, targets: list[Output]) -> None:
         similar = pages.nearest(finding_id)
         hint = f" Did you mean {' or '.join(similar)}?" if similar else f" All ids: tfgpu doctor --list-checks. {_PIPE}"
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
-    if others := [target.format for target in targets if target.format not in choices()]:
-        raise click.UsageError(f"--format {others[0]}: the page of a finding has {' and '.join(choices())} only")
-    for target in targets:
-        if target.format == "json":
-            from tfgpu_doctor.findings.pages import page_json
+    from tfgpu_doctor.findings.pages import page_json
+    from tfgpu_doctor.render import text
+    from tfgpu_doctor.render.outlines import finding
 
-            target.write_json(page_json(page))
-        else:
-            from tfgpu_doctor.render import text
-            from tfgpu_doctor.render.outlines import finding
-
-            target.print_with(partial(text.render, finding.page(page)))
+    results.write_page(lambda: page_json(page), partial(text.render, finding.page(page)), "the page of a finding")

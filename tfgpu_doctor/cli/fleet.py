@@ -6,25 +6,23 @@ import importlib.util
 import os
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import LazyGroup, Seconds, define_command, option
+from tfgpu_doctor.cli.options import LazyGroup, define_command, option
 from tfgpu_doctor.cli.output import (
     Output,
+    Results,
     check_writable,
-    detail_options,
     fail_on_option,
-    output_options,
-    pair_outputs,
     redact_option,
-    write,
+    result_options,
     write_all,
 )
+from tfgpu_doctor.records.parameters import Seconds
 from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.streams import say
@@ -74,7 +72,6 @@ class _Files(click.Argument):
     invoke_without_command=True,
     subcommand_metavar="",
     context_settings={"allow_interspersed_args": True},
-    short_help="Find the odd nodes of a cluster, and why, from the reports of all nodes.",
     epilog="Examples: tfgpu fleet reports/; srun --label tfgpu doctor --format json | tfgpu fleet -; "
     "tfgpu fleet collect --ray auto | tfgpu fleet -",
 )
@@ -82,12 +79,11 @@ class _Files(click.Argument):
 @option("--baseline", metavar="FILE", type=_FILE, help="Compare with earlier reports, not with most nodes.")
 @fail_on_option
 @redact_option
-@partial(
-    detail_options,
+@result_options(
+    "fleet",
     more="Show everything: all that nodes have in common, all nodes of a group, and all fixes.",
     less="Show only the verdict, and the worst group with its first fix.",
 )
-@output_options("fleet")
 @click.pass_context
 def command(
     context: click.Context,
@@ -95,10 +91,7 @@ def command(
     files: tuple[str, ...],
     baseline: str | None,
     fail_on: FailOn,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **asked: Any,
 ) -> None:
     """Show what the nodes of a cluster have in common, which nodes differ, in what, and how to repair them.
@@ -113,7 +106,6 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem or a difference at or above --fail-on, 2 wrong usage, 3
     could not determine: a result cannot be read, or a node does not know.
     """
-    targets = pair_outputs(formats, outputs, "fleet")
     if not files:
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
     if list(files).count("-") + (baseline == "-") > 1:
@@ -121,7 +113,7 @@ def command(
     from tfgpu_doctor.fleet.fleet import exit_code
 
     found = commands.fleet(*files, baseline=baseline, **asked)
-    write(found, "fleet", targets, redact=redact, fail_on=fail_on, detail=detail or "normal")
+    results.write(found, "fleet", fail_on=fail_on)
     context.exit(exit_code(found, fail_on))
 
 

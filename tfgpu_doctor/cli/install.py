@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import OneOf, define_command, matrix_option, option, target_options, tensorflow_option
+from tfgpu_doctor.cli.options import (
+    choice,
+    define_command,
+    machine_options,
+    matrix_option,
+    option,
+    tensorflow_option,
+)
 from tfgpu_doctor.cli.output import note
 from tfgpu_doctor.cli.progress import bar, spinner
 from tfgpu_doctor.records.printable import utf8
@@ -28,16 +35,15 @@ _SHOWN_LINES = 15  # of the output of the program that failed in a dry run
 
 @define_command(
     "install",
-    short_help="Create an environment with the TensorFlow that suits the GPU, and verify it.",
     epilog="Examples: tfgpu install ~/tf; tfgpu install ~/tf --dry-run; for an image: "
     'tfgpu install /opt/tf --yes --gpu H100 --driver 570 --python 3.12; tfgpu install ~/tf --tensorflow "<2.18"',
 )
 @click.argument("folder", metavar="DIR")
-@target_options
+@machine_options()
 @tensorflow_option
-@option(
+@choice(
     "--method",
-    type=OneOf(["uv", "pip", "conda"]),
+    choices=("uv", "pip", "conda"),
     help="Program that creates the environment.  [default: uv if it is installed, else pip]",
 )
 @option("--yes", is_flag=True, help="Do not ask before packages are downloaded; required without a terminal.")
@@ -76,7 +82,6 @@ def command(
         )
     from tfgpu_doctor.install.folder import Folder, InstallError, read_path, trial_folder
     from tfgpu_doctor.install.making import Making
-    from tfgpu_doctor.records.report import EXIT_USAGE
 
     known = commands.load_matrix(matrix)
     with ExitStack() as folders, ExitStack() as stack:
@@ -86,11 +91,14 @@ def command(
             place = folders.enter_context(trial_folder(named)) if dry_run else Folder(named, shown.removing)
             making = Making(_choose(known, tensorflow, method, machine), known, place, shown, method)
         except InstallError as error:
-            if error.code == EXIT_USAGE:
-                raise click.UsageError(str(error)) from error
-            say(f"tfgpu: {error}")
-            context.exit(error.code)
+            raise _refused(error) from error
         context.exit(_run(making, known, shown))
+
+
+def _refused(error: InstallError) -> commands.TfgpuError:
+    from tfgpu_doctor.records.report import EXIT_USAGE
+
+    return commands.UsageError(str(error)) if error.code == EXIT_USAGE else commands.TfgpuError(str(error), error.code)
 
 
 def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
@@ -106,7 +114,7 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     except InstallError as error:
         shown.clear()
         if error.code == EXIT_USAGE:
-            raise click.UsageError(str(error)) from error
+            raise _refused(error) from error
         log = _log(making, f"tfgpu install: {error}")
         page.render_failure(str(error), _explained(error, matrix, prefix), str(log) if log else None, console_for())
         return error.code
@@ -145,9 +153,9 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     from tfgpu_doctor.probes import host
     from tfgpu_doctor.records.facts import value_or
 
-    hardware = tuple(machine[name] for name in commands.HARDWARE)
-    with nullcontext() if any(hardware) else spinner("checking this machine"):
-        target, state = commands.described_or_this(matrix, hardware, machine["python"], note=note)
+    is_other = any(machine[name] for name in commands.HARDWARE)
+    with nullcontext() if is_other else spinner("checking this machine"):
+        target, state = commands.target_of(matrix, machine, note=note)  # type: ignore[arg-type]
     here = host.examine()
     system, architecture = value_or(here.os, "linux"), value_or(here.machine, "x86_64")
     own = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -6,15 +6,16 @@ import io
 import os
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from tfgpu_doctor.cli.options import Listed, OneOf, option
+from tfgpu_doctor.cli.options import add_options, choice, option
 from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
+from tfgpu_doctor.records.parameters import Listed
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
 from tfgpu_doctor.render.streams import guarded, harmless, say
@@ -27,15 +28,13 @@ _LARGEST_SUMMARY = 1024 * 1024  # bytes of a step; GitHub shows nothing of a lon
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-fail_on_option = option(
+fail_on_option = choice(
     "--fail-on",
-    type=OneOf(["error", "warning", "never"]),
+    choices=("error", "warning", "never"),
     default="error",
     show_default=True,
     help="Lowest severity for which the exit code is 1.",
 )
-
-
 _SHARED = [row.name for row in FORMATS.values() if row.shared]
 redact_option = option(
     "--redact/--no-redact",
@@ -46,40 +45,64 @@ redact_option = option(
 )
 
 
-def detail_options(
-    function: _Function,
+def result_options(
+    *kinds: str,
     more: str = "Show all evidence, fixes and checks, and all options of a plan.",
     less: str = "Show only the verdict and the first fix, or the first option of a plan.",
-) -> _Function:
-    """-v, which shows `more`, and -q, `less`: how much the text for people shows, a render.formats.Detail."""
-    verbose = option("-v", "--verbose", "detail", flag_value="full", help=more)
-    quiet = option(
-        "-q",
-        "--quiet",
-        "detail",
-        flag_value="least",
-        help=less,
+) -> Callable[[_Function], _Function]:
+    """Declare how a result of one of these kinds is shown: -v, -q, --format and --output; `more` and `less` are help.
+
+    The command gets `results`, a Results, whose files are checked before any work is done.
+    """
+    options = (
+        option("-v", "--verbose", "detail", flag_value="full", help=more),
+        option("-q", "--quiet", "detail", flag_value="least", help=less),
+        option(
+            "--format",
+            type=Listed(click.Choice(choices(*kinds), case_sensitive=False), unique=False),
+            help="Output format, or several.  [default: text]",
+        ),
+        option(
+            "--output",
+            metavar="FILE",
+            type=click.Path(dir_okay=False),
+            multiple=True,
+            help="Output file; one for each --format, in the same order. - is standard output.",
+        ),
     )
-    return verbose(quiet(function))
+
+    def add(function: _Function) -> _Function:
+        @wraps(function)
+        def collected(*arguments: Any, format: tuple[str, ...], output: tuple[str, ...], **values: Any) -> Any:
+            shown = {"detail": values.pop("detail") or "normal"}
+            shown |= {name: values.pop(name) for name in ("redact",) if name in values}
+            results = Results(pair_outputs(format, output, *kinds), shown)
+            return function(*arguments, results=results, **values)
+
+        return add_options(*options)(collected)  # type: ignore[return-value]
+
+    return add
 
 
-def output_options(*kinds: str) -> Callable[[_Function], _Function]:
-    """--format and --output of a command whose results are of these kinds; :func:`pair_outputs` puts them together."""
-    chosen = option(
-        "--format",
-        "formats",
-        type=Listed(OneOf(choices(*kinds)), unique=False),
-        help="Output format, or several.  [default: text]",
-    )
-    files = option(
-        "--output",
-        "outputs",
-        metavar="FILE",
-        type=click.Path(dir_okay=False),
-        multiple=True,
-        help="Output file; one for each --format, in the same order. - is standard output.",
-    )
-    return lambda function: chosen(files(function))
+class Results(NamedTuple):
+    """Where the results of a command go, and how they are shown."""
+
+    targets: list[Output]
+    options: dict[str, Any]  # detail; redact, where the command has it
+
+    def write(self, result: Any, kind: str, **options: Any) -> None:
+        """Show a result once for each target, as :func:`write` does."""
+        write(result, kind, self.targets, **self.options, **options)
+
+    def write_page(self, data: Callable[[], bytes], render: Callable[[Console], None], what: str) -> None:
+        """Show what has a text and JSON only. Raises click.UsageError: another format was asked for."""
+        if others := [target.format for target in self.targets if target.format not in choices()]:
+            raise click.UsageError(f"--format {others[0]}: {what} has {' and '.join(choices())} only")
+        for target in self.targets:
+            if target.format == "json":
+                target.write_json(data())
+            else:
+                target.print_with(render)
 
 
 class NotWrittenError(click.ClickException):
@@ -204,7 +227,9 @@ def write(
     """
 
     def private() -> Any:
-        return _redacted(redacted() if redacted else result)
+        from tfgpu_doctor.redact.redaction import redact as redaction
+
+        return redaction(redacted() if redacted else result)
 
     context = click.get_current_context(silent=True)
     if context and (results := context.find_object(list)) is not None:  # a notebook shows the result itself
@@ -252,9 +277,3 @@ def shows_changes(targets: list[Output], environ: Mapping[str, str] = os.environ
     rows = [FORMATS[target.format] for target in targets]
     summaries = [FORMATS[row.summary] for row in rows if row.summary and environ.get(SUMMARY)]
     return any(row.changes for row in (*rows, *summaries))
-
-
-def _redacted(result: Any) -> Any:
-    from tfgpu_doctor.redact.redaction import redact
-
-    return redact(result)

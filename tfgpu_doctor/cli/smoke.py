@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import (
-    HAS_TENSORFLOW,
-    OneOf,
-    Seconds,
-    define_command,
-    matrix_option,
-    option,
-    python_option,
-)
-from tfgpu_doctor.cli.output import detail_options, output_options, pair_outputs, redact_option, write
+from tfgpu_doctor.bench.requests import MATRIX_TYPES, VIRTUAL_GPUS
+from tfgpu_doctor.cli.options import HAS_TENSORFLOW, choice, define_command, matrix_option, option, python_option
+from tfgpu_doctor.cli.output import Results, redact_option, result_options
 from tfgpu_doctor.cli.progress import bar
+from tfgpu_doctor.records.parameters import Seconds
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @define_command(
     "smoke",
-    short_help="Test in a minute that TensorFlow works on the GPUs of this machine, for CI.",
     epilog="Examples: tfgpu smoke --require-gpus 2 --min-tflops 40; "
     "tfgpu smoke --format github --format junit --output - --output tfgpu.xml; without a GPU: "
     "tfgpu smoke --require-gpus 0",
@@ -46,34 +38,17 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="Time limit in seconds, including the import of TensorFlow; steps that exceed it are reported as not run.",
 )
-@option(
+@choice(
     "--dtype",
-    type=OneOf(commands.MATRIX_TYPES),
+    choices=MATRIX_TYPES,
     default="float32",
     show_default=True,
     help="Data type; float32 is without TF32. Training uses the corresponding mixed precision.",
 )
 @option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU computes a matrix product with fewer TFLOP/s.")
-@option(
-    "--max-import-seconds", "max_import", metavar="S", type=Seconds(), help="Fail if importing TensorFlow takes longer."
-)
-@option(
-    "--baseline",
-    metavar="FILE.json",
-    type=click.Path(),
-    help="Saved result of tfgpu smoke or bench: fail if a step takes more than --factor times as long as in it.",
-)
-@option(
-    "--factor",
-    metavar="X",
-    type=click.FloatRange(min=1, min_open=True),
-    default=1.2,
-    show_default=True,
-    help="Slowdown that --baseline tolerates.",
-)
+@option("--max-import-seconds", metavar="S", type=Seconds(), help="Fail if importing TensorFlow takes longer.")
 @option(
     "--repeat",
-    "rounds",
     metavar="N",
     type=click.IntRange(min=1, max=100),
     default=1,
@@ -82,27 +57,21 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @option(
     "--virtual-gpus",
-    "virtual",
     metavar="N",
-    type=click.IntRange(*commands.LIMITS["virtual_gpus"]),
+    type=VIRTUAL_GPUS,
     help="Also test N logical devices of the first GPU (or the CPU); no speed is reported for them.",
 )
 @python_option(HAS_TENSORFLOW)
 @matrix_option
 @redact_option
-@partial(detail_options, more="Show every check that was not run, and the whole findings of a diagnosis that failed.")
-@output_options("smoke")
+@result_options("smoke", more="Show every check that was not run, and the whole findings of a diagnosis that failed.")
 @click.pass_context
 def command(
     context: click.Context,
     /,
     python: str | None,
     matrix: str | None,
-    baseline: str | None,
-    redact: bool | None,
-    detail: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
+    results: Results,
     **asked: Any,
 ) -> None:
     """Run the diagnosis, then small verified computations on every GPU and on all of them together.
@@ -112,13 +81,16 @@ def command(
     Exit codes: 0 all checks are ok, 1 a check failed, or fewer GPUs than required, 2 wrong usage, 3 a check could not
     be determined or exceeded the budget, 130 interrupted.
     """
-    targets = pair_outputs(formats, outputs, "smoke")
     from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import exit_code
 
+    options = SmokeOptions(
+        rounds=asked.pop("repeat"),
+        virtual=asked.pop("virtual_gpus"),
+        max_import=asked.pop("max_import_seconds"),
+        **asked,
+    )
     with bar() as progress:
-        smoke = commands.smoke(
-            SmokeOptions(**asked), python=python, baseline=baseline, matrix=matrix, progress=progress
-        )
-    write(smoke, "smoke", targets, detail=detail or "normal", redact=redact)
+        smoke = commands.smoke(options, python=python, matrix=matrix, progress=progress)
+    results.write(smoke, "smoke")
     context.exit(exit_code(smoke.verdict))

@@ -133,7 +133,7 @@ def _of_values(place: tuple[str, str | None, str | None], field: About, before: 
     if all(isinstance(one, tuple) and len(one) > _MOST and isinstance(one[0], str) for one in (old, new)):
         text = entries(field.label, old, new, " ")  # type: ignore[arg-type]
     grade = field.grade
-    if field.unit == "bytes" and None not in (old, new) and abs(old - new) < 0.03 * max(old, new):
+    if field.unit == "bytes" and old is not None and new is not None and abs(old - new) < 0.03 * max(old, new):
         grade = "noise"  # kernels reserve a little more or less memory
     layer, group = field.layer or "Machine", field.group or _id(*place)
     return Difference(*place, layer, field.label, text, good, bad, status, grade, group)

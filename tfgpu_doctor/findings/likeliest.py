@@ -10,27 +10,7 @@ from typing import TypeAlias
 from tfgpu_doctor.findings.declaration import Context, Declaration, MessageLog, Problem, matches, message_evidence
 from tfgpu_doctor.findings.inputs import fetch, smi_works
 from tfgpu_doctor.findings.judging import Candidate, Found, Judged, arrange, as_note
-from tfgpu_doctor.findings.symptoms import (
-    BECAUSE,
-    BESIDE,
-    DOUBTED_FROM,
-    ENOUGH,
-    EVIDENCE,
-    HEALTHY,
-    LEAD,
-    MOST,
-    SAID,
-    SITUATION,
-    SURE,
-    SYMPTOMS,
-    UNLIKE,
-    Told,
-    evidence_of,
-    nothing_fails,
-    ruled_out,
-    situation,
-    trouble,
-)
+from tfgpu_doctor.findings.symptoms import SYMPTOMS, nothing_fails, situation, trouble
 from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 from tfgpu_doctor.records.facts import Known, Message, value_or
 from tfgpu_doctor.records.report import Finding, Severity
@@ -57,6 +37,78 @@ def asks_only(context: Context) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# What speaks for a cause where a text is all there is, and how much: signs, facts, the situation and words.
+# The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-23 (WSL2: 11-25), without
+# those that print a message of their own (a missing GLIBC, a mismatch of the driver). Which causes reports in the same
+# words had, parsers/resemblance.py tells. The engine says of a guess that it is possible, and leaves out what the facts
+# contradict.
+
+
+_BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
+MOST = 3  # causes; a longer list is no help
+# What speaks for a cause, and how much: natural logarithms of odds, fitted by scripts/learn_evidence.py to reports that
+# the signs were not written from. `likeness` is multiplied by the number that parsers/resemblance.py gives. `usual` is
+# above the fit (0), because few of those reports are as short as a question in a chat.
+EVIDENCE = {
+    "likeness": 4.0,
+    "certain": 0.5,  # a sign sees an error
+    "sure": 0.8,  # ... of SURE
+    "first": 2.0,  # ... that stands before the others
+    "warned": 2.4,  # a sign sees a warning
+    "open": 2.0,  # a sign leaves it open, or it would explain what is seen
+    "said": 1.4,  # somebody gives it as the reason
+    "usual": 0.2,  # the first of its situation; of the second a half, of the third a third
+    "quiet": 0.7,  # nothing is wrong, and no sign sees an error
+}
+# whose signs held in about nine of ten reports that they were not written from, or in more
+SURE = (
+    *("tf.abi-*", "tf.import-avx", "tf.glibc-too-old", "tf.python-unsupported", "gpu.arch-too-*", "xla.*"),
+    *("driver.too-old", "driver.version-mismatch", "cuda.version-mismatch", "cudnn.version-mismatch"),
+    *("cudnn.dep-missing", "tf.not-installed"),
+)
+UNLIKE = -1.0  # likeness to reports of which a text has nothing
+ENOUGH = 40  # different words; fewer say less of what a text is like
+DOUBTED_FROM = 0.5  # of them; in fewer words a sign is believed
+SITUATION = 4.0  # by so much more the facts and the situation count in a text without a word
+LEAD = 1.5  # by so much a problem that a text shows must be likelier than any other cause, or it is only possible
+BESIDE = 2.0  # by so much less likely causes are named beside a problem that a text shows
+HEALTHY = 0.5  # by so much it must be more like reports in which nothing is wrong, or causes are named
+SAID = "somebody gives this as the reason, and the text shows no other"
+BECAUSE = "the text does not show why; in similar reports, this is often the cause"
+# situation → system ("" for any other) → causes
+COMMON: dict[str, dict[str, tuple[str, ...]]] = {
+    "no GPU": {
+        "windows": ("tf.windows-native", "cuda.version-mismatch", "cuda.missing", "tf.cpu-build"),
+        "wsl2": ("wsl.setup", "cuda.missing", "cuda.lib-path"),
+        "macos": ("tf.cpu-build", "gpu.none"),
+        "container": ("container.no-gpu", "cuda.missing", "cuda.version-mismatch"),
+        "": ("cuda.missing", "cuda.version-mismatch", "cuda.lib-path", "tf.cpu-build"),
+    },
+    "import": {
+        "windows": ("tf.import-dll", "tf.python-unsupported", "tf.abi-numpy"),
+        "macos": ("tf.import-avx", "tf.abi-numpy"),
+        "": ("tf.abi-numpy", "tf.package-conflict", "tf.wrong-env"),
+    },
+    "hangs": {"": ("perf.small-work", "perf.input-bound")},
+    "slow": {"": ("perf.small-work", "perf.input-bound", "gpu.arch-too-new")},
+    "fails": {
+        "wsl2": ("wsl.setup", "cuda.missing"),
+        "container": ("container.no-gpu", "memory.oom", "cuda.version-mismatch"),
+        "": ("memory.oom", "gpu.arch-too-new", "cudnn.version-mismatch", "cuda.version-mismatch"),
+    },
+}
+
+# Situation → what cannot be the cause of it: only what runs on a GPU is slow there, wrong, or too large for it; and a
+# build without CUDA can be imported.
+_DEVICE = ("gpu.throttled", "gpu.fault", "cudnn.init")
+_ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "xla.", *_DEVICE)
+_RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
+_CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS)}
+# what there is on one system only
+ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # How likely each cause is where a text is all there is: by its signs, its versions, its situation and its words.
 # All of it is evidence, and none of it proof. A problem that a sign sees is doubted, and so only possible, where it is
 # not clearly likelier than every other cause; what is possible stands in the order of its likelihood. Pure.
@@ -73,7 +125,9 @@ class Text:
     """A text, and what it tells of the situation."""
 
     log: MessageLog
-    told: Told
+    os: str | None
+    container: str | None
+    driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
     likeness: dict[str, float]  # by cause
@@ -94,7 +148,9 @@ def read(context: Context) -> Text | None:
         words = 0.0  # most reports that likeness was learnt from are older: the same lines meant another cause
     fullness = min(words / ENOUGH, 1.0)
     likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
-    return Text(log, _told(log, context), seen, shows, likeness, fullness)
+    host, smi = context.facts.host, value_or(context.facts.driver.nvidia_smi, None)
+    os, container = value_or(host.os, None), value_or(host.container, None)
+    return Text(log, os, container, smi_works(smi), seen, shows, likeness, fullness)
 
 
 def weigh(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[str, float]:
@@ -108,7 +164,7 @@ def weights(text: Text, certain: list[Found], opened: Sequence[Open]) -> dict[st
     found: dict[str, dict[str, float]] = defaultdict(lambda: {"likeness": UNLIKE})
     for cause, likeness in text.likeness.items():
         found[cause]["likeness"] = likeness
-    for cause, name, much in reversed([*evidence_of(text.told, text.seen)]):  # the first of each counts
+    for cause, name, much in reversed([*evidence_of(text)]):  # the first of each counts
         found[cause][name] = much * (1 + SITUATION * (1 - text.fullness))
     for declared, _ in opened:
         found[declared.id]["open"] = 1.0
@@ -193,8 +249,8 @@ def _guesses(
 ) -> Iterator[tuple[str, Open]]:
     """What nothing shows and no fact contradicts, with the line that tells of the trouble."""
     said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
-    never = tuple(ruled_out(text.told, text.seen))
-    usual = (cause for cause, _, _ in evidence_of(text.told, text.seen))
+    never = tuple(ruled_out(text))
+    usual = (cause for cause, _, _ in evidence_of(text))
     causes = {*text.likeness, *said, *usual} - {*NO_CAUSE, *shown}
     package = context.facts.tensorflow.distribution
     assumed = not isinstance(package, Known) or package.grade == "inferred"  # that it was the one with CUDA
@@ -215,16 +271,31 @@ def _number(one: Message, name: str, otherwise: float) -> float:
     return number if abs(number) < _LARGEST else otherwise
 
 
-def _told(log: MessageLog, context: Context) -> Told:
-    """What the text tells of the machine."""
-    return Told(
-        os=value_or(context.facts.host.os, None),
-        container=value_or(context.facts.host.container, None),
-        driver_works=smi_works(value_or(context.facts.driver.nvidia_smi, None)),
-        gpus_given=set(log.values("container-start", "gpus")) == {"yes"},
-        said=log.values("cause-said", "cause"),
-        works=log.values("works-elsewhere", "where"),
-    )
+def evidence_of(text: Text) -> Iterator[tuple[str, str, float]]:
+    """What the situation says of causes: each with the name of that evidence, and how much of it there is."""
+    inside = "container" if text.container and text.container != "none" else ""
+    table = COMMON[text.seen] if text.seen else {"": ()}
+    for n, cause in enumerate(table.get(text.os or "-") or table.get(inside) or table[""], start=1):
+        yield cause, "usual", 1 / n
+    for cause in {*text.log.values("cause-said", "cause")}:
+        yield cause, "said", 1.0
+
+
+def ruled_out(text: Text) -> Iterator[str]:
+    """Causes, or layers of them, that the facts rule out.
+
+    What lies below TensorFlow, where something else uses the GPU; what there is on another system only; what cannot be
+    the cause of that situation.
+    """
+    elsewhere = text.log.values("works-elsewhere", "where")  # that it works, on the same computer
+    if text.driver_works or any("torch" in where.lower() for where in elsewhere):
+        yield from _BELOW
+    if set(text.log.values("container-start", "gpus")) == {"yes"} and text.seen != "no GPU":
+        yield "container.no-gpu"
+    if text.container in (None, "none"):
+        yield "container."
+    yield from (cause for cause, system in ONLY_ON.items() if text.os not in (None, system))
+    yield from _CANNOT.get(text.seen or "", ())
 
 
 def as_possible(because: str, *seen: Message | None) -> Candidate:

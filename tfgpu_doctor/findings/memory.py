@@ -294,9 +294,6 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
     failed, host = _not_allocated(messages), messages.all("host-out-of-memory")
-    large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
-    if large and (killed := messages.all("process-killed")):
-        host = (*host, *large, *killed)
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
     return Problem(

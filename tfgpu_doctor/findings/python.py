@@ -233,15 +233,13 @@ def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
 def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
     """pip stopped, and nothing else fails."""
-    failures = ("install-broke-off", "index-unreachable", "no-space-left", "externally-managed")
-    seen = messages.all("install-broke-off", "index-unreachable")
-    if not seen or not messages.speaks_only_of(*failures, "no-distribution", "build-failed"):
+    seen = messages.all("index-unreachable")
+    others = ("index-unreachable", "no-space-left", "externally-managed", "no-distribution", "build-failed")
+    if not seen or not messages.speaks_only_of(*others):
         return None
-    long_path = any(words in message.text for message in seen for words in ("Long Path", "No such file"))
-    also = "; on Windows, enable long paths, or use an environment with a short path" if long_path else ""
     return Problem(
         title="The installation of TensorFlow failed",
-        cause=f"pip installs a package completely or not at all; its message is the reason{also}",
+        cause="pip installs a package completely or not at all; its message is the reason",
         evidence=message_evidence(*seen),
         fixes=context.remedies.installing("Then install it again", *context.remedies.tensorflow),
     )

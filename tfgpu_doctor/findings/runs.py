@@ -187,9 +187,6 @@ def nccl_message(messages: MessageLog) -> Problem | None:
         text="Let TensorFlow reduce without NCCL: "
         "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
     )
-    if any(re.search(r"OpKernel|Op type not registered", m.text) for m in found):
-        cause = "TensorFlow contains no NCCL on Windows, nor in CPU builds"
-        return Problem(cause=cause, evidence=message_evidence(*found), fixes=(without,))
     debug = Fix(text="Show what NCCL does", commands=("export NCCL_DEBUG=INFO", _TOPOLOGY))
     return Problem(evidence=message_evidence(*found), fixes=(debug, without))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tfgpu_doctor.findings.declaration import MessageLog
@@ -121,92 +121,14 @@ LOW_UTILIZATION = Symptom(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What speaks for a cause where a text is all there is, and how much: signs, facts, the situation and words.
-# The causes of a situation stand in the order of their numbers in tests/cases on 2026-11-23 (WSL2: 11-25), without
-# those that print a message of their own (a missing GLIBC, a mismatch of the driver). Which causes reports in the same
-# words had, parsers/resemblance.py tells. likeliest.py adds it all up: the engine says of a guess that it
-# is possible, and leaves out what the facts contradict.
+# Findings that say what is seen, and the situation that a text tells of.
 
 
 # findings whose fixes are for any cause
 WITHOUT_CAUSE = ("gpu.not-visible", "gpu.fewer-than-required", "tf.import-failed", "tf.run-failed")
 # findings that say what is seen, and not why
 SYMPTOMS = (*WITHOUT_CAUSE, "tf.known-bug", "benign.log")
-_BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
-MOST = 3  # causes; a longer list is no help
-# What speaks for a cause, and how much: natural logarithms of odds, fitted by scripts/learn_evidence.py to reports that
-# the signs were not written from. `likeness` is multiplied by the number that parsers/resemblance.py gives. `usual` is
-# above the fit (0), because few of those reports are as short as a question in a chat.
-EVIDENCE = {
-    "likeness": 4.0,
-    "certain": 0.5,  # a sign sees an error
-    "sure": 0.8,  # ... of SURE
-    "first": 2.0,  # ... that stands before the others
-    "warned": 2.4,  # a sign sees a warning
-    "open": 2.0,  # a sign leaves it open, or it would explain what is seen
-    "said": 1.4,  # somebody gives it as the reason
-    "usual": 0.2,  # the first of its situation; of the second a half, of the third a third
-    "quiet": 0.7,  # nothing is wrong, and no sign sees an error
-}
-# whose signs held in about nine of ten reports that they were not written from, or in more
-SURE = (
-    *("tf.abi-*", "tf.import-avx", "tf.glibc-too-old", "tf.python-unsupported", "gpu.arch-too-*", "xla.*"),
-    *("driver.too-old", "driver.version-mismatch", "cuda.version-mismatch", "cudnn.version-mismatch"),
-    *("cudnn.dep-missing", "tf.not-installed"),
-)
-UNLIKE = -1.0  # likeness to reports of which a text has nothing
-ENOUGH = 40  # different words; fewer say less of what a text is like
-DOUBTED_FROM = 0.5  # of them; in fewer words a sign is believed
-SITUATION = 4.0  # by so much more the facts and the situation count in a text without a word
-LEAD = 1.5  # by so much a problem that a text shows must be likelier than any other cause, or it is only possible
-BESIDE = 2.0  # by so much less likely causes are named beside a problem that a text shows
-HEALTHY = 0.5  # by so much it must be more like reports in which nothing is wrong, or causes are named
-SAID = "somebody gives this as the reason, and the text shows no other"
-BECAUSE = "the text does not show why; in similar reports, this is often the cause"
-# situation → system ("" for any other) → causes
-COMMON: dict[str, dict[str, tuple[str, ...]]] = {
-    "no GPU": {
-        "windows": ("tf.windows-native", "cuda.version-mismatch", "cuda.missing", "tf.cpu-build"),
-        "wsl2": ("wsl.setup", "cuda.missing", "cuda.lib-path"),
-        "macos": ("tf.cpu-build", "gpu.none"),
-        "container": ("container.no-gpu", "cuda.missing", "cuda.version-mismatch"),
-        "": ("cuda.missing", "cuda.version-mismatch", "cuda.lib-path", "tf.cpu-build"),
-    },
-    "import": {
-        "windows": ("tf.import-dll", "tf.python-unsupported", "tf.abi-numpy"),
-        "macos": ("tf.import-avx", "tf.abi-numpy"),
-        "": ("tf.abi-numpy", "tf.package-conflict", "tf.wrong-env"),
-    },
-    "hangs": {"": ("perf.small-work", "perf.input-bound")},
-    "slow": {"": ("perf.small-work", "perf.input-bound", "gpu.arch-too-new")},
-    "fails": {
-        "wsl2": ("wsl.setup", "cuda.missing"),
-        "container": ("container.no-gpu", "memory.oom", "cuda.version-mismatch"),
-        "": ("memory.oom", "gpu.arch-too-new", "cudnn.version-mismatch", "cuda.version-mismatch"),
-    },
-}
-
-# Situation → what cannot be the cause of it: only what runs on a GPU is slow there, wrong, or too large for it; and a
-# build without CUDA can be imported.
-_DEVICE = ("gpu.throttled", "gpu.fault", "cudnn.init")
-_ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "xla.", *_DEVICE)
-_RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
-_CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS)}
 _OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
-# what there is on one system only
-ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a text tells of the machine, beside its messages."""
-
-    os: str | None
-    container: str | None
-    driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
-    gpus_given: bool  # a command starts the container with GPUs
-    said: Sequence[str]  # causes that somebody names
-    works: Sequence[str]  # where the reporter says that it works, on the same computer
 
 
 def situation(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[str, Message] | None:
@@ -248,29 +170,3 @@ def _import_fails(log: MessageLog) -> bool:
     named = any(kind in _OF_IMPORTS for kind in log.values("exception", "type"))
     said = log.has("import-fails-said") and not log.complains
     return dies or log.stops_import or is_cut or said or (named and not log.complains)
-
-
-def evidence_of(told: Told, seen: str | None) -> Iterator[tuple[str, str, float]]:
-    """What the situation says of causes: each with the name of that evidence, and how much of it there is."""
-    inside = "container" if told.container and told.container != "none" else ""
-    table = COMMON[seen] if seen else {"": ()}
-    for n, cause in enumerate(table.get(told.os or "-") or table.get(inside) or table[""], start=1):
-        yield cause, "usual", 1 / n
-    for cause in {*told.said}:
-        yield cause, "said", 1.0
-
-
-def ruled_out(told: Told, seen: str | None) -> Iterator[str]:
-    """Causes, or layers of them, that the facts rule out.
-
-    What lies below TensorFlow, where something else uses the GPU; what there is on another system only; what cannot be
-    the cause of that situation.
-    """
-    if told.driver_works or any("torch" in where.lower() for where in told.works):
-        yield from _BELOW
-    if told.gpus_given and seen != "no GPU":
-        yield "container.no-gpu"
-    if told.container in (None, "none"):
-        yield "container."
-    yield from (cause for cause, system in ONLY_ON.items() if told.os not in (None, system))
-    yield from _CANNOT.get(seen or "", ())

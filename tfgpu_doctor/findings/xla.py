@@ -154,13 +154,7 @@ def libdevice_message(messages: MessageLog) -> Problem | None:
     """XLA says so; "JIT compilation failed" is how it reaches Python, when the line with the reason is not there."""
     lines = messages.all("libdevice-not-found")
     failed = [message for message in messages.all("jit-failed") if "PTX" not in message.text]
-    if lines:
-        return Problem(severity=Severity.ERROR, evidence=message_evidence(*lines, *failed))
-    # why a compilation fails, too
-    others = ("ptxas-refused", "ptxas-not-found", "ptxas-failed", "out-of-memory", "invalid-ptx", "no-kernel-image")
-    if not failed or messages.has(*others, "cuda-error"):
-        return None
-    return Problem(possible=True, severity=Severity.WARNING, evidence=message_evidence(*failed))
+    return Problem(severity=Severity.ERROR, evidence=message_evidence(*lines, *failed)) if lines else None
 
 
 _COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minimal-build)-.*|nvidia-cuda-toolkit")

@@ -355,32 +355,19 @@ _ERRORS = (
     "sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",
 )
 _PRESENT = ("Compare the GPUs on the PCI bus with those that the driver lists", "lspci -d 10de:", "nvidia-smi -L")
-_HARDWARE = "See which {} the node has and whether the firmware disables some; replace what is broken"
-# by id: what to do, and commands; {} is what is expected
+# by id: what to do, and commands
 _REPAIRS: dict[str, tuple[str, ...]] = {
-    "gpus": _PRESENT,
-    "gpus.name": _PRESENT,
-    "gpus.mig_instances": ("See the instances, and create those that are expected", "nvidia-smi mig -lgi"),
+    **dict.fromkeys(("gpus", "gpus.name"), _PRESENT),
     "gpus.sm_clock_max": ("Undo clocks that were locked", "sudo nvidia-smi -rgc"),
     "gpus.memory_clock_max": ("Undo clocks that were locked", "sudo nvidia-smi -rmc"),
     **dict.fromkeys(("gpus.pcie_width", "gpus.pcie_width_max", "gpus.pcie_generation_max"), _LINK),
-    "gpus.nvlinks": ("See the state of each link", "nvidia-smi nvlink --status"),
     **dict.fromkeys(("gpus.ecc_uncorrected", "gpus.remapped_rows_pending", "gpus.remapped_rows_failed"), _ERRORS),
     **dict.fromkeys(("gpus.memory_total", "gpus.fault", "driver.xid_events"), _ERRORS),
-    "host.memory": (_HARDWARE.format("memory modules"), "sudo dmidecode -t memory", "free -h"),
-    "host.cpus": (_HARDWARE.format("CPUs"), "lscpu", "nproc", "cat /sys/fs/cgroup/cpu.max"),
-    "host.kernel": ("Boot kernel {}, with a driver module for it",),
-    "driver.version": ("Install driver {} with the package of the distribution, or boot an image that has it",),
 }
-# by id, of settings of nvidia-smi: option, and the values that it takes
-_SETTINGS: dict[str, tuple[str, dict[str, str]]] = {
-    "gpus.ecc_mode": ("-e", {"on": "1", "off": "0"}),
-    "gpus.mig_mode": ("-mig", {"on": "1", "off": "0"}),
-    "gpus.persistence_mode": ("-pm", {"on": "1", "off": "0"}),
-    "gpus.compute_mode": ("-c", {"default": "DEFAULT", "exclusive process": "EXCLUSIVE_PROCESS"}),
-}
+_SWITCHES = {"gpus.ecc_mode": "-e", "gpus.mig_mode": "-mig", "gpus.persistence_mode": "-pm"}  # options of nvidia-smi
 _WATTS = re.compile(r"(\d+(?:\.\d+)?) W")
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*==\d[\w.+!-]*|[A-Za-z0-9][\w.-]*==" + ABSENT)
+_PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*")
+_VERSION = re.compile(r"\d[\w.+!-]*")
 
 
 def _fix(one: Difference) -> Fix:
@@ -388,24 +375,26 @@ def _fix(one: Difference) -> Fix:
     wanted, name = one.expected, label(one.id)
     if one.act == "speed":
         return Fix(text=_SLOW[0], commands=_SLOW[1:])
-    if one.id.startswith("python.packages.") and _REQUIREMENT.fullmatch(f"{one.id[16:]}=={wanted}"):
-        python = _interpreter(one)
-        if wanted == ABSENT:
-            return Fix(text=f"Uninstall {name}", commands=(f"{python} -m pip uninstall -y {one.id[16:]}",))
-        return Fix(text=f"Install {name} {wanted}", commands=(f"{python} -m pip install {one.id[16:]}=={wanted}",))
+    if one.id in _REPAIRS:
+        text, *commands = _REPAIRS[one.id]
+        return Fix(text=text, commands=tuple(commands))
+    kind, _, key = one.id.partition("python.packages.")
+    if not kind and _PACKAGE.fullmatch(key) and wanted == ABSENT:
+        return Fix(text=f"Uninstall {key}", commands=(f"{_interpreter(one)} -m pip uninstall -y {key}",))
+    if not kind and _PACKAGE.fullmatch(key) and _VERSION.fullmatch(wanted):
+        return Fix(text=f"Install {key} {wanted}", commands=(f"{_interpreter(one)} -m pip install {key}=={wanted}",))
     if one.id.startswith("variables.") and name.isidentifier():
         if wanted == ABSENT:
             return Fix(text=f"Find where {name} is set, and remove it there", commands=(f"unset {name}",))
         return Fix(text=f"Set {name} as elsewhere", commands=(f"export {name}={shlex.quote(wanted)}",))
-    option, values = _SETTINGS.get(one.id, ("", {}))
+    if one.id in _SWITCHES and wanted in ("on", "off"):
+        command = f"sudo nvidia-smi {_SWITCHES[one.id]} {int(wanted == 'on')}"
+        return Fix(text=f"Turn {name} {wanted}", commands=(command,))
     if one.id == "gpus.power_limit" and (watts := _WATTS.fullmatch(wanted)):
-        option, values = "-pl", {wanted: f"{float(watts[1]):g}"}
-    if wanted in values:
-        return Fix(text=f"Set {name} to {wanted}", commands=(f"sudo nvidia-smi {option} {values[wanted]}",))
-    text, *commands = _REPAIRS.get(one.id, ("", "tfgpu doctor"))
-    wanted = "" if wanted == ABSENT else f" {wanted}"
-    text = text.format(one.expected) or f"Give the node the image or the setting that is expected: {name}{wanted}"
-    return Fix(text=text, commands=tuple(commands))
+        return Fix(text=f"Set the power limit to {wanted}", commands=(f"sudo nvidia-smi -pl {float(watts[1]):g}",))
+    field = name if wanted == ABSENT else f"{name} {wanted}"
+    text = f"Give the node the image or the setting that is expected: {field}"
+    return Fix(text=text, commands=("tfgpu doctor",))
 
 
 def _interpreter(one: Difference) -> str:

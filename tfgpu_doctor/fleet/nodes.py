@@ -50,7 +50,7 @@ from tfgpu_doctor.records.report import (
     schema_of,
 )
 from tfgpu_doctor.records.units import count
-from tfgpu_doctor.redact.vocabulary import PLACEHOLDER
+from tfgpu_doctor.redact.paths import PLACEHOLDER
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck
 
 Kind = Literal["doctor", "smoke", "bench"]

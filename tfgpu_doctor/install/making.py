@@ -58,7 +58,6 @@ from tfgpu_doctor.plan.install_commands import OLDEST_OF_UV, Installation
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.probes import programs
 from tfgpu_doctor.records.printable import clean_lines, utf8, without_commands
 from tfgpu_doctor.records.report import Tool as Program
 from tfgpu_doctor.records.units import count
@@ -300,7 +299,7 @@ class Making:
         methods = (self.method,) if self.method else self.choice.methods
         found = [tool for one in methods if (tool := tools.find_tool(one, self.environ, specs, pythons[0]))]
         if not found and self.method:
-            raise ToolError(f"--method {self.method}: {programs.missing(self.method, self.environ)}")
+            raise ToolError(f"--method {self.method}: {self.method} is not on PATH")
         if not found:
             raise RefusedError(_needs_conda(self.choice))
         for tool in found:

@@ -31,7 +31,7 @@ def load_ipython_extension(shell: Shell) -> None:
 
 
 def run(line: str, cell: str | None = None) -> object:
-    """Run a command of tfgpu for this kernel: %tfgpu doctor. All of them: %tfgpu help.
+    """Run a command of tfgpu for this kernel: %tfgpu doctor. All of them: %tfgpu --help.
 
     The text of the cell is standard input. Returns the result, which shows itself; of a mistake, prints a sentence.
     """
@@ -39,7 +39,7 @@ def run(line: str, cell: str | None = None) -> object:
 
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(utf8(cell or "")), "utf-8")
     try:
-        words = shlex.split(line) or ["help"]
+        words = shlex.split(line) or ["--help"]
         results: list[Any] | None = None if any(word.partition("=")[0] in _PRINTS for word in words) else []
         cli.main(words, "tfgpu", standalone_mode=False, windows_expand_args=False, obj=results)
         if words[0] == "doctor" and "tensorflow" in sys.modules:

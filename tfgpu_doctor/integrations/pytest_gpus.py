@@ -17,7 +17,6 @@ import msgspec
 
 from tfgpu_doctor.commands import TfgpuError, diagnose
 from tfgpu_doctor.files import reading, writing
-from tfgpu_doctor.files.writing import Claim, HeldError
 from tfgpu_doctor.findings.inputs import visible_devices
 from tfgpu_doctor.probes.driver_child import is_initialized
 from tfgpu_doctor.records.facts import Unknown, encode, value_or
@@ -34,7 +33,7 @@ VISIBLE, GROWTH = "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH"
 KEYWORDS = ("min", "memory", "compute_capability")
 _FORM = '@pytest.mark.gpu(min=2, memory="10GiB", compute_capability="8.0")'
 _LARGEST = 1 << 20  # bytes of the file that workers share
-_POLL = 0.05  # seconds
+_POLL, _PATIENCE = 0.05, 120.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -227,22 +226,21 @@ def shared(folder: str) -> Machine:
     """Examine the machine once for several processes: the first that asks writes the answer, the others wait."""
     if not os.path.isdir(folder):  # of another machine
         return examine()
-    result, claim = os.path.join(folder, "machine.json"), Claim(os.path.join(folder, "claim"), b"tfgpu")
-    while not claim.held:
-        try:
-            claim.take()
-        except HeldError:
-            time.sleep(_POLL)
-        except OSError:  # no place to write to
-            return examine()
+    result = os.path.join(folder, "machine.json")
     try:
+        writing.create(os.path.join(folder, "begun"), b"")
+    except FileExistsError:
+        end = time.monotonic() + _PATIENCE
+        while not os.path.exists(result) and time.monotonic() < end:
+            time.sleep(_POLL)
         if os.path.exists(result):
             return msgspec.json.decode(reading.read_whole(result, _LARGEST), type=Machine)
-        machine = examine()
-        writing.replace(result, encode(machine))
-        return machine
-    finally:
-        claim.release()
+        return examine()  # the process that began is gone
+    except OSError:  # no place to write to
+        return examine()
+    machine = examine()
+    writing.replace(result, encode(machine))
+    return machine
 
 
 # ------------------------------------------------------------------------------------------------ what each worker gets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import structs
 from packaging.version import Version
@@ -17,16 +17,72 @@ from tfgpu_doctor.matrix.queries import (
     Filters,
     QueryError,
     known_broken,
+    known_package,
     only_with,
     releases,
 )
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Architecture, Peak
-from tfgpu_doctor.matrix.tables import last_cudnn
+from tfgpu_doctor.matrix.tables import last_cudnn, read_version
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
-from tfgpu_doctor.plan.target import Target, TargetGpu
+from tfgpu_doctor.plan.target import (
+    Target,
+    TargetError,
+    TargetGpu,
+    platform_of,
+    read_capability,
+    read_driver_on,
+    read_gpu,
+    read_python,
+    several,
+)
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import numbers
+
+
+def read_filters(
+    matrix: Matrix,
+    note: Callable[[str], object],
+    *,
+    package: str | None = None,
+    python: str | None = None,
+    cuda: str | None = None,
+    cudnn: str | None = None,
+    driver: str | None = None,
+    gpu: str | Iterable[str] | None = None,
+    compute_capability: str | Iterable[str] | None = None,
+    os: str | None = None,
+    machine: str | None = None,
+    platform: str | None = None,
+    ptx: bool = False,
+    pre: bool = False,
+) -> Filters:
+    """Read what a release must satisfy; without a platform, it is that of the GPU, or Linux on x86_64.
+
+    Raises TargetError, QueryError: a value is not valid; `note` is called with how one was read.
+    """
+    named = [read_gpu(matrix, name) for name in several(gpu)]
+    capabilities = [read_capability(text, matrix) for text in several(compute_capability)]
+    if len(named) > 1 or len(capabilities) > 1:
+        raise TargetError("releases are listed for one GPU: give one --gpu and one --compute-capability at most")
+    name = named[0].name if named else None
+    where = platform_of(os, machine, platform)
+    system = os or (where or "").partition("_")[0]
+    if where is None:
+        where = default_platform(name, named[0].compute_capability) if named else "linux_x86_64"
+    return Filters(
+        platform=None if where == "all" else where,
+        package=None if package is None else known_package(matrix, package),
+        python=None if python is None else read_python(python),
+        cuda=None if cuda is None else read_version(cuda, "CUDA", "11.8"),
+        cudnn=None if cudnn is None else read_version(cudnn, "cuDNN", "8.6"),
+        driver=None if driver is None else read_driver_on(system, driver, matrix, note),
+        compute_capability=capabilities[0] if capabilities else None,
+        gpu=name,
+        ptx=ptx,
+        pre=pre,
+        wsl2=os == "wsl2",
+    )
 
 
 class GpuRow(Record, frozen=True, kw_only=True):

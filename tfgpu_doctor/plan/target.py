@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import arm_only
+from tfgpu_doctor.matrix.compatibility import arm_only, on_windows
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import PLATFORMS
 from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, PciGpu, Python, Record, value_or
+from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.records.versions import capability, capability_of, major, minor
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)
 MACHINES = ("x86_64", "aarch64", "arm64")
+_Word = TypeVar("_Word", bound=str)
 NO_GLIBC = "0"  # older than any
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
 _NEWEST_CUDA = 30  # no driver for CUDA has so small a number: the first had 177 (CUDA 2.0 release notes)
@@ -64,28 +67,65 @@ class Target(Record, frozen=True, kw_only=True):
 def describe(
     matrix: Matrix,
     *,
-    gpu: Iterable[str] = (),
-    compute_capability: Iterable[str] = (),
+    gpu: str | Iterable[str] | None = (),
+    compute_capability: str | Iterable[str] | None = (),
     driver: str | None = None,
     python: str | None = None,
     os: str | None = None,
     machine: str | None = None,
+    platform: str | None = None,
+    note: Callable[[str], object] = str,
 ) -> Target:
-    """Build the target that a person describes.
+    """Build the target that a person describes; `note` is called with how a value was read.
 
-    Raises TargetError: a GPU that the matrix does not know (with the nearest names), or a malformed number.
+    Raises TargetError: a GPU that the matrix does not know (with the nearest names), or a malformed value.
     """
-    gpus = [read_gpu(matrix, name) for name in gpu]
-    gpus += [TargetGpu(None, read_capability(text, matrix)) for text in compute_capability]
+    gpus = [read_gpu(matrix, name) for name in several(gpu)]
+    gpus += [TargetGpu(None, read_capability(text, matrix)) for text in several(compute_capability)]
     arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
-    system: Os = next((one for one in OSES if one == (os or "linux").lower()), "linux")
+    if platform:
+        platform_of(os, machine, platform)
+        os, _, machine = platform.replace("amd64", "x86_64").partition("_")
+    system = _one_of("os", os, OSES) or "linux"
     return Target(
         gpus=tuple(gpus),
-        driver=None if driver is None else read_driver(driver),
+        driver=None if driver is None else read_driver_on(system, driver, matrix, note),
         python=None if python is None else read_python(python),
         os=system,
-        machine=machine or ("arm64" if system == "macos" else "aarch64" if arm else "x86_64"),
+        machine=_one_of("machine", machine, MACHINES)
+        or ("arm64" if system == "macos" else "aarch64" if arm else "x86_64"),
     )
+
+
+def several(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names of an argument that may be one name, several or none."""
+    return (names,) if isinstance(names, str) else tuple(names or ())
+
+
+def _one_of(name: str, value: str | None, known: tuple[_Word, ...]) -> _Word | None:
+    found = next((one for one in known if value is not None and one == value.lower()), None)
+    if value is not None and found is None:
+        raise TargetError(f"{name}: {value!r} is not one of {', '.join(known)}.{did_you_mean(value, known, 1)}")
+    return found
+
+
+def platform_of(os: str | None = None, machine: str | None = None, platform: str | None = None) -> str | None:
+    """Return the platform that these values name, as the matrix has it; None where none of them is given."""
+    if platform and (os or machine):
+        raise TargetError("--platform names both system and processor, and cannot be combined with --os or --machine")
+    if platform or not (os or machine):
+        return platform if platform == "all" else _one_of("platform", platform, PLATFORMS)
+    system = _one_of("os", os, OSES) or "linux"
+    return Target(os=system, machine=machine or ("arm64" if system == "macos" else "x86_64")).platform
+
+
+def read_driver_on(system: str, text: str, matrix: Matrix, note: Callable[[str], object]) -> str:
+    """Read a driver version or branch; WSL2 uses the driver of Windows. Raises TargetError: it is neither."""
+    driver = read_driver(text)
+    here = on_windows(matrix, driver) if system in ("windows", "wsl2") else driver
+    if here != driver:
+        note(f"on Windows, driver branch {driver} is numbered {here}")
+    return here
 
 
 def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Target:

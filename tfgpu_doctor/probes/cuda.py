@@ -134,7 +134,7 @@ def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
     """The compiler that the shell would start, and its version."""
     path = _which(root, environ)
     if path is None:
-        return Unknown(programs.missing("nvcc", environ))
+        return Unknown("nvcc is not on PATH")
     version = _program_version(below(root, path), environ)
     source = f"{path} --version"
     return Known(Nvcc(path=path, version=version), source) if version else Unknown(f"{source} tells no version")

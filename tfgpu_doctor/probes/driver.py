@@ -169,7 +169,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     environ = os.environ if environ is None else environ
     end = time.monotonic() + deadline
     program = find_nvidia_smi(environ, root)
-    smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown(programs.missing("nvidia-smi", environ))
+    smi = Probe("nvidia-smi", [program], environ, end) if program else Unknown("nvidia-smi is not on PATH")
     libraries = find((LIBCUDA, LIBNVIDIA_ML), environ, root)
     asked = _Asked(
         nvml=_ask("nvml", LIBNVIDIA_ML, libraries, environ, end),
@@ -378,7 +378,7 @@ def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
         return Unknown(f"{system.title} has no kernel log with Xid events")
     program = programs.find("dmesg", asked.environ)
     if not program:
-        return Unknown(programs.missing("dmesg", asked.environ))
+        return Unknown("dmesg is not on PATH")
     log = Probe("dmesg", [program], asked.environ, asked.end)
     log.wait()
     if log.completed is None or log.completed.returncode != 0:

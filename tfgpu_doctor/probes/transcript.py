@@ -77,18 +77,20 @@ class Transcript:
     cudnn: dict[str, Any] | None = None
 
     def add(self, line: str) -> dict[str, Any] | None:
-        """Take in a line, and return the event that it is; None for what others wrote to standard output."""
+        """Take in a line, and return the event that it is; None for what others wrote, or what comes out of order."""
         try:
-            event = json.loads(line) if line.startswith("{") else None
-        except (ValueError, RecursionError):
+            event: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+            is_event = event.get("tfgpu") == "patient/1"
+            return event if is_event and self._take(event["event"], event["phase"], event) else None
+        except (ValueError, KeyError, RecursionError):
             return None
-        if event is None or event.get("tfgpu") != "patient/1":
-            return None
-        match event["event"]:
-            case "start":
-                self.running = event["phase"]
-            case "end":
-                self.ends[event["phase"]] = event
+
+    def _take(self, kind: str, phase: str, event: dict[str, Any]) -> bool:
+        match kind:
+            case "start" if self.running is None and phase == self.broken_off_in:
+                self.running = phase
+            case "end" if phase == self.running:
+                self.ends[phase] = event
                 self.running = self.checking = None
             case "checking":
                 self.checking = event["data"]
@@ -99,8 +101,9 @@ class Transcript:
                 self.loaded = tuple(event["data"]["libraries"])
             case "cudnn":
                 self.cudnn = event["data"]
-        found: dict[str, Any] = event
-        return found
+            case _:
+                return False
+        return True
 
     @property
     def due(self) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import NamedTuple
 
-from tfgpu_doctor.redact.paths import is_public
-from tfgpu_doctor.redact.vocabulary import DOMAINS, LONG_DOMAINS, NOBODY, PUBLIC_HOSTS, is_public_word, is_term
+from tfgpu_doctor.redact.paths import DOMAINS, LONG_DOMAINS, NOBODY, PUBLIC_HOSTS, is_public, is_public_word, is_term
 
 Match = re.Match[str]
 _I = re.IGNORECASE

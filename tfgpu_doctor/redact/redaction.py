@@ -29,8 +29,8 @@ from tfgpu_doctor.records.about import (
 from tfgpu_doctor.records.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.records.report import Fix
 from tfgpu_doctor.redact import paths, patterns
+from tfgpu_doctor.redact.paths import NOBODY, PLACEHOLDER, WORDS, is_public_text, is_public_word, is_term
 from tfgpu_doctor.redact.patterns import Match
-from tfgpu_doctor.redact.vocabulary import NOBODY, PLACEHOLDER, WORDS, is_public_text, is_public_word, is_term
 
 _A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only

@@ -45,36 +45,25 @@ _MORE = Block(
 
 
 def blocks(report: Report) -> Iterator[Block]:
-    """Problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
+    """Yield problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
     titles = {finding.id: finding.title for finding in report.findings}
     shown = [finding for finding in report.findings if finding.root_cause and not finding.possible]
     notes = [finding for finding in shown if finding.severity is Severity.NOTE]
     possible = list(_possible_causes(report))
-    asked, general = _asked_below(report), _for_any_cause(shown) if possible else ()
-    yield from (block(_without(finding, asked, general), titles) for finding in shown if finding not in notes)
+    # what stands below the possible causes: the commands that decide between them, and fixes for any cause
+    deciding = [fix for finding in report.findings if finding.possible for fix in finding.fixes if fix.decides]
+    asked = {command for fix in deciding for command in (*fix.commands, "tfgpu doctor")}
+    general = [fix for finding in shown if possible and finding.id in WITHOUT_CAUSE for fix in finding.fixes]
+    for finding in shown:
+        if finding not in notes:
+            own = (fix for fix in finding.fixes if not (fix.decides and asked.issuperset(fix.commands)))
+            yield block(structs.replace(finding, fixes=tuple(fix for fix in own if fix not in general)), titles)
     if possible:
         yield from possible[:-1]
         yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
     yield from (block(finding, titles) for finding in sorted(notes, key=lambda one: not one.answers))
     if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
         yield _MORE
-
-
-def _asked_below(report: Report) -> set[str]:
-    """The commands that decide between causes that are only possible."""
-    fixes = [fix for finding in report.findings if finding.possible for fix in finding.fixes if fix.decides]
-    return {command for fix in fixes for command in (*fix.commands, "tfgpu doctor")}
-
-
-def _for_any_cause(findings: list[Finding]) -> tuple[Fix, ...]:
-    """The fixes of symptoms, which come after what decides between their possible causes."""
-    return tuple(fix for finding in findings if finding.id in WITHOUT_CAUSE for fix in finding.fixes)
-
-
-def _without(finding: Finding, asked: set[str], general: tuple[Fix, ...]) -> Finding:
-    """The finding without what stands below it: commands that decide on it, too, and fixes for any cause."""
-    left = (fix for fix in finding.fixes if not (fix.decides and asked.issuperset(fix.commands)))
-    return structs.replace(finding, fixes=tuple(fix for fix in left if fix not in general))
 
 
 def least(report: Report) -> Iterator[Block]:
@@ -92,7 +81,7 @@ def least(report: Report) -> Iterator[Block]:
 
 
 def brief(block: Block) -> Block:
-    """What a first screen needs: first evidence, why, what follows, two fixes; an answer's steps.
+    """Return what a first screen needs: first evidence, why, what follows, two fixes; an answer's steps.
 
     Of a note its title; of harmless lines, which they are.
     """
@@ -102,8 +91,14 @@ def brief(block: Block) -> Block:
         return block._replace(lines=(*_of(block, "why"), *_of(block, "fix")), docs="")
     if block.mark == "note":
         named = _of(block, "found")[:_MOST_NAMED] if block.ids == ("benign.log",) else ()  # which lines are harmless
-        return block._replace(lines=tuple(line._replace(text=_shortened(line.text)) for line in named), docs="")
-    lines = (*_first_evidence(block), *_of(block, "why"), *_together(_of(block, "therefore")), *_of(block, "fix")[:2])
+        return block._replace(lines=tuple(map(_shortened, named)), docs="")
+    # the evidence up to the first that says what is expected, else the first two; consequences in one line
+    evidence = [line for line in block.lines if line.label in ("found", "expected")]
+    end = next((place for place, line in enumerate(evidence) if line.label == "expected"), 1)
+    therefore = _of(block, "therefore")
+    if len(therefore) > 1:
+        therefore = (therefore[0]._replace(text="; ".join(line.text for line in therefore), id=""),)
+    lines = (*map(_shortened, evidence[: min(end, 2) + 1]), *_of(block, "why"), *therefore, *_of(block, "fix")[:2])
     return block._replace(lines=lines, docs="")
 
 
@@ -111,29 +106,22 @@ def _of(block: Block, label: str) -> tuple[Line, ...]:
     return tuple(line for line in block.lines if line.label == label)
 
 
-def _first_evidence(block: Block) -> tuple[Line, ...]:
-    """The evidence up to the first that says what is expected, else the first two."""
-    shown = tuple(line for line in block.lines if line.label in ("found", "expected"))
-    end = next((place for place, line in enumerate(shown) if line.label == "expected"), 1)
-    return tuple(line._replace(text=_shortened(line.text)) for line in shown[: min(end, 2) + 1])
-
-
-def _shortened(text: str) -> str:
-    """The text up to a blank, and a mark that there is more; the number of its line leads to the rest."""
-    return text if len(text) <= _SHORT else f"{text[:_SHORT].rpartition(' ')[0] or text[:_SHORT]} ..."
-
-
-def _together(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-    """Consequences in one line."""
-    if len(lines) < 2:
-        return lines
-    return (lines[0]._replace(text="; ".join(line.text for line in lines), id=""),)
+def _shortened(line: Line) -> Line:
+    """Cut the text at a blank, and mark that there is more; the number of its line leads to the rest."""
+    text = line.text
+    short = text if len(text) <= _SHORT else f"{text[:_SHORT].rpartition(' ')[0] or text[:_SHORT]} ..."
+    return line._replace(text=short)
 
 
 def block(finding: Finding, titles: Mapping[str, str]) -> Block:
-    """One finding: evidence, cause, consequences, fixes; `titles` has those of its consequences."""
-    lines = tuple(_lines(finding, titles))
-    return Block(finding.severity.value, finding.title, lines, (finding.id,), finding.docs or "", finding.answers)
+    """Return one finding: evidence, cause, consequences, fixes; `titles` has those of its consequences."""
+    lines = list(_found(finding))
+    if finding.cause:
+        lines.append(Line("why", finding.cause))
+    lines += [Line("therefore", titles.get(other, other), id=other) for other in finding.consequences]
+    lines += map(_fix, finding.fixes)
+    docs = finding.docs or ""
+    return Block(finding.severity.value, finding.title, tuple(lines), (finding.id,), docs, finding.answers)
 
 
 def _found(finding: Finding) -> Iterator[Line]:
@@ -143,15 +131,6 @@ def _found(finding: Finding) -> Iterator[Line]:
             yield Line("expected", item.need, item.need_source or "")
     if len(finding.evidence) > _MOST_EVIDENCE:
         yield Line("", f"and {len(finding.evidence) - _MOST_EVIDENCE} more")
-
-
-def _lines(finding: Finding, titles: Mapping[str, str]) -> Iterator[Line]:
-    yield from _found(finding)
-    if finding.cause:
-        yield Line("why", finding.cause)
-    for consequence in finding.consequences:
-        yield Line("therefore", titles.get(consequence, consequence), id=consequence)
-    yield from map(_fix, finding.fixes)
 
 
 def _fix(fix: Fix) -> Line:
@@ -177,43 +156,36 @@ def _possible_causes(report: Report) -> Iterator[Block]:
 
 
 def skipped(report: Report) -> list[tuple[str, int]]:
-    """Why checks could not be made, and how many for each reason, the commonest reason first."""
-    reasons = Counter(_one_reason(item.reason, report) for item in report.undetermined if report.source != "text")
+    """Return why checks could not be made, and how many for each reason, the commonest reason first."""
+    none = value_or(report.facts.driver.libcuda, None) == ()  # one name for all that there is no driver to ask for
+    reasons = Counter(
+        "no NVIDIA driver" if none and any(name in item.reason for name in _DRIVER_LIBRARIES) else item.reason
+        for item in report.undetermined
+        if report.source != "text"
+    )
     return reasons.most_common()
 
 
-def _one_reason(reason: str, report: Report) -> str:
-    """One name for all that is unknown because there is no driver to ask."""
-    none = value_or(report.facts.driver.libcuda, None) == ()
-    return "no NVIDIA driver" if none and any(name in reason for name in _DRIVER_LIBRARIES) else reason
-
-
-def undetermined(report: Report) -> list[tuple[str, str]]:
-    """Why checks could not be made, and which; empty for a text, which leaves most checks open."""
+def open_checks(report: Report) -> tuple[Detail, ...]:
+    """Return the checks that could not be made, as a table; nothing for a text, which leaves most checks open."""
     reasons: dict[str, list[str]] = {}
     for item in report.undetermined if report.source != "text" else ():
         reasons.setdefault(item.reason, []).append(item.id)
-    return [(reason, ", ".join(ids)) for reason, ids in reasons.items()]
-
-
-def open_checks(report: Report) -> tuple[Detail, ...]:
-    """The checks that could not be made, as a table; nothing where there are none."""
-    rows = tuple(undetermined(report))
+    rows = tuple((reason, ", ".join(ids)) for reason, ids in reasons.items())
     title = f"Could not determine ({len(report.undetermined)})"
     return (Detail(title, ("Because", "Checks"), rows),) if rows else ()
 
 
-def details(facts: Facts) -> Iterator[Detail]:
-    """Versions, packages, variables and the end of the log; what is empty is left out."""
+def details(facts: Facts) -> tuple[Detail, ...]:
+    """Return versions, packages, variables and the end of the log."""
     packages = [f"{package.name}=={package.version}" for package in value_or(facts.python.packages, ())]
     variables = [f"{name}={value}" for name, value in value_or(facts.variables, {}).items()]
-    found = (
+    return (
         Detail("Versions", ("what", "version", "read from"), tuple(_versions(facts))),
         Detail(f"Packages ({len(packages)})", lines=tuple(packages)),
         Detail(f"Variables ({len(variables)})", lines=tuple(variables)),
         Detail("Log (its end)", lines=value_or(facts.tensorflow.log, ())[-_LOG:]),
     )
-    yield from (detail for detail in found if detail.rows or detail.lines)
 
 
 def _versions(facts: Facts) -> Iterator[tuple[str, str, str]]:

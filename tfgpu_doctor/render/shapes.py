@@ -6,7 +6,7 @@ Text from outside is kept as it is; who prints it cleans or escapes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -97,7 +97,6 @@ class Page(NamedTuple):
     # how a terminal shows it
     hint: str = ""  # what shows more
     is_brief: bool = False  # the verdict first, and what it stands on
-    shorter: tuple[Page, ...] = ()  # instead of it, where it takes more than a screen
 
     @property
     def origin(self) -> str:
@@ -149,6 +148,19 @@ class Annotation(NamedTuple):
     title: str
     lines: tuple[str, ...]
     place: tuple[str, int] | None = None  # a file and a line of it
+
+
+def problems(command: str, cases: Iterable[Case]) -> tuple[Annotation, ...]:
+    """Return an annotation for each case that did not pass; a warning for what was not run."""
+    return tuple(
+        Annotation(
+            "warning" if case.outcome == "skipped" else "error",
+            f"{command}: {case.name}: {case.kind}",
+            (case.message, *case.details),
+        )
+        for case in cases
+        if case.outcome != "passed"
+    )
 
 
 class Checks(NamedTuple):

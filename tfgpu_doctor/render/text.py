@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -13,11 +12,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tfgpu_doctor.records.printable import clean
-from tfgpu_doctor.render.console import STYLES, cleaned, console_for, marks
+from tfgpu_doctor.render.console import STYLES, cleaned, marks
 from tfgpu_doctor.render.outline import LABEL_WIDTH
 from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
 
-_ROWS = 23  # of a terminal, and one for the prompt
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
 _INDENT = 4  # of a text whose head is too long to stand beside it
 _BAR, _SHORTEST_BAR = 20, 8  # characters
@@ -32,23 +30,7 @@ _LINK = re.compile(rf"(?<!\s)\s*((?:(?:←|<-){_GLUE})?https?://\S+)\s*")
 
 
 def render(page: Page, console: Console) -> None:
-    """Print the page, or the first of its shorter forms that fits a screen."""
-    forms = (page, *page.shorter)
-    if page.shorter:
-        page = next((form for form in forms if _rows(form, console) <= _ROWS), forms[-1])
-    _print(page, console)
-
-
-def _rows(page: Page, console: Console) -> int:
-    """Count the rows of a terminal that a page takes; it wraps long commands."""
-    stream = io.StringIO()
-    scratch = console_for(stream)
-    scratch.width = console.width
-    _print(page, scratch)
-    return sum(max(1, -(-len(line) // console.width)) for line in stream.getvalue().splitlines())
-
-
-def _print(page: Page, console: Console) -> None:
+    """Print the page."""
     if page.is_brief:
         _verdict(page, console)
     for number, line in enumerate(() if page.is_brief else page.about):

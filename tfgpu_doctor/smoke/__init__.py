@@ -3,6 +3,5 @@
 records     what is told of each check; the JSON
 plan        which steps there are, on which devices, and whether one still fits into the budget. Pure
 judging     from the doctor's report and the measured runs to a status and a sentence. Pure
-baseline    an earlier result, and what it says of a run. Pure
 running     the one part with effects: the doctor, then the steps in worker processes
 """

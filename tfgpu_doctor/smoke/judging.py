@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
-from tfgpu_doctor.bench.comparison import JUDGED, WORDS, RunChange
-from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.bench.speeds import slowdowns
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.records.facts import Known, Phase, value_or
 from tfgpu_doctor.records.report import Finding, Report, Severity, verdict_sentence
-from tfgpu_doctor.records.units import count, quantity
+from tfgpu_doctor.records.units import quantity
 from tfgpu_doctor.records.units import seconds as duration
 from tfgpu_doctor.smoke import plan
-from tfgpu_doctor.smoke.baseline import Baseline
 from tfgpu_doctor.smoke.plan import SmokeOptions, Step
 from tfgpu_doctor.smoke.records import WORST_FIRST, SmokeCheck, SmokeRun, Status
 
@@ -33,7 +30,6 @@ class Outcome:
     why: str = ""
     run: SmokeRun | None = None
     seconds: float = 0.0
-    compared: RunChange | str | None = None
 
 
 def gpus_of(report: Report) -> tuple[str, ...] | None:
@@ -153,25 +149,16 @@ def _with(check: SmokeCheck, **changes: object) -> SmokeCheck:
     return msgspec.structs.replace(check, **changes)
 
 
-def judge_run(
-    step: Step, measured: SmokeRun, options: SmokeOptions, seconds: float, compared: RunChange | str | None
-) -> Outcome:
-    """A run that came to an end: wrong, too slow, or well."""
-    outcome = Outcome(step, measured.round, "ok", "", measured, seconds, compared)
-    why = _why_not(step, measured.run, options, compared)
-    return outcome if why is None else replace(outcome, status="failed", why=why)
-
-
-def _why_not(step: Step, run: Run, options: SmokeOptions, compared: RunChange | str | None) -> str | None:
+def judge_run(step: Step, measured: SmokeRun, options: SmokeOptions, seconds: float) -> Outcome:
+    """Judge a run that came to an end: wrong, too slow, or well."""
+    run, least = measured.run, options.min_tflops
+    why = ""
     if run.failure or run.verified is None or not run.verified.ok or run.throughput is None:
-        return run.failure or "the result was not verified"
-    alone = len(run.devices) == 1 and run.devices[0].startswith("/GPU") and not run.virtual
-    least = options.min_tflops
-    if least is not None and step.workload == "matpow" and alone and run.throughput.value < least * 1e12:
-        return f"minimum {least:g} TFLOP/s"
-    if isinstance(compared, RunChange) and compared.verdict == "slower" and compared.ratio:
-        return f"{compared.ratio.value:.2f} times the time of the baseline (limit {options.factor:g})"
-    return None
+        why = run.failure or "the result was not verified"
+    elif least is not None and step.workload == "matpow" and len(run.devices) == 1 and not run.virtual:
+        too_slow = run.devices[0].startswith("/GPU") and run.throughput.value < least * 1e12
+        why = f"minimum {least:g} TFLOP/s" if too_slow else ""
+    return Outcome(step, measured.round, "failed" if why else "ok", why, measured, seconds)
 
 
 def worst(outcomes: Sequence[Outcome], options: SmokeOptions) -> SmokeCheck:
@@ -201,54 +188,21 @@ def _found(outcome: Outcome, options: SmokeOptions) -> str:
     run = outcome.run.run if outcome.run else None
     if run is None or run.throughput is None:
         return ""
-    return ", ".join(_parts(outcome, run, run.throughput, options))
-
-
-def _parts(outcome: Outcome, run: Run, throughput: Throughput, options: SmokeOptions) -> Iterator[str]:
     is_matpow = outcome.step.workload == "matpow"
-    verified = f"verified in {run.computed_in or run.dtype}{_instead(run)}"
+    # cards before Ampere have no TF32, and compute in another type than was asked for
+    instead = f", not {run.dtype}" if run.computed_in not in (None, run.dtype) else ""
+    parts = [f"verified in {run.computed_in or run.dtype}{instead}"]
     if run.virtual:
-        yield from (verified, "virtual devices have no speed")
+        parts.append("virtual devices have no speed")
     else:
         # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
         share = f" ({run.percent_of_peak:.0f} % of peak)" if is_matpow and run.percent_of_peak is not None else ""
-        yield from (quantity(throughput.value, throughput.unit, throughput.ci95) + share, verified)
-    compared = outcome.compared
-    if isinstance(compared, RunChange) and compared.ratio and compared.verdict != "slower":
-        yield f"{compared.ratio.value:.2f} times the time of the baseline"
+        parts.insert(0, quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) + share)
     if options.min_tflops is not None and is_matpow and run.devices[0].startswith("/CPU"):
-        yield "--min-tflops is for GPUs"
-    throttled = {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}
-    if throttled:
-        yield f"throttled ({', '.join(sorted(throttled))})"
-
-
-def _instead(run: Run) -> str:
-    """Where another type was computed in than asked for: cards before Ampere have no TF32."""
-    return f", not {run.dtype}" if run.computed_in not in (None, run.dtype) else ""
-
-
-def judge_baseline(outcomes: Sequence[Outcome], baseline: Baseline) -> SmokeCheck:
-    """Whether everything that has a speed could be compared; a slower run is reported in its own line."""
-    ratios: list[float] = []
-    reasons: list[str] = []
-    for outcome in outcomes:
-        if isinstance(outcome.compared, RunChange) and outcome.compared.verdict in JUDGED and outcome.compared.ratio:
-            ratios.append(outcome.compared.ratio.value)
-        elif isinstance(outcome.compared, RunChange):
-            reasons.append(f"{WORDS[outcome.compared.verdict]}: {', '.join(outcome.compared.reasons)}")
-        elif isinstance(outcome.compared, str):
-            reasons.append(outcome.compared)
-    check = SmokeCheck(name="baseline", on="", status="ok", passed=1, ran=1)
-    if reasons:
-        why = f"{baseline.name}: {'; '.join(dict.fromkeys(reasons))}"
-        return _with(check, status="unknown", why=why, passed=0, ran=0)
-    if not ratios:
-        why = f"no run could be compared with {baseline.name}"
-        return _with(check, status="not run", why=why, passed=0, ran=0)
-    of = f"{baseline.name}, which holds only {baseline.only}" if baseline.only else baseline.name
-    compared = count(len(ratios), "run")
-    return _with(check, saw=f"{compared} compared: at most {max(ratios):.2f} times the time in {of}")
+        parts.append("--min-tflops is for GPUs")
+    if throttled := {reason for gpu in run.gpu for reason in slowdowns(gpu) if gpu.device in run.devices}:
+        parts.append(f"throttled ({', '.join(sorted(throttled))})")
+    return ", ".join(parts)
 
 
 def software_of(report: Report) -> dict[str, str]:

@@ -34,7 +34,6 @@ class SmokeOptions:
     dtype: str = "float32"
     min_tflops: float | None = None  # of each GPU alone
     max_import: float | None = None  # seconds
-    factor: float = 1.2  # slower than the baseline by more than this fails
     rounds: int = 1
     virtual: int | None = None
 

@@ -19,7 +19,7 @@ WORST_FIRST: tuple[Status, ...] = ("failed", "unknown", "not run", "ok")
 class SmokeCheck(Record, frozen=True):
     """One line: what was checked, on what, and how it ended. Of several rounds, the worst."""
 
-    name: str  # "doctor", "import", "GPUs", "matpow", "cnn", "baseline"
+    name: str  # "doctor", "import", "GPUs", "matpow", "cnn"
     on: str  # "GPU 0", "2 GPUs", "CPU"; empty for what is about the machine as a whole
     status: Status
     saw: str = ""  # what was found: "52.1 TFLOP/s in float32, verified"

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.comparison import RunChange
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Clock, Limit, OneProcess, Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import measure, to_run
@@ -22,7 +21,6 @@ from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.records.report import Report, Tool
 from tfgpu_doctor.smoke import judging, plan
-from tfgpu_doctor.smoke.baseline import Baseline, Origin
 from tfgpu_doctor.smoke.judging import Outcome
 from tfgpu_doctor.smoke.plan import Costs, Jobs, SmokeOptions, Step
 from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeCheck, SmokeRun, Status, verdict_of
@@ -54,7 +52,6 @@ class Smoking:
     doctor: Callable[[float], Report]
     start_worker: Callable[[], Worker]
     matrix: Matrix
-    baseline: Baseline | None = None
     progress: Callable[[str, float], object] = _no_progress
     clock: Clock = time.monotonic
     outcomes: list[Outcome] = field(default_factory=list)
@@ -146,20 +143,13 @@ class Smoking:
         seconds = self.clock() - begun
         if here.limit.ran_out:
             return Outcome(step, here.number, "unknown", result.failure or "", run, seconds)
-        return judging.judge_run(step, run, self.options, seconds, self._compare(run))
+        return judging.judge_run(step, run, self.options, seconds)
 
     def _no_room(self, workload: str, cost: float) -> str:
         if not self.enough:  # once: all that was left out for the same reason gets the same advice
             spent = self.options.budget - self.left
             self.enough = self.costs.of_all(self.todo, self.options.rounds, spent)
         return plan.no_room(workload, cost, self.left, self.options.budget, self.enough)
-
-    def _compare(self, run: SmokeRun) -> RunChange | str | None:
-        if self.baseline is None or run.run.virtual or run.run.throughput is None:
-            return None
-        tool = Tool(name="tfgpu", version=__version__)
-        here = Origin(tool, self.created, self.report.facts, judging.software_of(self.report))
-        return self.baseline.compare(run, here, self.options.factor)
 
     def _checks(self, examined: float) -> tuple[SmokeCheck, ...]:
         gpus = judging.gpus_of(self.report)
@@ -176,8 +166,6 @@ class Smoking:
             unusable = judging.no_time_to_import(self.report, self.options) or "TensorFlow cannot be used"
             why = unusable if gpus is None else "there is no GPU"
             checks += [SmokeCheck(name=name, on="", status="not run", why=why) for name in plan.FIRST]
-        if self.baseline is not None:
-            checks.append(judging.judge_baseline(self.outcomes, self.baseline))
         return tuple(checks)
 
     def _smoke(self, checks: tuple[SmokeCheck, ...]) -> Smoke:
@@ -194,8 +182,6 @@ class Smoking:
                 "dtype": options.dtype,
                 "min_tflops": options.min_tflops,
                 "max_import_s": options.max_import,
-                "baseline": self.baseline.name if self.baseline else None,
-                "factor": options.factor,
                 "rounds": options.rounds,
                 "virtual_gpus": options.virtual,
             },

@@ -69,9 +69,6 @@ class PlanBase:
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
     left_out: list[str] = field(default_factory=list)  # sentences: what is not measured, and why
-    # what a process needs beside the import of TensorFlow and its samples (devices, inputs, tracing, verification), as
-    # a multiple of that import: much the same on 2 CPUs in use and on 16 beside an H100 (benchmarks/estimates.py)
-    ready: ClassVar[float] = 1.5
     steady: ClassVar[bool] = False  # a GPU takes nearly the same time again and again; a host that takes part does not
 
     def groups(self, session: Any) -> Iterator[Group]:

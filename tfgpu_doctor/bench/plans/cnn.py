@@ -27,7 +27,6 @@ SLOW, SLOW_GPU = 2e10, 5e11
 CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
 LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
 FEWEST, USUAL = 2, 6  # steps for which there has to be time by a rough estimate, and for which more is advised
-READY = {"mnist": 1.0, "cifar": 4.3, "resnet50": 6.0}  # PlanBase.ready, by model
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 LEAST, MOST = 2, 2**20  # images that a batch may have
 TRIED = 10  # steps with the largest batch that all tries together come to: each takes 2, verifies 3, and doubles
@@ -105,7 +104,7 @@ class TrainingPlan(PlanBase):
         if alone:
             groups = [(entry,) for group in groups for entry in group]
         labels = [case.label for group in groups for case, _ in group]
-        session.begin(labels, len(labels))
+        session.begin(labels)
         yield from map(Group, groups)
 
 
@@ -119,7 +118,6 @@ class Cnn(TrainingPlan):
     global_batch: int | None = None  # images of all devices together (strong scaling), instead
     xla: bool = False
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
-    patience: float = 120.0  # seconds to wait for all of them
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     auto: bool = False  # the largest batch that fits, which is searched for
 
@@ -132,11 +130,6 @@ class Cnn(TrainingPlan):
     def option(self) -> str:
         """Return the option that says how many images there are."""
         return "--global-batch-size" if self.global_batch else "--batch-size"
-
-    @property
-    def ready(self) -> float:  # type: ignore[override]
-        """Return that of the model: tracing and verifying it take longer than importing TensorFlow."""
-        return READY[self.model]
 
     def title(self) -> str:
         """Return what is computed."""
@@ -169,12 +162,7 @@ class Cnn(TrainingPlan):
         return why_poor(run) if run.efficiency and run.efficiency.value < POOR else ()
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type.
-
-        Raises:
-            DeviceError: devices that are not there, or over which the images cannot be shared out.
-            TooLargeError: the images alone are more than the memory.
-        """
+        """Yield one group for each type."""
         cases = self.cases(session.found)
         if self.auto and self.selection.devices is None:  # the CPU may hold less than a GPU
             cases = tuple(case for case in cases if case.gpus) or cases

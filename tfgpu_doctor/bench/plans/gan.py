@@ -18,7 +18,6 @@ class Gan(TrainingPlan):
 
     workload = "gan"
     batch: int = gan.DEFAULT_BATCH  # images on each device
-    ready = 2.8
 
     def title(self) -> str:
         """Return what is computed."""

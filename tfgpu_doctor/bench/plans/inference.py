@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfgpu_doctor.bench.devices import Case, Job, Scalar
+from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import Group, PlanBase, keys, saturation
 from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.results import Figure, Run
@@ -25,7 +25,6 @@ BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
 PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 WANTED = samples_for(0.99)  # 368
-CALL = 0.002  # seconds that a call takes at least
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,6 @@ class Inference(PlanBase):
     xla: bool = False
     wanted: int = WANTED  # samples of each batch, if the deadline allows
     fixed: int = 0  # the only batch that the model takes; 0: any
-    ready = 0.7
 
     def title(self) -> str:
         """Return what is called."""
@@ -77,23 +75,14 @@ class Inference(PlanBase):
         return float(MODELS[self.model].forward_flop) if self.model and self.saved_model is None else None
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type and batch, small batches first; the processes of a type stay over its batches.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            CannotRunError: the SavedModel cannot be used; the message says why.
-        """
+        """Yield one group for each type and batch, small batches first; the processes of a type stay."""
         by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
         labels = [case.label for _, mine in by_type for case in mine]
-        usual, deadline = None, session.rule.deadline
+        deadline = session.rule.deadline
         if self.flop:
-            calls = [cpu_seconds(batch * self.flop, session) for batch in self.batches]
-            check_time(calls[-1], deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
-            each = [min(self.wanted * (CALL + seconds), deadline / len(calls)) for seconds in calls]
-            usual = sum(max(session.rule.min_seconds, one) for one in each) * len(labels)
-        session.begin(
-            labels * len(self.batches), len(labels) + 1, besides=1, sampling=deadline * len(labels), usual=usual
-        )
+            slowest = cpu_seconds(self.batches[-1] * self.flop, session)
+            check_time(slowest, deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
+        session.begin(labels * len(self.batches), besides=1, sampling=deadline * len(labels))
         with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
             asked = len(self.batches)
             prepared = self._prepare(session, Path(folder))
@@ -245,19 +234,15 @@ class SignatureError(Exception):
     """No inputs can be made for the signature; the message says why, and what to add."""
 
 
-class ShapeError(Exception):
-    """A shape that cannot be read; the message says what can be written."""
-
-
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """Read --shape "224,224,3" or "images=224,224,3": the input's name ("" for the only one), the shape of one item.
 
-    Raises ShapeError: what is no shape.
+    Raises RequestError: what is no shape.
     """
     name, equals, numbers = text.rpartition("=")
     parts = [part.strip() for part in numbers.split(",")] if numbers.strip() else []
     if (equals and not name) or not all(part.isascii() and part.isdecimal() and int(part) > 0 for part in parts):
-        raise ShapeError(f"--shape {text}: give the shape of one item, for example 224,224,3 or images=224,224,3")
+        raise RequestError(f"--shape {text}: give the shape of one item, for example 224,224,3 or images=224,224,3")
     return name.strip(), tuple(int(part) for part in parts)
 
 

@@ -87,11 +87,6 @@ class Input(PlanBase):
 
         Each has a process of its own, so that all see the same machine while its load comes and goes; where memory does
         not hold so many, one after the other.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            TooLargeError: decoded images and batches do not fit.
-            CannotRunError: an image cannot be decoded.
         """
         cases = [
             replace(case, label=case.label.removesuffix(", together"))
@@ -104,7 +99,7 @@ class Input(PlanBase):
             if short := shortage(self._needs(case, trains=False), free):
                 what = f"{self.images} decoded images of {self.model} and batches of {self.size} need"
                 raise too_large(what, short, free, "try fewer --images or a smaller --batch-size")
-        session.begin(labels, len(labels))
+        session.begin(labels)
         with self._folder(session) as folder:
             yield from self._in_turns(session, [(HOST_CASE, self._job(name, folder, False)) for name in workload.ALONE])
             yield from self._in_turns(session, [(case, self._job(name, folder, True)) for case, name in trainings])

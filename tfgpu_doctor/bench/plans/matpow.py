@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, Scalar
+from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import (
     HOST,
     Free,
@@ -98,7 +98,6 @@ class Powers(PlanBase):
     workload = "matpow"
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
-    ready = 0.5
     steady = True
 
     def job(self, dtype: str, size: int, reference: Reference, terms: int, largest: int | None = None) -> Job:
@@ -149,19 +148,13 @@ class MatPow(Powers):
         return {"size": self.chosen, "power": self.power, "seed": matpow.SEED}
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type, and one more for GPUs at a size of their own.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            TooLargeError: the size that was asked for does not fit into a memory.
-            TooSlowError: nor into the time.
-        """
+        """One group for each type, and one more for GPUs at a size of their own."""
         cases = self.selection.cases(session.found, self.spreads)
         cases, self.chosen, expected = self._choose_size(session, cases)
         by_type = list(self.cases_by_type(cases))
         labels = [case.label for _, todo in by_type for case in todo]
         again = [label for label in labels if self.own_sizes and self.settles(label)]
-        session.begin([*labels, *again], len(labels), slowest=expected)
+        session.begin([*labels, *again])
         terms = max(case.terms for case in cases)
         with Reference() as reference:
             for dtype, todo in by_type:
@@ -252,14 +245,10 @@ LEAST, MOST = 16, 131072  # sizes that may be asked for
 DOTS = ("…", "...", "..")
 
 
-class SizesError(Exception):
-    """A list of sizes that cannot be read; the message says what can be written."""
-
-
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Read --size: "4096", "256,512,1024", "256,…,16k" (doubling), or "auto"; ascending, each once.
 
-    Raises SizesError: a part is no size.
+    Raises RequestError: a part is no size.
     """
     if text.strip().lower() == "auto":
         return AUTO
@@ -269,13 +258,13 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         if part in DOTS:
             last = read_size(parts[place + 1]) if place + 1 < len(parts) else None
             if not found or last is None:
-                raise SizesError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
+                raise RequestError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
             while found[-1] * 2 < min(last, MOST):
                 found.append(found[-1] * 2)
             continue
         size = read_size(part)
         if size is None or not LEAST <= size <= MOST:
-            raise SizesError(
+            raise RequestError(
                 f"--size: {part!r} is not a size from {LEAST} to {MOST}; for example 4096, 256,512,1024 or auto"
             )
         found.append(size)
@@ -312,7 +301,7 @@ class Sweep(Powers):
         terms = max(case.terms for case in cases)
         by_type = list(self.cases_by_type(cases))
         labels = [case.label for _, mine in by_type for case in mine]
-        session.begin(labels * len(self.sizes), len(labels))
+        session.begin(labels * len(self.sizes))
         with Reference() as reference:
             for dtype, mine in by_type:
                 for size in self.sizes:

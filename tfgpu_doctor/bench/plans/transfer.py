@@ -75,16 +75,11 @@ class Transfer(PlanBase):
         return value_or(self.environment.gpus, ()) if self.environment else ()
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each route and size, on all devices that have it; pairs of devices one after the other.
-
-        Raises:
-            DeviceError: devices were asked for that are not there.
-            TooLargeError: a size that was asked for does not fit, or none does.
-        """
+        """Yield one group for each route and size, on all devices that have it; pairs one after the other."""
         self.environment = session.environment
         stages = list(_stages(self.selection.cases(session.found, ("together",))))
         labels = [case.label for stage in stages for case, _ in stage]
-        session.begin(labels * len(self.sizes), len(dict.fromkeys(labels)))
+        session.begin(labels * len(self.sizes))
         for stage in stages:
             sizes = self._fitting(session, list(dict.fromkeys(case for case, _ in stage)))
             session.skip((len(self.sizes) - len(sizes)) * len(stage))

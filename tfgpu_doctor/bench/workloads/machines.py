@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .judgement import short
-from .training import copies
+from .training import copies, place, summing
 
 ELSEWHERE = "/task:"  # how names of other machines' devices begin
 END, STEPS, VERIFY, REDUCE = 0, 1, 2, 3
@@ -68,7 +68,7 @@ class Machines:
         want = [name for name in devices if not name.startswith(ELSEWHERE)]
         if [short(name) for name in self.local] != want or self.replicas != len(devices):
             raise ValueError(f"{self.replicas} replicas, here on {', '.join(map(short, self.local))}, not {want}")
-        self._sum = tf.function(self._summed, autograph=False)
+        self._sum = summing(self.strategy)
 
     def agree(self, text: str) -> None:
         """Make sure that all workers were asked for the same. Raises ValueError: they were not."""
@@ -78,29 +78,17 @@ class Machines:
             raise ValueError("the machines were started with different options: use the same command on each")
 
     def total(self, values: Sequence[float]) -> list[float]:
-        """The sum over all workers, element by element; each must give as many."""
-        import tensorflow as tf
+        """Return the sum over all workers, element by element; each must give as many."""
+        import numpy as np
 
-        def value(context: Any) -> Any:
-            index = int(context.replica_id_in_sync_group) - self.first
-            with tf.device(self.local[index]):
-                mine = values if index == 0 else [0.0] * len(values)
-                return tf.identity(tf.constant(mine, tf.float64))
+        def mine(index: int) -> Any:
+            return np.array(values if index == 0 else [0.0] * len(values))
 
-        summed = self._sum(self.strategy.experimental_distribute_values_from_function(value))
-        return [float(one) for one in self.strategy.experimental_local_results(summed)[0].numpy()]
-
-    def _summed(self, values: Any) -> Any:
-        import tensorflow as tf
-
-        def replica(one: Any) -> Any:
-            context = tf.distribute.get_replica_context()
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(one))  # an argument has no device
-
-        return self.strategy.run(replica, args=(values,))
+        ((first, *_),) = self._sum(place(self.strategy, self.local, mine, self.first))
+        return [float(one) for one in first.numpy()]
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
-        """What each worker gives, in their order; each must give as many."""
+        """Return what each worker gives, in their order; each must give as many."""
         size = len(values)
         slots = [0.0] * size * self.count
         slots[self.index * size : (self.index + 1) * size] = values
@@ -119,7 +107,7 @@ class Machines:
         return NAMES[what]
 
     def identical(self, weights: Sequence[Any]) -> tuple[int, int]:
-        """How many weights all replicas of all workers hold bit by bit alike, and how many there are."""
+        """Return how many weights all replicas of all workers hold bit by bit alike, and how many there are."""
         sums = []
         for weight in weights:
             here = {zlib.crc32(one.numpy().tobytes()) for one in copies(self.strategy, weight)}

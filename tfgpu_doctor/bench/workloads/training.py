@@ -83,6 +83,20 @@ def synchronise(results: Iterable[Any], only: Sequence[str] = ()) -> None:
         sync()
 
 
+def summing(strategy: Any) -> Any:
+    """Compile a function that sums tensors over all replicas; of each it returns what every replica here gets."""
+    import tensorflow as tf
+
+    def replica(*parts: Any) -> Any:
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.identity(one) for one in parts])  # on its device
+
+    def run(*parts: Any) -> Any:
+        return [strategy.experimental_local_results(one) for one in strategy.run(replica, args=parts)]
+
+    return tf.function(run, autograph=False)
+
+
 def copies(strategy: Any, weight: Any) -> list[Any]:
     """Return what each replica holds of a Keras weight, in the order of the replicas."""
     held = weight if callable(weight.value) else weight.value  # Keras 3 wraps the variable
@@ -637,23 +651,11 @@ def _passes(training: Training, data: tuple[Any, ...], *, only_first: bool) -> C
 def all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
     """Return the sum of what has the shapes of the gradients; and who does it, by the compiled graph."""
     import numpy as np
-    import tensorflow as tf
-
-    strategy = training.strategy
-    shapes = [tuple(weight.shape) for weight in training.tensors()]
 
     def ones(shape: tuple[int, ...]) -> Any:
-        return place(strategy, training.devices, lambda _: np.ones(shape, np.float32), training.first)
+        return place(training.strategy, training.devices, lambda _: np.ones(shape, np.float32), training.first)
 
-    values = [ones(shape) for shape in shapes]
-
-    def replica(*parts: Any) -> Any:
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.identity(part) for part in parts])
-
-    def run(*parts: Any) -> Any:
-        summed = strategy.run(replica, args=parts)
-        return [one for value in summed for one in strategy.experimental_local_results(value)]
-
-    function = tf.function(run, autograph=False)
-    return lambda: function(*values), implementation(function.get_concrete_function(*values).graph)
+    values = [ones(tuple(weight.shape)) for weight in training.tensors()]
+    function = summing(training.strategy)
+    by = implementation(function.get_concrete_function(*values).graph)
+    return lambda: [one for part in function(*values) for one in part], by

@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .judgement import Check, Judgement, short
-from .training import implementation, on_devices, place, synchronise, unchanged
+from .training import implementation, on_devices, place, summing, synchronise, unchanged
 
 UNIT = "B/s"
 SEED = 11
@@ -251,23 +251,14 @@ def _pinned(source: Any, target: str) -> Any:
 
 def _all_reduce(devices: Sequence[str], sets: Sequence[Sequence[Any]]) -> Step:
     """Sum over all devices, on all devices, as MirroredStrategy computes it."""
-    import tensorflow as tf
-
     strategy = _strategy(tuple(devices))
 
     def put(arrays: Sequence[Any]) -> Any:
         return place(strategy, devices, lambda index: _placed(arrays[index], devices[index]))
 
-    def reduce_one(one: Any) -> Any:
-        return tf.distribute.get_replica_context().all_reduce("SUM", one)
-
-    sources = tuple(map(put, sets))
-    function = tf.function(lambda one: strategy.run(reduce_one, args=(one,)), autograph=False)
-
-    def move(source: Any) -> Sequence[Any]:
-        return tuple(strategy.experimental_local_results(function(source)))
-
-    return Step(sources, lambda source: source, move, implementation(function.get_concrete_function(sources[0]).graph))
+    sources, function = tuple(map(put, sets)), summing(strategy)
+    how = implementation(function.get_concrete_function(sources[0]).graph)
+    return Step(sources, lambda source: source, lambda source: tuple(function(source)[0]), how)
 
 
 @lru_cache

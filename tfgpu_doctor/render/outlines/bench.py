@@ -32,6 +32,7 @@ from tfgpu_doctor.render.shapes import (
     Sample,
     Suite,
     Table,
+    problems,
 )
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
@@ -497,17 +498,12 @@ def checks(result: BenchResult) -> Checks:
     """A case for each run: red where it gave no verified result."""
     command, name = f"tfgpu bench {result.workload}", namer(result.runs)
     cases = tuple(_case(run, name(run)) for run in result.runs)
-    problems = tuple(
-        Annotation("error", f"tfgpu bench: {case.name}: {case.kind}", (case.message, *case.details))
-        for case in cases
-        if case.outcome == "failure"
-    )
     advice = (
         Annotation("warning", f"tfgpu bench: {name(having[-1])}{others(len(having) - 1)}", (text,))
         for having, text in shared_advice(result.runs)
     )
     log = (f"tfgpu bench: {verdict(result)}",)
-    return Checks(command, result.created, (Suite(command, cases),), (*problems, *advice), log)
+    return Checks(command, result.created, (Suite(command, cases),), (*problems("tfgpu bench", cases), *advice), log)
 
 
 def _case(run: Run, name: str) -> Case:

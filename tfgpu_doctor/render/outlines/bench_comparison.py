@@ -26,7 +26,6 @@ from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
 from tfgpu_doctor.render.prometheus import created, gauge, info
 from tfgpu_doctor.render.shapes import (
-    Annotation,
     Block,
     Case,
     Checks,
@@ -40,6 +39,7 @@ from tfgpu_doctor.render.shapes import (
     Sample,
     Suite,
     Table,
+    problems,
 )
 
 MARKS: dict[Verdict, str] = {
@@ -127,16 +127,8 @@ def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Chec
     if code == EXIT_UNKNOWN and not any(case.outcome == "error" for case in cases):
         lost = tuple(_alone_of_sides(comparison))
         whole = whole._replace(outcome="error", kind="inconclusive", message=_summary(comparison), details=lost)
-    problems = tuple(
-        Annotation(
-            "error" if case.outcome != "skipped" else "warning",
-            f"{_COMMAND}: {case.name}: {case.kind}",
-            (case.message, *case.details),
-        )
-        for case in (whole, *cases)
-        if case.outcome != "passed"
-    )
-    return Checks(_COMMAND, comparison.created, (Suite(_COMMAND, (whole, *cases)),), problems, log)
+    every = (whole, *cases)
+    return Checks(_COMMAND, comparison.created, (Suite(_COMMAND, every),), problems(_COMMAND, every), log)
 
 
 def _case(run: RunChange, comparison: BenchComparison, fail_on: FailOnSpeed, code: int) -> Case:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from tfgpu_doctor.plan.constraints import Violation, span
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.versions import at_least, minor
-from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Part, Table
-from tfgpu_doctor.render.shapes import Detail as Folded
+from tfgpu_doctor.render import formats
+from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Page, Part, Table
 
 _COMMAND = "tfgpu plan"
 _SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
@@ -29,20 +27,10 @@ _WHY: dict[Kind, str] = {
 }
 
 
-class _Room(NamedTuple):
-    """How much of a plan one screen shows: package managers and notes of the first option, others, ruled-out groups."""
-
-    managers: int = 2
-    notes: int = 9
-    others: int = 5
-    groups: int = 2
+_NOTES, _OTHERS = 2, 4  # of the first option, and other options, on a first screen
 
 
-# from all that one screen may have to what it must have
-_ROOMS = (_Room(), _Room(1), _Room(1, groups=1), _Room(1, groups=1, notes=1), _Room(1, groups=1, notes=0, others=2))
-
-
-def page(plan: Plan, detail: Detail = "shared") -> Page:
+def page(plan: Plan, detail: formats.Detail = "shared") -> Page:
     """Every option, best first; why newer releases are not suitable; or what would help."""
     asked = f", TensorFlow {plan.tensorflow}" if plan.tensorflow else ""
     about = (
@@ -51,18 +39,15 @@ def page(plan: Plan, detail: Detail = "shared") -> Page:
     )
     whole = Page(_COMMAND, about, *_answer(plan), (), "bat" if plan.target.os == "windows" else "sh")
     if detail == "least":
-        commands = _Shown(plan).commands(plan.options[0], 1) if plan.options else ()
-        first = (Block("", "How to install it", tuple(commands)),) if plan.options else ()
+        lines = tuple(_commands(plan.options[0], 1)) if plan.options else ()
+        first = (Block("", "How to install it", lines),) if plan.options else ()
         return whole._replace(parts=first, is_brief=True)
     problems = Items(plan.problems, mark="error")
     if detail == "normal" and plan.options:
-        forms = [whole._replace(parts=(problems, *_one_screen(plan, room))) for room in _ROOMS]
-        forms = [form._replace(sentence=f"{form.sentence.partition(',')[0]}. Details: add -v") for form in forms]
-        return forms[0]._replace(shorter=tuple(forms[1:])) if plan.is_found else forms[0]
-    shown = _Shown(plan, once=detail == "full")
-    blocks = (shown.block(number, option) for number, option in enumerate(plan.options, 1))
-    ruled_out = _ruled_out(plan, 5 if detail == "normal" else None, detail)
-    return whole._replace(parts=(problems, *blocks, ruled_out))
+        sentence = f"{whole.sentence.partition(',')[0]}. Details: add -v"
+        return whole._replace(parts=(problems, *_first_screen(plan)), sentence=sentence)
+    blocks = (_block(number, option, plan) for number, option in enumerate(plan.options, 1))
+    return whole._replace(parts=(problems, *blocks, _ruled_out(plan, 5 if detail == "normal" else None, detail)))
 
 
 def _answer(plan: Plan) -> tuple[str, str, str]:
@@ -73,16 +58,24 @@ def _answer(plan: Plan) -> tuple[str, str, str]:
     return "error", "no match", f"no NVIDIA GPU {'can be used here' if plan.target.gpus else 'to plan for'}"
 
 
-def _one_screen(plan: Plan, room: _Room) -> Iterator[Part]:
-    """The first option with what one screen has room for, a line for each other one, and what is ruled out."""
-    yield _Shown(plan).brief(plan.options[0], room)
-    others = plan.options[1 : room.others + 1]
+def _first_screen(plan: Plan) -> Iterator[Part]:
+    """Yield the first option, a line for each other one, and what is ruled out."""
+    first, others = plan.options[0], plan.options[1 : _OTHERS + 1]
+    starts = next(iter(first.commands.values()), ("",))[0].split(" ")[0]
+    missing = [fix for fix in first.missing if fix.text.startswith(f"{starts} is missing")]
+    lines = (
+        *(Line(*fact) for fact in facts_of(first, None, plan.last_driver_branch)),
+        *_commands(first, 1),
+        *(Line("check", "", commands=fix.commands) for fix in first.then),
+        *(Line("if", f"{fix.text}: {fix.commands[0]}") for fix in missing),
+        *(Line("note", note) for note in first.notes[-_NOTES:]),
+    )
+    yield _titled(1, first, plan, lines)
     rows = [(str(number), _line(option, plan)) for number, option in enumerate(others, 2)]
     more = len(plan.options) - 1 - len(others)
     rows += [("", f"and {more} more")] if more else []
     yield Table("Other options", ("Option", "What"), tuple(rows))
-    if room.groups:
-        yield _ruled_out(plan, room.groups, "normal")
+    yield _ruled_out(plan, 1, "normal")
 
 
 def _line(option: Option, plan: Plan) -> str:
@@ -94,71 +87,40 @@ def _line(option: Option, plan: Plan) -> str:
     return ", ".join((option.title.removeprefix("TensorFlow "), *more))
 
 
-class _Shown:
-    """The options of a plan as blocks; `once`: what stands with one of them already is left out."""
-
-    def __init__(self, plan: Plan, once: bool = False) -> None:
-        self._plan, self._once, self._said = plan, once, set[str]()
-
-    def block(self, number: int, option: Option) -> Block:
-        """An option with everything."""
-        rest = number > 1 and self._once
-        lines = (
-            *(Line(*fact) for fact in facts_of(option, self._plan.matrix.revision, self._plan.last_driver_branch)),
-            *(Line("note", note) for note in self._new(option.notes)),
-            *self.commands(option, 1 if rest else len(option.commands)),
-            *(Line("check", "", commands=fix.commands) for fix in option.then if self._new((option.kind,))),
-            *(Line("if", fix.text, commands=fix.commands) for fix in (() if rest else option.missing)),
-        )
-        see = "".join(self._new((option.see or "",)))
-        self._said |= {option.kind, see, *option.notes, *(fix.text for fix in option.first)} if self._once else set()
-        return self._block(number, option, lines, see)
-
-    def brief(self, option: Option, room: _Room) -> Block:
-        """What the option is, how to install and to check it, and the last notes, which weigh most."""
-        starts = next(iter(option.commands.values()), ("",))[0].split(" ")[0]
-        missing = [fix for fix in option.missing if fix.text.startswith(f"{starts} is missing")]
-        lines = (
-            *(Line(*fact) for fact in facts_of(option, None, self._plan.last_driver_branch)),
-            *self.commands(option, room.managers),
-            *(Line("check", "", commands=fix.commands) for fix in option.then),
-            *(Line("if", f"{fix.text}: {fix.commands[0]}") for fix in missing),
-            *(Line("note", note) for note in option.notes[max(len(option.notes) - room.notes, 0) :]),
-        )
-        return self._block(1, option, lines, option.see or "")
-
-    def commands(self, option: Option, managers: int) -> Iterator[Line]:
-        """The steps before it, and the commands of the first package managers."""
-        for fix in option.first:
-            if self._new((fix.text,)):
-                yield Line("first", fix.text, commands=fix.commands)
-        for manager in list(option.commands)[:managers]:
-            yield Line(manager, "", commands=option.commands[manager])
-
-    def _block(self, number: int, option: Option, lines: tuple[Line, ...], see: str) -> Block:
-        why = reason(option, self._plan)
-        title = f"{number}. {option.title}" + (f": {why}" if why else "")
-        return Block("ok" if number == 1 and option.kind != "cpu" else "note", title, lines, (), see)
-
-    def _new(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(text for text in texts if text not in self._said)
+def _block(number: int, option: Option, plan: Plan) -> Block:
+    """Return an option with everything."""
+    lines = (
+        *(Line(*fact) for fact in facts_of(option, plan.matrix.revision, plan.last_driver_branch)),
+        *(Line("note", note) for note in option.notes),
+        *_commands(option, len(option.commands)),
+        *(Line("check", "", commands=fix.commands) for fix in option.then),
+        *(Line("if", fix.text, commands=fix.commands) for fix in option.missing),
+    )
+    return _titled(number, option, plan, lines)
 
 
-def _ruled_out(plan: Plan, most: int | None, detail: Detail) -> Folded:
-    """What is ruled out, the newest first, neighbours together; of at most so many groups, with one reason each."""
-    together = _neighbours(plan, 1 if most else None)
+def _titled(number: int, option: Option, plan: Plan, lines: tuple[Line, ...]) -> Block:
+    why = reason(option, plan)
+    title = f"{number}. {option.title}" + (f": {why}" if why else "")
+    return Block("ok" if number == 1 and option.kind != "cpu" else "note", title, lines, (), option.see or "")
+
+
+def _commands(option: Option, managers: int) -> Iterator[Line]:
+    """Yield the steps before it, and the commands of the first package managers."""
+    yield from (Line("first", fix.text, commands=fix.commands) for fix in option.first)
+    yield from (Line(manager, "", commands=option.commands[manager]) for manager in list(option.commands)[:managers])
+
+
+def _ruled_out(plan: Plan, most: int | None, detail: formats.Detail) -> Detail:
+    """Return what is ruled out, the newest first, neighbours together; of at most so many groups, one reason each."""
+    groups = itertools.groupby(plan.ruled_out, lambda group: _decisive(group)[: 1 if most else None])
+    together = [([version for group in found for version in group.versions], why) for why, found in groups]
     shown = together[:most]
     rows = [(span_of(versions), "; ".join(_clause(why, detail) for why in reasons)) for versions, reasons in shown]
     rest = [version for versions, _ in together[len(shown) :] for version in versions]
     if rest:
         rows.append(("", f"{len(rest)} older releases, down to {rest[-1]}" if len(rest) > 1 else f"{rest[0]}, too"))
-    return Folded("Ruled out", ("TensorFlow", "Why"), tuple(rows))
-
-
-def _neighbours(plan: Plan, reasons: int | None) -> list[tuple[list[str], tuple[Violation, ...]]]:
-    """Neighbouring releases with the same decisive reasons; at most so many `reasons` of each."""
-    groups = itertools.groupby(plan.ruled_out, lambda group: _decisive(group)[:reasons])
-    return [([version for group in found for version in group.versions], why) for why, found in groups]
+    return Detail("Ruled out", ("TensorFlow", "Why"), tuple(rows))
 
 
 def _decisive(group: RuledOut) -> tuple[Violation, ...]:
@@ -168,7 +130,7 @@ def _decisive(group: RuledOut) -> tuple[Violation, ...]:
     return alone or tuple(sorted(found, key=lambda one: one.constraint in ("driver", "python")))
 
 
-def _clause(violation: Violation, detail: Detail) -> str:
+def _clause(violation: Violation, detail: formats.Detail) -> str:
     """A reason in a few words; in full with its source."""
     match violation.constraint:
         case "gpu":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -34,7 +33,6 @@ from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, details, l
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     Annotation,
-    Block,
     Case,
     Checks,
     Items,
@@ -59,40 +57,30 @@ def command_of(report: Report) -> str:
 
 
 def page(report: Report, detail: Detail = "shared") -> Page:
-    """The stack, what was found, and what whoever helps asks for next; or a screen of it, or the first problem."""
+    """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the first problem."""
     whole = head(report, command_of(report), verdict_sentence(report), ())
     if value_or(report.facts.host.os, "") == "windows":
         whole = whole._replace(language="bat")
     if detail == "least":
         return whole._replace(parts=tuple(least(report)), is_brief=True)
     layers, found = layers_of(report), tuple(blocks(report))
-    stack = Table(
-        "The stack",
-        ("Layer", "Found"),
-        tuple((layer.name, layer.text) for layer in layers),
-        tuple(layer.mark for layer in layers),
-    )
-    if detail == "normal":
-        return _first_screen(whole, report, stack, found)
-    facts = details(report.facts) if detail == "shared" else ()
-    return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
-
-
-def _first_screen(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
+    rows = tuple((layer.name, layer.text) for layer in layers)
+    stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
+    if detail != "normal":
+        facts = details(report.facts) if detail == "shared" else ()
+        return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
     shown = tuple(map(brief, found))
     reasons = skipped(report) if report.verdict == "unknown" else ()
-    open_ones = Items(
-        tuple(f"skipped, {reason}: {count(number, 'check')}" for reason, number in reasons), "", "unknown"
-    )
+    open_ones = tuple(f"skipped, {reason}: {count(number, 'check')}" for reason, number in reasons)
     hint = ""
     if [block.lines for block in shown] != [block.lines for block in found]:
         about = next((f"; tfgpu explain {block.ids[0]}" for block in shown if len(block.ids) == 1), "")
         hint = f"All evidence and fixes: {whole.title} -v{about}"
-    return whole._replace(parts=(stack, *shown, open_ones), hint=hint)
+    return whole._replace(parts=(stack, *shown, Items(open_ones, "", "unknown")), hint=hint)
 
 
 def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) -> Page:
-    """A page with the verdict of a report."""
+    """Return a page with the verdict of a report."""
     about = f"{command} {report.tool.version}, matrix of {report.matrix.revision}"
     sentence, mark = meaning + problem_counts(report), VERDICT_MARKS[report.verdict]
     return Page(command, (about,), mark, report.verdict, sentence, parts, created=report.created)
@@ -102,21 +90,13 @@ def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) ->
 
 
 def checks(report: Report, fail_on: FailOn = "error", only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> Checks:
-    """A case for each check; `only` and `skip` are the checks that were asked for, where not all were."""
+    """Return a case for each check; `only` and `skip` are the checks that were asked for, where not all were."""
     command, meaning = command_of(report), verdict_sentence(report)
-    return Checks(
-        command,
-        report.created,
-        (
-            Suite("Verdict", (verdict_case(report, command, meaning, fail_on),)),
-            *_layers(report, fail_on, chosen(only, skip)),
-        ),
-        (
-            *annotated((finding for finding in report.findings if finding.root_cause), titles_of(report.findings)),
-            *no_verdict(report, command, meaning, fail_on),
-        ),
-        (verdict_line(report, command, meaning),),
-    )
+    verdict = Suite("Verdict", (verdict_case(report, command, meaning, fail_on),))
+    suites = (verdict, *_layers(report, fail_on, chosen(only, skip)))
+    roots = annotated((finding for finding in report.findings if finding.root_cause), titles_of(report.findings))
+    annotations = (*roots, *no_verdict(report, command, meaning, fail_on))
+    return Checks(command, report.created, suites, annotations, (verdict_line(report, command, meaning),))
 
 
 def verdict_line(report: Report, command: str, meaning: str) -> str:
@@ -177,37 +157,21 @@ def _layers(report: Report, fail_on: FailOn, checked: Iterable[str] | None) -> I
 
 
 def _check(finding_id: str, layer: str, report: Report, fail_on: FailOn) -> Case:
-    case = Case(finding_id, f"{command_of(report).replace(' ', '.')}.{layer}")
-    finding = next((finding for finding in report.findings if finding.id == finding_id), None)
-    if finding is not None:
-        return _found(case, finding, report, fail_on)
-    reason = next((item.reason for item in report.undetermined if item.id == finding_id), None)
-    if reason is not None:
-        return case._replace(outcome="skipped", kind="could not determine", message=f"could not determine: {reason}")
-    settled = _settled_by(finding_id, report)
-    if settled:
-        return case._replace(outcome="skipped", kind="not judged apart", message=f"not judged apart from {settled}")
-    return case
-
-
-def _found(case: Case, finding: Finding, report: Report, fail_on: FailOn) -> Case:
-    titles = titles_of(report.findings)
-    if finding.root_cause:
-        return finding_case(case, finding, titles, fail_on)
-    above = next((cause.id for cause in report.findings if finding.id in cause.consequences), "another finding")
-    message = f"follows from {above}: {finding.title}"
-    return case._replace(
-        outcome="skipped", kind="consequence", message=message, details=tuple(lines_of(finding, titles))
-    )
-
-
-def _settled_by(finding_id: str, report: Report) -> str | None:
-    """The finding beside which this check says nothing of its own: it was not made, or would be a consequence."""
-    declared = DECLARATIONS.get(finding_id)
-    for found in report.findings:
-        if declared and matches(found.id, (*declared.pointless_after, *declared.explained_by)):
-            return found.id
-    return None
+    case = Case(finding_id, f"{command_of(report).replace(' ', '.')}.{layer}", "skipped")
+    titles, declared = titles_of(report.findings), DECLARATIONS.get(finding_id)
+    if finding := next((finding for finding in report.findings if finding.id == finding_id), None):
+        if finding.root_cause:
+            return finding_case(case._replace(outcome="passed"), finding, titles, fail_on)
+        above = next((cause.id for cause in report.findings if finding.id in cause.consequences), "another finding")
+        message, lines = f"follows from {above}: {finding.title}", tuple(lines_of(finding, titles))
+        return case._replace(kind="consequence", message=message, details=lines)
+    if (reason := next((item.reason for item in report.undetermined if item.id == finding_id), None)) is not None:
+        return case._replace(kind="could not determine", message=f"could not determine: {reason}")
+    # beside which this check says nothing of its own: it was not made, or would be a consequence
+    beside = (*declared.pointless_after, *declared.explained_by) if declared else ()
+    if settled := next((found.id for found in report.findings if matches(found.id, beside)), None):
+        return case._replace(kind="not judged apart", message=f"not judged apart from {settled}")
+    return case._replace(outcome="passed")
 
 
 # -------------------------------------------------------------------------------------------------------- monitoring
@@ -245,30 +209,19 @@ def metrics(report: Report) -> Iterator[Metric]:
     yield gauge("tfgpu_doctor_undetermined_checks", "Checks that could not be made.", Sample(open_ones))
     if (total := report.timings.get("total")) is not None:
         yield gauge("tfgpu_doctor_duration_seconds", "Time that the diagnosis took.", Sample(total))
-    yield from _gpus(facts)
-
-
-def _gpus(facts: Facts) -> Iterator[Metric]:
-    """How many GPUs there are and TensorFlow lists; nothing where it is unknown."""
+    gpus = value_or(facts.gpus, ())
     if isinstance(facts.gpus, Known):
-        yield gauge("tfgpu_doctor_gpus", "GPUs that the driver lists.", Sample(len(facts.gpus.value)))
+        yield gauge("tfgpu_doctor_gpus", "GPUs that the driver lists.", Sample(len(gpus)))
     if isinstance(facts.tensorflow.devices, Known):
         listed = sum(device.kind == "GPU" for device in facts.tensorflow.devices.value)
         yield gauge("tfgpu_doctor_tensorflow_gpus", "GPUs that TensorFlow lists.", Sample(listed))
-    gpus = {str(gpu.index): gpu for gpu in value_or(facts.gpus, ())}
-    names = (
-        Sample(
-            1,
-            {"gpu": index, "name": value_or(gpu.name, ""), "compute_capability": value_or(gpu.compute_capability, "")},
-        )
-        for index, gpu in gpus.items()
+    known_as = (
+        {"name": value_or(gpu.name, ""), "compute_capability": value_or(gpu.compute_capability, "")} for gpu in gpus
     )
+    names = (Sample(1, {"gpu": str(gpu.index), **labels}) for gpu, labels in zip(gpus, known_as, strict=True))
     yield gauge("tfgpu_doctor_gpu_info", "Name and compute capability of a GPU.", *names)
-    memory = (
-        Sample(gpu.memory_total.value, {"gpu": index})
-        for index, gpu in gpus.items()
-        if isinstance(gpu.memory_total, Known)
-    )
+    sizes = ((gpu.memory_total, {"gpu": str(gpu.index)}) for gpu in gpus)
+    memory = (Sample(size.value, labels) for size, labels in sizes if isinstance(size, Known))
     yield gauge("tfgpu_doctor_gpu_memory_bytes", "Memory of a GPU.", *memory)
 
 
@@ -278,8 +231,7 @@ def _gpus(facts: Facts) -> Iterator[Metric]:
 Mark = Literal["ok", "error", "warning", "unknown", "absent", ""]  # "": nothing that could be right or wrong
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """One line of the summary."""
 
     name: str
@@ -287,14 +239,9 @@ class Layer:
     text: str
 
 
-def stack(report: Report) -> tuple[Layer, ...]:
-    """Describe every layer."""
-    return tuple(_layer(name, report) for name in LAYERS)
-
-
 def layers_of(report: Report) -> tuple[Layer, ...]:
-    """The layers that a report shows: all, or of a pasted text those of which it says anything."""
-    layers = stack(report)
+    """Describe the layers that a report shows: all, or of a pasted text those of which it says anything."""
+    layers = tuple(_layer(name, report) for name in LAYERS)
     if report.source != "text":
         return layers
     known = tuple(layer for layer in layers if layer.mark != "unknown")

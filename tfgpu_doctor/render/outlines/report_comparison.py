@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.compare.comparison import exit_code, is_failing, is_open
 from tfgpu_doctor.compare.records import REAL, Change, Comparison, Explanation, FindingChange
@@ -25,16 +24,13 @@ _COUNTED = {
 _RANKS = {"explains": 0, "connected": 1}
 
 
-_COMMAND = "tfgpu compare"
-
-
 def page(comparison: Comparison, everything: bool = False, detail: Detail = "shared") -> Page:
     """What changed layer by layer, the findings that are new or gone with their causes, and those in both."""
     everything = everything or detail == "full"
-    shown = _what_differs(comparison, everything)
-    mark, summary = _summary(comparison, shown)
-    about = f"{_COMMAND} {comparison.tool.version}, matrix of {comparison.matrix.revision}"
-    whole = Page(_COMMAND, (about,), mark, _COMMAND, summary, (), is_brief=detail == "least")
+    changes = [change for change in comparison.changes if everything or change.weight != "noise"]
+    mark, summary = _summary(comparison, changes)
+    about = f"tfgpu compare {comparison.tool.version}, matrix of {comparison.matrix.revision}"
+    whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, (), is_brief=detail == "least")
     if detail == "least":
         return whole
     both = (("good", comparison.good), ("bad", comparison.bad))
@@ -44,14 +40,12 @@ def page(comparison: Comparison, everything: bool = False, detail: Detail = "sha
         tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both),
         tuple(VERDICT_MARKS[side.verdict] for _, side in both),
     )
-    rows: list[tuple[str, str, str]] = []
-    for layer in _layers(shown, everything):
-        rows += [(_mark_of(change, comparison), layer.name, change.text) for change in layer.changes]
-        rows += [("", layer.name, f"and {layer.left_out} more, which --all lists")] if layer.left_out else []
-    differ = _machines(comparison)
+    rows = tuple(_rows(comparison, changes, everything))
+    differ = "; ".join(comparison.machines)
+    found = _findings_shown(comparison)
     parts: tuple[Part, ...] = (
         sides,
-        Items((differ,) if differ else (), mark="warning"),
+        Items((f"These are two machines, or one that was rebuilt: {differ}",) if differ else (), mark="warning"),
         Items(comparison.notes, mark="note"),
         Table(
             "What changed",
@@ -60,21 +54,17 @@ def page(comparison: Comparison, everything: bool = False, detail: Detail = "sha
             tuple(row[0] for row in rows),
             is_named=True,
         ),
-        Items(tuple(_not_examined(comparison, shown)), mark="unknown"),
-        *(_block_of(comparison, one) for one in _findings_shown(comparison) if one.status != "remains"),
-        *map(_remaining, _still_there(comparison)),
+        Items(tuple(_not_examined(comparison, changes)), mark="unknown"),
+        *(_block_of(comparison, one) for one in found if one.status != "remains"),
+        *(_block_of(comparison, one) for one in found if one.status == "remains" and one.root_cause),
     )
     return whole._replace(parts=parts)
-
-
-def _remaining(finding: FindingChange) -> Block:
-    return Block(finding.severity.value, _title_of(finding), (Line("status", "still there"),), (finding.id,))
 
 
 def checks(comparison: Comparison, fail_on: FailOn = "error", everything: bool = False) -> Checks:
     """A case for each finding: red where it is new, and what cannot be compared where that decides."""
     code = exit_code(comparison, fail_on)
-    _, summary = _summary(comparison, _what_differs(comparison, everything))
+    _, summary = _summary(comparison, [one for one in comparison.changes if everything or one.weight != "noise"])
     found = _findings_shown(comparison)
     cases = tuple(_case(one, comparison, fail_on, code) for one in found)
     verdict = Case("a verdict could be reached", "tfgpu.compare", details=(summary,))
@@ -86,16 +76,17 @@ def checks(comparison: Comparison, fail_on: FailOn = "error", everything: bool =
         for one, case in zip(found, cases, strict=True)
         if one.status in ("new", "unjudged") and one.inside == "bad"
     )
-    problems += (Annotation("error", f"{_COMMAND}: {verdict.message}", (summary,)),) if verdict.message else ()
+    problems += (Annotation("error", f"tfgpu compare: {verdict.message}", (summary,)),) if verdict.message else ()
     suites = (Suite("Verdict", (verdict,)), Suite("Findings", cases))
-    return Checks(_COMMAND, comparison.created, suites, problems, (f"{_COMMAND}: {summary}",))
+    return Checks("tfgpu compare", comparison.created, suites, problems, (f"tfgpu compare: {summary}",))
 
 
 def _case(finding: FindingChange, comparison: Comparison, fail_on: FailOn, code: int) -> Case:
     case, severity = Case(finding.id, "tfgpu.compare"), finding.severity.value
+    block = _block_of(comparison, finding)
     if finding.status == "remains":
-        return case._replace(details=(f"{severity}: {_title_of(finding)}", "in both reports"))
-    lines = tuple(f"{line.label:9} {line.text}" for line in _block_of(comparison, finding).lines)
+        return case._replace(details=(f"{severity}: {block.title}", "in both reports"))
+    lines = tuple(f"{line.label:9} {line.text}" for line in block.lines)
     if is_failing(finding, fail_on):
         return case._replace(outcome="failure", kind=severity, message=finding.title, details=lines)
     if is_open(finding, fail_on):
@@ -107,33 +98,22 @@ def _case(finding: FindingChange, comparison: Comparison, fail_on: FailOn, code:
 # ---------------------------------------------------------------------------------------------------------------- words
 
 
-class LayerChanges(NamedTuple):
-    """The changes of one layer that are shown, what explains something first, and how many more there are."""
-
-    name: str
-    changes: tuple[Change, ...]
-    left_out: int
-
-
-def _what_differs(comparison: Comparison, everything: bool) -> list[Change]:
-    """The changes; without those that differ from minute to minute, unless `everything` is wanted."""
-    return [change for change in comparison.changes if everything or change.weight != "noise"]
-
-
-def _layers(changes: Iterable[Change], everything: bool) -> Iterator[LayerChanges]:
-    """What differs between the machines, layer by layer."""
+def _rows(comparison: Comparison, changes: Sequence[Change], everything: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield what differs between the machines, layer by layer, what explains something first and with a mark."""
+    new = {finding.id for finding in comparison.findings if finding.status == "new"}
     real = [change for change in changes if change.status in REAL]
     for layer in dict.fromkeys(change.layer for change in real):
         ranked = [change for change in real if change.layer == layer]
         ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
         most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
-        yield LayerChanges(layer, tuple(ranked[:most]), max(len(ranked) - most, 0))
-
-
-def _mark_of(change: Change, comparison: Comparison) -> str:
-    """A change that explains something has a mark: of a problem, or of a repair; the others have none."""
-    new = {finding.id for finding in comparison.findings if finding.status == "new"}
-    return "" if change.weight != "explains" else "error" if new & set(change.findings) else "ok"
+        for change in ranked[:most]:
+            yield (
+                "" if change.weight != "explains" else "error" if new & set(change.findings) else "ok",
+                layer,
+                change.text,
+            )
+        if len(ranked) > most:
+            yield "", layer, f"and {len(ranked) - most} more, which --all lists"
 
 
 def _not_examined(comparison: Comparison, changes: Sequence[Change]) -> Iterator[str]:
@@ -145,83 +125,51 @@ def _not_examined(comparison: Comparison, changes: Sequence[Change]) -> Iterator
             yield f"Not examined in {side.name}, so not compared: {'; '.join(texts[:_MOST])}{more}"
 
 
-def _machines(comparison: Comparison) -> str:
-    """How the machines differ; empty where they are the same."""
-    how = "; ".join(comparison.machines)
-    return f"These are two machines, or one that was rebuilt: {how}" if how else ""
-
-
-def _still_there(comparison: Comparison) -> list[FindingChange]:
-    """The root causes that both reports have."""
-    return [finding for finding in comparison.findings if finding.status == "remains" and finding.root_cause]
-
-
-def _title_of(finding: FindingChange) -> str:
-    """The title, and the other one that it had."""
-    return finding.title + (f" (was: {finding.before})" if finding.before else "")
-
-
 def _findings_shown(comparison: Comparison) -> list[FindingChange]:
     """All but consequences that cannot be compared: their causes are shown."""
     return [finding for finding in comparison.findings if finding.status != "unjudged" or not finding.follows_from]
 
 
 def _block_of(comparison: Comparison, finding: FindingChange) -> Block:
-    """A finding that is new or gone, with what explains it."""
+    """A finding with its status; one that is new or gone with what explains it, another with its title before."""
+    if finding.status == "remains":
+        title = finding.title + (f" (was: {finding.before})" if finding.before else "")
+        return Block(finding.severity.value, title, (Line("status", "still there"),), (finding.id,))
     gone = finding.inside == "good"
-    mark = "ok" if gone else finding.severity.value
-    return Block(mark, finding.title, tuple(_lines(comparison, finding, gone)), (finding.id,))
-
-
-def _lines(comparison: Comparison, finding: FindingChange, gone: bool) -> Iterator[Line]:
-    word = "gone" if gone else "new"
-    if finding.status == "unjudged":
-        other = comparison.bad if gone else comparison.good
-        yield Line("status", f"unknown whether it is {word}: {other.name} lacks the facts that decide it")
-    else:
-        yield Line("status", word)
+    word, other = ("gone", comparison.bad) if gone else ("new", comparison.good)
+    unknown = f"unknown whether it is {word}: {other.name} lacks the facts that decide it"
+    lines = [Line("status", unknown if finding.status == "unjudged" else word)]
     explanation = next((found for found in comparison.explanations if found.finding == finding.id), None)
     if explanation:
-        yield from _explained(comparison, explanation)
+        lines.append(_explained(comparison, explanation))
     elif finding.follows_from:
-        yield Line("cause", f"a consequence of {finding.follows_from}")
+        lines.append(Line("cause", f"a consequence of {finding.follows_from}"))
+    return Block("ok" if gone else finding.severity.value, finding.title, tuple(lines), (finding.id,))
 
 
-def _explained(comparison: Comparison, explanation: Explanation) -> Iterator[Line]:
-    texts = {change.id: change.text for change in comparison.changes}
-    named = _named(texts, explanation.changes)
+def _explained(comparison: Comparison, explanation: Explanation) -> Line:
+    by_id = {change.id: change.text for change in comparison.changes}
+    texts = [by_id[name] for name in explanation.changes]
+    more = f"; and {len(texts) - _MOST_NAMED} more above" if len(texts) > _MOST_NAMED else ""
+    named = "; ".join(texts[:_MOST_NAMED]) + more
     if not named:
-        yield Line("cause", "nothing that both reports examined")
-    elif explanation.how == "changes":
-        yield Line("related", f"changed, and read by this check: {named}")
-    else:
-        yield Line("cause" if explanation.how == "change" else "evidence", named)
-
-
-def _named(texts: dict[str, str], ids: Iterable[str]) -> str:
-    return _joined([texts[name] for name in ids])
-
-
-def _joined(texts: list[str]) -> str:
-    shown = "; ".join(texts[:_MOST_NAMED])
-    return shown + (f"; and {len(texts) - _MOST_NAMED} more above" if len(texts) > _MOST_NAMED else "")
+        return Line("cause", "nothing that both reports examined")
+    if explanation.how == "changes":
+        return Line("related", f"changed, and read by this check: {named}")
+    return Line("cause" if explanation.how == "change" else "evidence", named)
 
 
 def _summary(comparison: Comparison, shown: Sequence[Change]) -> tuple[str, str]:
-    """A mark and a sentence."""
+    """A mark, that of the gravest of what is new, and a sentence."""
+    found = _findings_shown(comparison)
     counts = dict.fromkeys(("new", "gone", "unjudged", "remains"), 0)
-    for finding in _findings_shown(comparison):
+    for finding in found:
         counts[finding.status] += finding.status != "remains" or finding.root_cause
     changes = sum(change.status in REAL for change in shown)
     parts = [count(counts[status], word) + where for status, (word, where) in _COUNTED.items() if counts[status]]
-    if changes or counts["new"] or counts["gone"] or counts["unjudged"]:
-        return _gravest(comparison), f"{count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"
-    return "ok", "nothing changed" + (f" ({parts[0]})" if parts else "")
-
-
-def _gravest(comparison: Comparison) -> str:
-    """The gravest of what is new."""
+    if not (changes or counts["new"] or counts["gone"] or counts["unjudged"]):
+        return "ok", "nothing changed" + (f" ({parts[0]})" if parts else "")
     new = {finding.severity.value for finding in comparison.findings if finding.status == "new"}
-    graver = next((style for style in ("error", "warning", "note") if style in new), None)
-    unclear = any(finding.status == "unjudged" and finding.inside == "bad" for finding in _findings_shown(comparison))
-    return graver or ("unknown" if unclear else "ok")
+    unclear = any(finding.status == "unjudged" and finding.inside == "bad" for finding in found)
+    mark = next((style for style in ("error", "warning", "note") if style in new), "unknown" if unclear else "ok")
+    return mark, f"{count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"

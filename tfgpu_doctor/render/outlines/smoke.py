@@ -15,7 +15,7 @@ from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.outlines import report as doctor
 from tfgpu_doctor.render.prometheus import created, gauge, info, rate, states
-from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Metric, Page, Part, Sample, Suite, Table
+from tfgpu_doctor.render.shapes import Case, Checks, Metric, Outcome, Page, Part, Sample, Suite, Table, problems
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, Status, Verdict
 
 MARKS = {"ok": "ok", "failed": "error", "not run": "absent", "unknown": "unknown"}
@@ -28,7 +28,9 @@ _COMMAND = "tfgpu smoke"
 def page(smoke: Smoke, detail: Detail = "shared") -> Page:
     """A table of the checks, and what the doctor found."""
     shown = [check for check in smoke.checks if detail != "least" or check.status in ("failed", "unknown")]
-    skipped = _skipped(shown) if detail in ("least", "normal") else {}
+    reasons = Counter(check.why for check in shown if check.status == "not run" and check.why)
+    few = detail in ("least", "normal")
+    skipped = {why: number for why, number in reasons.items() if few and number > 1}
     alone = [check for check in shown if check.status != "not run" or check.why not in skipped]
     rows = [(MARKS[check.status], title(check), outcome(check)) for check in alone]
     rows += [("absent", count(number, "check"), f"not run: {why}") for why, number in skipped.items()]
@@ -39,57 +41,38 @@ def page(smoke: Smoke, detail: Detail = "shared") -> Page:
         below = tuple(block(finding, doctor.titles_of(smoke.report.findings)) for finding in failing(smoke))
     elif detail == "shared":
         below = (doctor.page(smoke.report),)
+    hint = ""
+    if any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
+        python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
+        of = f" --python {quoted(python.value, system)}" if isinstance(python, Known) else ""
+        hint = f"Next: tfgpu doctor{of}"
     about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}"
     whole = Page(_COMMAND, (about,), MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, (table, *below))
-    return whole._replace(created=smoke.created, hint=_next(smoke))
-
-
-def _skipped(checks: list[SmokeCheck]) -> dict[str, int]:
-    """Why checks were not run, and how many, where it is more than one."""
-    reasons = Counter(check.why for check in checks if check.status == "not run" and check.why)
-    return {why: number for why, number in reasons.items() if number > 1}
-
-
-def _next(smoke: Smoke) -> str:
-    """What to type where the doctor found something."""
-    if not any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
-        return ""
-    python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
-    return "Next: tfgpu doctor" + (f" --python {quoted(python.value, system)}" if isinstance(python, Known) else "")
+    return whole._replace(created=smoke.created, hint=hint)
 
 
 def checks(smoke: Smoke) -> Checks:
     """A case for each check, an annotation for each that is not ok."""
     cases = tuple(_case(check, smoke) for check in smoke.checks)
-    problems = tuple(
-        Annotation(
-            "warning" if case.outcome == "skipped" else "error",
-            f"{_COMMAND}: {title(check)}: {WORDS[check.status]}",
-            (case.message, *case.details),
-        )
-        for check, case in zip(smoke.checks, cases, strict=True)
-        if check.status != "ok"
+    lines = (
+        f"{one.name}: {one.on + ': ' if one.on else ''}{'ok: ' if one.status == 'ok' else ''}{outcome(one)}"
+        for one in smoke.checks
     )
-    log = (*map(_line, smoke.checks), f"{_COMMAND}: {verdict(smoke)}")
-    return Checks(_COMMAND, smoke.created, (Suite(_COMMAND, cases),), problems, log)
-
-
-def _line(check: SmokeCheck) -> str:
-    ok = "ok: " if check.status == "ok" else ""
-    where = f"{check.on}: " if check.on else ""
-    return f"{check.name}: {where}{ok}{outcome(check)}"
+    log = (*lines, f"{_COMMAND}: {verdict(smoke)}")
+    return Checks(_COMMAND, smoke.created, (Suite(_COMMAND, cases),), problems(_COMMAND, cases), log)
 
 
 def _case(check: SmokeCheck, smoke: Smoke) -> Case:
-    case = Case(title(check), "tfgpu.smoke", seconds=check.seconds, details=tuple(findings_behind(check, smoke)))
+    details: list[str] = []
+    for finding in failing(smoke) if check.name == "doctor" else ():
+        details += (f"{finding.title} ({finding.id})", *lines_of(finding, doctor.titles_of(smoke.report.findings)))
+    case = Case(title(check), "tfgpu.smoke", seconds=check.seconds, details=tuple(details))
     if check.status == "ok":
         return case._replace(details=(outcome(check), *case.details))
-    if check.status == "failed":
-        return case._replace(outcome="failure", kind="failed", message=outcome(check))
     # beside a failure, what could not be run for it is no second problem
-    is_problem = check.status == "unknown" or smoke.verdict != "failed"
-    kind = WORDS[check.status]
-    return case._replace(outcome="error" if is_problem else "skipped", kind=kind, message=outcome(check))
+    is_skipped = check.status == "not run" and smoke.verdict == "failed"
+    kind: Outcome = "failure" if check.status == "failed" else "skipped" if is_skipped else "error"
+    return case._replace(outcome=kind, kind=WORDS[check.status], message=outcome(check))
 
 
 def metrics(smoke: Smoke) -> Iterator[Metric]:
@@ -151,14 +134,6 @@ def verdict(smoke: Smoke) -> str:
     parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
     what = f"{', '.join(parts)} of {len(smoke.checks)} checks" if parts else f"all {len(smoke.checks)} checks"
     return f"{WORDS[smoke.verdict]}: {what} ({smoke.seconds:.0f} s of {smoke.budget_s:g} s)"
-
-
-def findings_behind(check: SmokeCheck, smoke: Smoke) -> Iterator[str]:
-    """For the doctor's check, the findings that make it fail, as plain lines."""
-    titles = doctor.titles_of(smoke.report.findings)
-    for finding in failing(smoke) if check.name == "doctor" else ():
-        yield f"{finding.title} ({finding.id})"
-        yield from lines_of(finding, titles)
 
 
 def failing(smoke: Smoke) -> tuple[Finding, ...]:

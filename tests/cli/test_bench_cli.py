@@ -1,4 +1,4 @@
-"""`tfgpu bench … --html FILE`: refused before measuring where it cannot be written, and nothing private in it."""
+"""`tfgpu bench`: what is measured goes to files, nothing private is in a page, and a saved result is shown alike."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 from tests.bench.fake_worker import Clock, FakeWorker
+from tests.bench.large_samples import failures, four
+from tests.cli.runner import tfgpu
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
+from tfgpu_doctor.bench.requests import read_request
 from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.cli import cli
-from tfgpu_doctor.commands import as_typed
+from tfgpu_doctor.cli.progress import Reporter
+from tfgpu_doctor.render.outlines.bench import verdict
 
 QUICK = ["bench", "matpow", "--size", "256", "--min-samples", "3", "--deadline", "1"]
 PRIVATE = {
@@ -94,8 +98,55 @@ def test_the_command_as_it_would_be_typed() -> None:
     typed = {
         "tfgpu bench cnn": {},
         "tfgpu bench cnn --dtype float32,tf32 --gpus 2": {"dtype": ("float32", "tf32"), "gpus": 2},
-        "tfgpu bench cnn --deadline 0.5 --python '/a b/python'": {"deadline": 0.5, "python": "/a b/python"},
+        "tfgpu bench cnn --deadline 0.5": {"deadline": 0.5},
         "tfgpu bench cnn --xla": {"xla": True},
-        "tfgpu bench cnn --shape 224,224,3 --shape x=1": {"shape": ("224,224,3", "x=1"), "model": None},
+        "tfgpu bench cnn --model cifar": {"model": "cifar", "batch_size": None},
     }
-    assert {line: as_typed(("bench", "cnn"), options) for line, options in typed.items()} == {one: one for one in typed}
+    for line, options in typed.items():
+        assert read_request("cnn", "python", options, {}).typed == line
+    request = read_request("inference", "", {"shape": ("224,224,3", "x=1")}, {"python": "/a b/python"})
+    assert request.typed == "tfgpu bench inference --shape 224,224,3 --shape x=1 --python '/a b/python'"
+
+
+# ------------------------------------------------------------------------------------------- bench show, progress
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    file = tmp_path / "result.json"
+    file.write_bytes(four().to_json())
+    return file
+
+
+def test_text(saved: Path) -> None:
+    done = tfgpu("bench", "show", str(saved))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "✓ 2 GPUs, rows" in done.stdout and "188.7 (187.9 to 189.4) times the CPU" in done.stdout
+
+
+def test_page(saved: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = tfgpu("bench", "show", str(saved), "--html", str(page))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"tfgpu: wrote {page}\n")
+    read = Page(page.read_text(encoding="utf-8"))
+    assert verdict(four()) in read.text
+    assert len(read.all("svg")) == 3  # speed, samples, scaling
+
+
+def test_a_failed_run_shows_in_the_exit_code(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_bytes(failures().to_json())
+    assert tfgpu("bench", "show", str(file)).returncode == 1
+
+
+def test_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = Reporter(clock=clock)
+    for second in range(35):
+        clock.now = float(second)
+        lines("CPU float32", second / 100)
+    assert capsys.readouterr().err.splitlines() == [
+        "tfgpu: after 10 s: CPU float32, 10 % done",
+        "tfgpu: after 20 s: CPU float32, 20 % done",
+        "tfgpu: after 30 s: CPU float32, 30 % done",
+    ]

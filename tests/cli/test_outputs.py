@@ -1,0 +1,144 @@
+"""Where results go: formats, files, redaction, the summary of a CI job, and files that cannot be written."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.bench.samples import result, run
+from tests.cli.runner import tfgpu
+from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
+from tests.healthy import known
+from tests.records.test_report import report
+from tfgpu_doctor.cli.bench import _Kept
+from tfgpu_doctor.cli.output import Output
+
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+FULL = Path("/dev/full")
+WHY = "cannot write /dev/full: No space left on device"
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "report.json"
+    executable = {"python.executable": known("/home/lovelace/engine/env/bin/python")}
+    path.write_bytes(report({**NO_GPU_USED, **FIRES["cuda.missing"][0][1], **executable}).to_json())
+    return path
+
+
+def test_who_is_named_where(saved: Path, subtests: pytest.Subtests) -> None:
+    for words, named in (
+        ("", True),
+        ("--format json", True),
+        ("--redact", False),
+        ("--format json --redact", False),
+        ("--format markdown", False),
+        ("--format markdown --no-redact", True),
+        ("--format junit", False),
+        ("--format github", False),
+        ("--format github --no-redact", True),
+    ):
+        with subtests.test(words=words):
+            done = tfgpu("doctor", "--from", str(saved), *words.split())
+            assert (done.returncode, done.stderr, "lovelace" in done.stdout) == (1, "", named)
+
+
+def test_markdown_follows_the_ending_and_json_keeps_the_names(saved: Path, tmp_path: Path) -> None:
+    page, again = tmp_path / "issue.md", tmp_path / "again.json"
+    done = tfgpu("doctor", "--from", str(saved), "--output", str(page), "--output", str(again))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert page.read_text(encoding="utf-8").startswith("**✗ broken**")
+    assert "lovelace" not in page.read_text(encoding="utf-8")
+    assert json.loads(again.read_text())["facts"]["python"]["executable"]["value"].startswith("/home/lovelace/")
+
+
+def test_a_redacted_report_is_diagnosed_alike(saved: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared.json"
+    tfgpu("doctor", "--from", str(saved), "--redact", "--output", str(shared))
+    done = tfgpu("doctor", "--from", str(shared), "--format", "json")
+    ids = [[finding["id"] for finding in json.loads(text)["findings"]] for text in (done.stdout, saved.read_text())]
+    assert ids[0] == ids[1]
+
+
+def test_junit_follows_the_ending_and_the_threshold(saved: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tfgpu.xml"
+    done = tfgpu("doctor", "--from", str(saved), "--output", str(file), "--fail-on", "never")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"tfgpu: wrote {file}\n")
+    assert ElementTree.parse(file).getroot().attrib["failures"] == "0"
+    only = tfgpu("doctor", "--from", str(saved), "--only", "cuda.*", "--format", "junit")
+    assert {case.get("classname") for case in ElementTree.fromstring(only.stdout).iter("testcase")} == {
+        *("tfgpu.doctor", "tfgpu.doctor.cuda")
+    }
+
+
+def test_github_annotates_and_appends_to_the_summary_of_the_job(saved: Path, tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("# What was there before\n", encoding="utf-8")
+    environ = {"GITHUB_STEP_SUMMARY": str(summary), "PYTHONIOENCODING": "ascii"}
+    done = tfgpu("doctor", "--from", str(saved), "--format", "github", environ=environ)
+    assert (done.returncode, done.stderr) == (1, "")
+    first, *_, last = done.stdout.splitlines()
+    assert first.startswith("::error title=") and "(cuda.missing)::" in first
+    assert last == "tfgpu doctor: broken: TensorFlow cannot use the GPU (1 problem)"
+    page = summary.read_text(encoding="utf-8")
+    assert page.startswith("# What was there before\n**✗ broken**")
+    assert "lovelace" not in page
+
+
+def test_without_a_job_there_is_no_summary(saved: Path, tmp_path: Path) -> None:
+    for text in ("", str(tmp_path / "missing" / "summary.md")):
+        done = tfgpu("doctor", "--from", str(saved), "--format", "github", environ={"GITHUB_STEP_SUMMARY": text})
+        assert done.returncode == 1
+        assert done.stdout.startswith("::error ")
+        assert ("cannot write the summary of the job" in done.stderr) is bool(text)
+
+
+def test_a_full_summary_is_left_alone(saved: Path, tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_bytes(b"x" * (1024 * 1024 - 100))
+    done = tfgpu("doctor", "--from", str(saved), "--format", "github", environ={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert "is full" in done.stderr
+    assert summary.stat().st_size == 1024 * 1024 - 100
+
+
+@needs_full
+def test_it_is_printed_instead(saved: Path, subtests: pytest.Subtests) -> None:
+    for form in (
+        "json",
+        "text",
+        "junit",
+    ):
+        with subtests.test(form=form):
+            printed = tfgpu("doctor", "--from", str(saved), "--format", form)
+            done = tfgpu("doctor", "--from", str(saved), "--format", form, "--output", str(FULL))
+            times = re.compile(r"\d\d:\d\d:\d\d")
+            assert (done.returncode, times.sub("", done.stdout)) == (3, times.sub("", printed.stdout))
+            assert done.stderr == f"Error: {WHY}; the result was printed instead\n"
+
+
+@needs_full
+def test_other_targets_get_it(saved: Path, tmp_path: Path) -> None:
+    good = tmp_path / "good.json"
+    done = tfgpu(
+        *("doctor", "--from", str(saved), "--format", "html,text,json"),
+        *("--output", str(FULL), "--output", "-", "--output", str(good)),
+    )
+    assert done.returncode == 3
+    assert done.stdout == tfgpu("doctor", "--from", str(saved)).stdout  # and not two results on one stream
+    assert json.loads(good.read_text())["schema"] == "tfgpu.report/1"
+    assert done.stderr.endswith(f"Error: {WHY}\n")
+
+
+@needs_full
+def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = _Kept(FULL)
+    for _ in range(3):
+        kept.save(result(run("CPU")))
+    assert capsys.readouterr().err == f"tfgpu: {WHY}; the measurement goes on\n"
+    kept.show([Output("text", None), Output("json", FULL.with_name("null"))], {})  # a signal ends it
+    shown = capsys.readouterr()
+    assert "matpow" in shown.out and "has what was measured so far" not in shown.err

@@ -1,0 +1,503 @@
+"""What can be asked of each workload: its options, for the command line and the Python API, and the plan they make."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfgpu_doctor.bench.devices import SPREADS, DeviceError, RequestError, Selection, parse_devices, parse_gpus
+from tfgpu_doctor.records.parameters import Listed, Option, Seconds, Size
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.bench.cluster import Cluster
+    from tfgpu_doctor.bench.plans.base import PlanBase
+    from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.bench.runner.process import Worker
+    from tfgpu_doctor.matrix.loader import Matrix
+    from tfgpu_doctor.records.facts import Facts
+
+_DEADLINES = {"inference": 60.0, "input": 8.0, "transfer": 3.0}  # for all batch sizes; for each of many runs
+VIRTUAL_GPUS = click.IntRange(2, 16)
+MATRIX_TYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
+NETWORK_TYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
+MODELS = ("mnist", "cifar", "resnet50")  # those of bench/workloads/models.py
+_ONE_BATCH = "Images per device: more devices do more work (weak scaling)"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of one measurement, with their defaults."""
+
+    workload: str
+    executable: str
+    options: Mapping[str, Any]
+    selection: Selection
+    typed: str  # the command line that asks for it
+
+    @property
+    def deadline(self) -> float:
+        """The maximum time to sample each run, in seconds."""
+        return self.options["deadline"] or _DEADLINES.get(self.workload, 20.0)
+
+
+# ------------------------------------------------------------------------------------------------------------ options
+
+
+def _option(name: str, text: str, kind: Any = None, default: Any = None, **more: Any) -> Option:
+    return Option([name], type=kind, default=default, show_default=default is not None, help=text, **more)
+
+
+def _choice(name: str, text: str, choices: Iterable[str], default: str | None = None) -> Option:
+    return _option(name, text, click.Choice(tuple(choices), case_sensitive=False), default)
+
+
+def _dtype(types: Iterable[str]) -> Option:
+    return _option(
+        "--dtype",
+        "Data type of the computation; float32 means without TF32.  [default: float32]",
+        Listed(click.Choice(tuple(types), case_sensitive=False)),
+    )
+
+
+def _batch_size(text: str, least: int = 2, default: int | None = None) -> Option:
+    return _option("--batch-size", text, Size(least, 2**20), default, metavar="N")
+
+
+SHARED = (
+    _option("--gpus", "Number of GPUs to use together.  [default: 1, if there is one]", metavar="N|all"),
+    _option("--devices", "Use exactly these devices, for example cpu,gpu:0,gpu:1.", Listed(), metavar="DEVICE,..."),
+    _option(
+        "--virtual-gpus",
+        "Split the first GPU (or the CPU) into N logical devices: tests multi-GPU code, not speed.",
+        VIRTUAL_GPUS,
+        metavar="N",
+    ),
+    _option(
+        "--min-samples",
+        "Minimum number of samples per run.  [default: 10; inference: 368]",
+        click.IntRange(3, 1000),
+        metavar="N",
+    ),
+    _option(
+        "--deadline",
+        "Maximum time to sample each run, in seconds.  [default: 20; inference: 60, input: 8, transfer: 3]",
+        Seconds(),
+        metavar="S",
+    ),
+    _option(
+        "--processes",
+        "Repeat each run in N consecutive processes, which share the deadline, to average out start-up effects; "
+        "use 5 for results that you will compare (tfgpu compare).",
+        click.IntRange(1, 100),
+        1,
+        metavar="N",
+    ),
+)
+_MODEL = "mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224."
+OPTIONS: dict[str, tuple[Option, ...]] = {
+    "matpow": (
+        _option(
+            "--size",
+            "Rows of the square matrices. Several show how the throughput grows: 256,512,1024 or 256,...,16384 "
+            "(doubling) or auto; those that do not fit into memory, or take too long for --deadline, are skipped and "
+            "listed.  [default: a sample takes about a second on the slowest device; GPUs are also measured at a size "
+            "that fills them]",
+            Listed(),
+            metavar="N,...|auto",
+        ),
+        _option("--power", "The n of A^n.", click.IntRange(2, 1000), 10, metavar="n"),
+        _dtype(MATRIX_TYPES),
+        _choice(
+            "--spread",
+            "How to distribute the work over several devices: terms computes one power per device (weak scaling "
+            "beyond two), rows a share of the rows of both powers per device (strong scaling).",
+            (*SPREADS, "both"),
+            "both",
+        ),
+    ),
+    "cnn": (
+        _choice("--model", _MODEL, MODELS, "mnist"),
+        _option(
+            "--batch-size",
+            f"{_ONE_BATCH}; auto: the largest that fits into memory, within an eighth.  "
+            "[default: mnist 256, cifar 128, resnet50 32]",
+            Size(2, 2**20, auto=True),
+            metavar="N|auto",
+        ),
+        _option(
+            "--global-batch-size",
+            "Images of all devices together: more devices share the same work (strong scaling).",
+            Size(2, 2**20),
+            metavar="N",
+        ),
+        _dtype(NETWORK_TYPES),
+        Option(["--xla"], is_flag=True, help="Compile forward and backward pass with XLA, in every run."),
+        _choice(
+            "--collectives",
+            "Several machines: sum the gradients of GPUs with NCCL or with TensorFlow's ring over gRPC.  "
+            "[default: nccl]",
+            ("nccl", "ring"),
+        ),
+        _option(
+            "--join-timeout",
+            "Several machines: maximum time to wait for all of them, in seconds.",
+            Seconds(1),
+            120.0,
+            metavar="S",
+        ),
+    ),
+    "transfer": (
+        _option(
+            "--size",
+            "Sizes to transfer, for example 4KiB,16MiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into "
+            "memory]",
+            Listed(Size(2**10, 2**36, multiple=4)),
+            metavar="SIZE,...",
+        ),
+    ),
+    "inference": (
+        _choice("--model", "A built-in network, exported as a SavedModel.  [default: mnist]", MODELS),
+        _option(
+            "--saved-model",
+            "Your own SavedModel; its signature defines the inputs.",
+            click.Path(exists=True, file_okay=False),
+            metavar="DIR",
+        ),
+        _option(
+            "--signature",
+            "Signature of --saved-model to call.  [default: serving_default, or the only one]",
+            metavar="NAME",
+        ),
+        _option(
+            "--shape",
+            "Shape of one item of an input of --saved-model whose signature has unknown dimensions: 224,224,3.",
+            metavar="[INPUT=]N,N,…",
+            multiple=True,
+        ),
+        _option("--batch-size", "Items per call.  [default: 1,8,32,128]", Listed(Size(1, 65536)), metavar="N,..."),
+        _dtype(NETWORK_TYPES),
+        Option(["--xla"], is_flag=True, help="Compile the signature with XLA, on every device."),
+    ),
+    "input": (
+        _choice("--model", "The network to train; images are resized to its input.", MODELS, "mnist"),
+        _batch_size("Images per device.  [default: the network's]", 1),
+        _choice("--dtype", "Data type of the training.", NETWORK_TYPES, "float32"),
+        _option(
+            "--dataset",
+            "Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
+            click.Path(),
+            "synthetic",
+            metavar="DIR|synthetic",
+        ),
+        _option("--images", "Number of images per epoch.", Size(16, 1_000_000), 512, metavar="N"),
+    ),
+    "gan": (_batch_size(f"{_ONE_BATCH}.", default=128), _dtype(NETWORK_TYPES)),
+}
+
+
+def _words(given: Mapping[str, Any]) -> list[str]:
+    """Return these options as they are typed, those without a value left out."""
+    words: list[str] = []
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False and value not in ((), []):
+            values = value if isinstance(value, (tuple, list)) else (value,)
+            texts = [str(one).removesuffix(".0") if isinstance(one, float) else str(one) for one in values]
+            for text in texts if name == "shape" else [",".join(texts)]:  # a shape has commas itself
+                words += [option, text]
+    return words
+
+
+def read_request(workload: str, executable: str, given: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+    """Read the options of a workload, as the command line reads them.
+
+    Args:
+        given: the options, as values or as they are typed.
+        more: what else stands in the command line of the result.
+
+    Raises RequestError: there is no such workload or option, or a value is wrong.
+    """
+    if workload not in OPTIONS:
+        raise RequestError(f"no workload {workload!r}: choose from {', '.join(OPTIONS)}")
+    command = click.Command(workload, params=[*OPTIONS[workload], *SHARED], add_help_option=False)
+    try:
+        options = command.make_context(workload, _words(given)).params
+    except click.UsageError as error:
+        raise RequestError(error.format_message()) from error
+    typed = shlex.join(["tfgpu", "bench", workload, *_words({**given, **more})])
+    return Request(workload, executable, options, _selection(options), typed)
+
+
+def _selection(options: Mapping[str, Any]) -> Selection:
+    gpus, devices, virtual = (options[name] for name in ("gpus", "devices", "virtual_gpus"))
+    if devices and (gpus is not None or virtual):
+        raise RequestError("--devices cannot be combined with --gpus or --virtual-gpus")
+    if gpus is not None and virtual:
+        raise RequestError("--gpus (physical GPUs) cannot be combined with --virtual-gpus (logical ones)")
+    return Selection(
+        gpus=1 if gpus is None else parse_gpus(gpus),
+        explicit=gpus is not None,
+        devices=parse_devices(",".join(devices)) if devices else None,
+        virtual=virtual,
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- plans
+
+
+def make_plan(request: Request) -> PlanBase:
+    """Make the plan of a workload. Raises RequestError: options exclude one another, or cannot be measured."""
+    shared = [option.name for option in SHARED]
+    options = {name: value for name, value in request.options.items() if name not in shared}
+    if isinstance(options.get("dtype"), tuple):
+        options["dtype"] = options["dtype"] or ("float32",)
+    return _PLANS[request.workload](request, **options)
+
+
+def _matpow(request: Request, *, size: tuple[str, ...], power: int, dtype: tuple[str, ...], spread: str) -> PlanBase:
+    from tfgpu_doctor.bench.plans.matpow import MatPow, Sweep, parse_sizes, too_high_a_power
+
+    if too_high := too_high_a_power(power, dtype):
+        raise RequestError(too_high)
+    sizes = parse_sizes(",".join(size)) if size else ()
+    spreads = SPREADS if spread == "both" else (spread,)
+    common: Any = {"power": power, "dtypes": dtype, "selection": request.selection, "spreads": spreads}
+    if len(sizes) < 2:
+        return MatPow(size=sizes[0] if sizes else None, own_sizes=not sizes, **common)
+    return Sweep(sizes=sizes, named=all(part.isdecimal() for part in size), **common)
+
+
+def _cnn(
+    request: Request,
+    *,
+    model: str,
+    batch_size: Any,
+    global_batch_size: int | None,
+    dtype: tuple[str, ...],
+    xla: bool,
+    collectives: str | None,
+    join_timeout: float,  # noqa: ARG001 - of the measurement
+) -> PlanBase:
+    from tfgpu_doctor.bench.plans.cnn import Cnn
+
+    if batch_size is not None and global_batch_size is not None:
+        raise RequestError(
+            "--batch-size (per device) and --global-batch-size (all devices together) cannot be combined"
+        )
+    auto = batch_size == "auto"
+    plan = Cnn(
+        model,
+        None if auto else batch_size,
+        global_batch_size,
+        xla,
+        cluster=_cluster(request),
+        collectives=collectives.upper() if collectives else None,
+        dtypes=dtype,
+        selection=request.selection,
+        auto=auto,
+    )
+    if auto and plan.cluster:
+        raise RequestError("--batch-size auto needs a single machine")
+    machines = plan.cluster.count if plan.cluster else 1
+    try:  # what is wrong however many devices are found
+        plan.batch_of(machines * (request.selection.virtual or request.selection.gpus or 1))
+    except DeviceError as error:
+        raise RequestError(str(error)) from error
+    return plan
+
+
+def _cluster(request: Request) -> Cluster | None:
+    """Find the cluster that TF_CONFIG or Slurm describes; None where there is none."""
+    from tfgpu_doctor.bench.cluster import parse, under_slurm
+
+    text = os.environ.get("TF_CONFIG", "")
+    if not text and under_slurm(os.environ):
+        text = _slurm_config(request.executable)
+    cluster = parse(text) if text else None
+    selection = request.selection
+    if cluster and (selection.devices or selection.virtual or request.options["processes"] > 1):
+        raise RequestError(
+            "--devices, --virtual-gpus and --processes need a single machine; TF_CONFIG or Slurm lists "
+            f"{cluster.count} workers"
+        )
+    return cluster
+
+
+def _slurm_config(executable: str) -> str:
+    """Ask TensorFlow's own resolver who takes part. Raises WorkerError: it does not answer."""
+    from tfgpu_doctor.bench.cluster import config
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
+
+    try:
+        with WorkerProcess(executable) as worker:
+            worker.ask(START, do="hello")
+            found = worker.ask(START, do="reference", workload="machines", task="slurm")
+    except WorkerError as error:
+        raise WorkerError(f"cannot read the list of workers from Slurm: {error}") from error
+    return config(found["cluster"], found["index"])
+
+
+def _transfer(request: Request, *, size: tuple[int, ...]) -> PlanBase:
+    from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, Transfer
+
+    return Transfer(sizes=tuple(sorted(size)) or DEFAULT_SIZES, named=bool(size), selection=request.selection)
+
+
+def _inference(
+    request: Request,
+    *,
+    model: str | None,
+    saved_model: str | None,
+    signature: str | None,
+    shape: tuple[str, ...],
+    batch_size: tuple[int, ...],
+    dtype: tuple[str, ...],
+    xla: bool,
+) -> PlanBase:
+    from tfgpu_doctor.bench.plans.inference import WANTED, Inference, parse_shape
+
+    if model and saved_model:
+        raise RequestError("--model (a built-in network) and --saved-model (your own) cannot be combined")
+    if saved_model is None and (signature or shape):
+        raise RequestError("--signature and --shape need --saved-model DIR")
+    if saved_model is not None:
+        _check_saved_model(saved_model, dtype)
+    shapes = dict(parse_shape(text) for text in shape)
+    return Inference(
+        model=None if saved_model else model or "mnist",
+        saved_model=saved_model,
+        signature=signature,
+        shapes=shapes,
+        batches=tuple(sorted(batch_size or (1, 8, 32, 128))),
+        dtypes=dtype,
+        xla=xla,
+        wanted=request.options["min_samples"] or WANTED,
+        selection=request.selection,
+    )
+
+
+def _check_saved_model(folder: str, dtypes: tuple[str, ...]) -> None:
+    """Refuse what is visibly no SavedModel, and types that it cannot have."""
+    if not any(os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt")):
+        raise RequestError(
+            f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
+            "tf.saved_model.save(model, DIR)"
+        )
+    if other := [dtype for dtype in dtypes if dtype not in ("float32", "tf32")]:
+        raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
+
+
+def _input(request: Request, *, model: str, batch_size: int | None, dtype: str, dataset: str, images: int) -> PlanBase:
+    from tfgpu_doctor.bench.plans.input import Input
+    from tfgpu_doctor.bench.workloads.input import SUFFIXES, find
+
+    folder = None if dataset == "synthetic" else os.path.abspath(dataset)
+    if folder and not os.path.isdir(folder):
+        raise RequestError(f"--dataset {dataset}: no such folder; give a folder with images, or synthetic")
+    if folder and not find(folder, 1):
+        raise RequestError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} files found in it or its subfolders")
+    return Input(
+        model=model, batch=batch_size, dtypes=(dtype,), folder=folder, images=images, selection=request.selection
+    )
+
+
+def _gan(request: Request, *, batch_size: int, dtype: tuple[str, ...]) -> PlanBase:
+    from tfgpu_doctor.bench.plans.gan import Gan
+
+    return Gan(batch=batch_size, dtypes=dtype, selection=request.selection)
+
+
+_PLANS: dict[str, Callable[..., PlanBase]] = {
+    "matpow": _matpow,
+    "cnn": _cnn,
+    "transfer": _transfer,
+    "inference": _inference,
+    "input": _input,
+    "gan": _gan,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------- measuring
+
+
+def measure(
+    request: Request,
+    plan: PlanBase,
+    matrix: Matrix,
+    environment: Facts,
+    *,
+    progress: Callable[[str, float], None],
+    note: Callable[[str], None],
+    save: Callable[[BenchResult], None],
+) -> BenchResult:
+    """Measure; of several machines, lead them. Raises what Session.run raises."""
+    from tfgpu_doctor.bench.cluster import Watch
+    from tfgpu_doctor.bench.runner.process import WorkerProcess
+    from tfgpu_doctor.bench.runner.telemetry import load_average
+    from tfgpu_doctor.bench.session import Session
+    from tfgpu_doctor.bench.statistics import StoppingRule
+
+    watch = None
+    if cluster := _cluster_of(plan):
+        os.environ["TF_CONFIG"] = cluster.config  # for the processes
+        watch = Watch(cluster, request.options["join_timeout"])
+
+    def start() -> Worker:
+        worker = WorkerProcess(request.executable)
+        return watch.over(worker) if watch else worker
+
+    return Session(
+        plan,
+        matrix,
+        environment,
+        start,
+        rule=StoppingRule(min_samples=request.options["min_samples"] or 10, deadline=request.deadline),
+        processes=request.options["processes"],
+        progress=progress,
+        announce=note,
+        save=save,
+        command=request.typed,
+        load_average=load_average(),
+    ).run()
+
+
+def _cluster_of(plan: PlanBase) -> Cluster | None:
+    return getattr(plan, "cluster", None)
+
+
+def take_part(request: Request, plan: Any, progress: Callable[[str, float], None]) -> str | None:
+    """Do the part of this machine in a training that another one leads; return what is to be said of it.
+
+    None: no other machine leads. Raises CannotRunError: a machine is gone, or this one's part failed.
+    """
+    from tfgpu_doctor.bench.cluster import Watch, follow
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.session import CannotRunError
+
+    cluster = _cluster_of(plan)
+    if cluster is None or cluster.index == 0:
+        return None
+    os.environ["TF_CONFIG"] = cluster.config  # for the processes
+    patience = request.options["join_timeout"]
+    # of several types, the first machine may still measure itself alone in the one before
+    watch = Watch(cluster, patience if len(plan.dtypes) == 1 else patience + 3 * request.deadline)
+    me = f"worker {cluster.index} of {cluster.count}"
+    try:
+        follow(
+            plan.part,
+            lambda: watch.over(WorkerProcess(request.executable)),
+            patience=START + 3 * request.deadline,
+            progress=progress,
+        )
+    except (DeviceError, WorkerError) as error:
+        raise CannotRunError(f"{me}: {error}") from error
+    finally:
+        watch.disarm()
+    return f"{me} is done; {cluster.name(0)} prints the report"
