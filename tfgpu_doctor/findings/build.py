@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
+    USE_PIP,
     Context,
     MessageLog,
     Problem,
+    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -20,7 +23,7 @@ from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
-from tfgpu_doctor.plan.planned import PlannedEnvironment, specifier
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
@@ -306,18 +309,12 @@ def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: s
 @in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))
 def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
     """conda-forge has only CPU builds of these versions, or for this platform."""
-    tensorflow, channels, platform = view.tensorflow, view.environment.channels, view.target.platform
-    wanted = specifier(tensorflow.specifier) if tensorflow else None
-    if tensorflow is None or wanted is None or not view.conda or not view.wants_gpu:
-        return
-    built = (row for row in view.matrix.data.conda_forge if row.platform == platform)
-    rows = [row for row in built if wanted.contains(row.version)]
-    # another channel may have other builds
-    if rows and not any(row.cuda for row in rows) and (not channels or "conda-forge" in channels):
-        place, recipe = str(tensorflow.place), f"conda-forge's tensorflow recipe, {rows[0].version}"
+    rows, tensorflow = conda_builds(view) if view.wants_gpu else (), view.tensorflow
+    if tensorflow and rows and not any(row.cuda for row in rows):
+        place, recipe = str(tensorflow.place), f"{CONDA_RECIPE}, {rows[0].version}"
         yield Problem(
-            title=f"conda-forge has no GPU build of {tensorflow.text} for {platform}",
+            title=f"conda-forge has no GPU build of {tensorflow.text} for {view.target.platform}",
             cause=_RUNS_ON_CPU,
             evidence=(Evidence(tensorflow.text, place, "a build with CUDA", recipe),),
-            fixes=(Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands"),),
+            fixes=(USE_PIP,),
         )

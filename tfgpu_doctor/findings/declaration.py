@@ -10,14 +10,15 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar, overload
 
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.schema import CondaBuild
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
+from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import ComputeCheck, Facts, Known, Message, Phase, Unknown, look_up
 from tfgpu_doctor.records.printable import cut
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a finding is: declared once, with its signs below it in the same file.
@@ -380,3 +381,17 @@ def _joined(problems: Iterable[Problem]) -> Problem | None:
         fixes=tuple(dict.fromkeys(fixes)),
         severity=first.severity or Severity.ERROR,
     )
+
+
+CONDA_RECIPE = "conda-forge's tensorflow recipe"
+USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
+
+
+def conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
+    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
+    tensorflow, channels = view.tensorflow, view.environment.channels
+    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
+        return ()
+    wanted = specifier(tensorflow.specifier)
+    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
+    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))

@@ -9,9 +9,12 @@ from msgspec import structs
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
+    USE_PIP,
     Context,
     MessageLog,
     Problem,
+    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -550,6 +553,24 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         yield from without_wheels(view, view.tensorflow, view.allowed)
     else:
         yield from no_release(view, view.tensorflow)
+
+
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has no build of these versions for the Python."""
+    rows, pythons, tensorflow = conda_builds(view), view.pythons, view.tensorflow
+    if tensorflow is None or not rows or not pythons:
+        return
+    if any(python in row.python for row in rows for python in pythons):
+        return
+    first, last = rows[0].python[0], rows[0].python[-1]
+    recipe = f"{CONDA_RECIPE}, {rows[0].version}"
+    yield Problem(
+        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
+        cause="conda cannot solve the environment",
+        evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", recipe),),
+        fixes=(write_python(view, rows[0].python), USE_PIP),
+    )
 
 
 PACKAGE_REMOVED = finding(
