@@ -30,7 +30,7 @@ from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
-from tfgpu_doctor.parsers import lines, text_to_facts, wrappings
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.probes import (
     cuda,
     driver,
@@ -133,8 +133,8 @@ def _is_plain(page: str) -> None:
 def wrapped(data: bytes) -> object:
     """Unwrap a page, a notebook or a log."""
     text = _text(data)
-    kinds = wrappings.is_page(data), wrappings.is_notebook(data)
-    return kinds, wrappings.unwrap(text, True), wrappings.unwrap(text, False)
+    kinds = lines.is_page(data), lines.is_notebook(data)
+    return kinds, lines.unwrap(text, True), lines.unwrap(text, False)
 
 
 # ------------------------------------------------------------------------------------ files that a user names, results

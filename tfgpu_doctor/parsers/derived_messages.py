@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from tfgpu_doctor.parsers import prose, questions
+from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.machine_facts import devices, first_said
 from tfgpu_doctor.parsers.parsed_text import ParsedText
 from tfgpu_doctor.parsers.resemblance import SUBJECT
@@ -22,17 +22,9 @@ _ERAS = (
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
 # packages of a distribution with the driver's libraries or its kernel module (not nvidia-container-toolkit)
 _LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
-# the lines with which a job asks its scheduler for anything, and those that ask for a GPU; the script before a command
-_SCHEDULERS = (
-    (re.compile(r"^\s*#SBATCH\b"), re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")),
-    (re.compile(r"^\s*#PBS\b"), re.compile(r"gpus?=|gpu_|accelerator")),
-    (re.compile(r"^\s*#BSUB\b"), re.compile(r"-gpu\b|ngpus|gpus_")),
-    (re.compile(r"^\s*#\$ -"), re.compile(r"gpu|cuda|[vap]100")),
-    (
-        re.compile(r"(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b"),
-        re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu"),
-    ),
-)
+# the lines with which a job asks Slurm for anything, and those that ask for a GPU
+_SLURM = re.compile(r"^\s*#SBATCH\b|(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b")
+_OF_SLURM_A_GPU = re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")
 _GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
 _LOG_IN_A_SENTENCE = re.compile(r"\b[EWI] (?:tensorflow|external)/|\b[EWI]0000 \d\d:")
 _NOTEBOOK = re.compile(
@@ -99,9 +91,9 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras),
-        *(_source_build, _jetson, _other_python, _version_printed, _notebook, _of_tensorflow),
+        *(_source_build, _named, _other_python, _version_printed, _of_tensorflow),
         *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu),
-        *(_of_scheduler, _times, _nobody_complains),
+        *(_nobody_complains,),
     ):
         yield from read(text)
 
@@ -116,7 +108,8 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
     whole = " ".join((*lines[:_FEW], last))
     if not SUBJECT.search(whole.lower()):
         return
-    if all(map(_is_printed, lines)) and (_is_printed(last) or (lines and _is_cut(last))):
+    is_cut = _LOG_BEGINS.fullmatch(last) is not None or any(one.startswith(last) for one in _SENTENCES)
+    if all(map(_is_printed, lines)) and (_is_printed(last) or (lines and is_cut)):
         yield _message(text, "only-printed", 1)
     if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
         yield _message(text, "few-words", 1)
@@ -127,10 +120,6 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
 def _is_printed(line: str) -> bool:
     """Whether a program printed it, and not as a part of a traceback, which complains."""
     return not line.startswith('File "') and (_PRINTED.match(line) is not None or not prose.is_sentence(line))
-
-
-def _is_cut(line: str) -> bool:
-    return _LOG_BEGINS.fullmatch(line) is not None or any(one.startswith(line) for one in _SENTENCES)
 
 
 def _of_platform(text: ParsedText) -> Iterator[Message]:
@@ -160,20 +149,17 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "linux-driver-in-wsl", command.line)
 
 
-def _jetson(text: ParsedText) -> Iterator[Message]:
+def _named(text: ParsedText) -> Iterator[Message]:
     if jetson := text.find(_JETSON):
         yield _message(text, "jetson", jetson[1])
+    if notebook := text.find(_NOTEBOOK):
+        yield _message(text, "notebook", notebook[1])
 
 
 def _other_python(text: ParsedText) -> Iterator[Message]:
     pythons = {minor(one.value): one for one in text.all_stated("python")}
     if len(pythons) > 1:
         yield _message(text, "other-environment", list(pythons.values())[-1].line)
-
-
-def _notebook(text: ParsedText) -> Iterator[Message]:
-    if notebook := text.find(_NOTEBOOK):
-        yield _message(text, "notebook", notebook[1])
 
 
 def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
@@ -193,28 +179,6 @@ def _wanted(text: ParsedText) -> Iterator[Message]:
     for one in text.prose:
         if one.key == "cuda" and one.stance == "wanted":
             yield _message(text, "cuda-wanted", one.line, version=one.value)
-
-
-def _of_scheduler(text: ParsedText) -> Iterator[Message]:
-    """A job without a GPU, whose script or command asks its scheduler for none."""
-    failed = text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed")
-    if text.find(_GRANTED) or not (failed or _lists_none(text)):
-        return
-    for directive, request in _SCHEDULERS:
-        asked = [line for line in text.lines if directive.search(line.text)]
-        if asked:
-            if not any(request.search(line.text) for line in asked):
-                yield _message(text, "slurm-no-gpu", asked[0].number)
-            return
-
-
-def _times(text: ParsedText) -> Iterator[Message]:
-    """A sentence compares what a job takes on either device, in no form of messages.txt."""
-    if text.messages_of("time-on-both"):
-        return
-    for line in text.lines:
-        if prose.is_sentence(line.text) and (both := questions.on_both(line.text)):
-            yield _message(text, "time-on-both", line.number, **both)
 
 
 def _without_gpu(text: ParsedText) -> Iterator[Message]:
@@ -239,17 +203,17 @@ def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> in
     return None
 
 
-def _lists_none(text: ParsedText) -> str | None:
-    """Where TensorFlow lists no GPU, or somebody says so."""
-    listed = devices(text)
-    return listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else None
-
-
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
-    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work."""
-    if line := re.match(r"line (\d+)", _lists_none(text) or ""):
+    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work; the job asks Slurm for none."""
+    listed = devices(text)
+    none = listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else ""
+    asked = [line for line in text.lines if _SLURM.search(line.text)]
+    failed = none or text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed")
+    if asked and failed and not text.find(_GRANTED) and not any(_OF_SLURM_A_GPU.search(line.text) for line in asked):
+        yield _message(text, "slurm-no-gpu", asked[0].number)
+    if line := re.match(r"line (\d+)", none):
         yield _message(text, "no-gpu-listed", int(line[1]))
-    elif devices(text) == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
+    elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
         yield _message(text, "gpu-fails-said", said)
 
 

@@ -375,10 +375,14 @@ def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     kits += _mentioned_toolkits(text, bool(kits))
     kits += _listed_runtimes(text)
     kits += _named_files(text)
-    kits += () if kits or matrix is None else _of_another_release(text, matrix)
+    for release, source in () if kits or matrix is None else _that_works(text, matrix):
+        kits.append(Toolkit(f"for TensorFlow {release.version}", version=release.cuda, source=source, via="stated"))
     nvcc = next((one for one in printed if one.via == "nvcc"), None)
+    distinct: dict[str | None, Toolkit] = {}
+    for kit in kits:
+        distinct.setdefault(kit.version, kit)
     return Cuda(
-        toolkits=Known(_distinct(kits), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
+        toolkits=Known(tuple(distinct.values()), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
         nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_IN_TEXT,
     )
 
@@ -406,12 +410,6 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
             digits = match["digits"] or ""
             version = match["version"] or match["alike"] or f"{digits[:-1]}.{digits[-1]}"
             yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
-
-
-def _of_another_release(text: ParsedText, matrix: Matrix) -> Iterator[Toolkit]:
-    """The CUDA of a release that is said to work on that machine."""
-    for release, source in _that_works(text, matrix):
-        yield Toolkit(path=f"for TensorFlow {release.version}", version=release.cuda, source=source, via="stated")
 
 
 def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str]]:
@@ -500,13 +498,6 @@ def _mentioned_cudnn(text: ParsedText) -> Iterator[CudnnFile]:
 
 def _grade(via: str | None) -> str:
     return "stated" if via == "stated" else "observed"
-
-
-def _distinct(kits: list[Toolkit]) -> tuple[Toolkit, ...]:
-    seen: dict[str | None, Toolkit] = {}
-    for kit in kits:
-        seen.setdefault(kit.version, kit)
-    return tuple(seen.values())
 
 
 def dotted(version: str | None) -> str | None:

@@ -1,32 +1,9 @@
 """What ``nvidia-smi`` prints: the table in all its layouts, and the sentences with which it fails.
 
->>> table = '''
-... +-----------------------------------------------------------------------------------------+
-... | NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |
-... |-----------------------------------------+------------------------+----------------------+
-... | GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
-... | Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
-... |                                         |                        |               MIG M. |
-... |=========================================+========================+======================|
-... |   0  NVIDIA GeForce RTX 4060        Off |   00000000:0E:00.0  On |                  N/A |
-... | 32%   43C    P3             26W /  115W |     917MiB /   8188MiB |      4%      Default |
-... |                                         |                        |                  N/A |
-... +-----------------------------------------+------------------------+----------------------+'''
->>> seen = parse(table)
->>> seen.driver_version, seen.cuda_version, seen.failure
-('550.90.07', '12.4', None)
->>> seen.gpus[0].name.value, seen.gpus[0].pci_bus_id.value, seen.gpus[0].memory_total.value // 2**20
-('NVIDIA GeForce RTX 4060', '0000:0e:00.0', 8188)
 >>> parse("Failed to initialize NVML: Driver/library version mismatch").failure
 'Failed to initialize NVML: Driver/library version mismatch'
 
 The answer of ``nvidia-smi --query-gpu=... --format=csv``, in any choice and order of columns.
-
->>> text = '''index, name, compute_cap, memory.total [MiB], power.draw [W], mig.mode.current
-... 0, NVIDIA H100 80GB HBM3, 9.0, 81559 MiB, 71.55 W, [N/A]'''
->>> gpu, = parse_csv(text)
->>> gpu.name.value, gpu.compute_capability.value, gpu.memory_total.value // 2**20, gpu.power.value, gpu.mig_mode.reason
-('NVIDIA H100 80GB HBM3', '9.0', 81559, 71.55, 'nvidia-smi answers [N/A]')
 """
 
 from __future__ import annotations
@@ -35,23 +12,15 @@ import csv
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from tfgpu_doctor.records.facts import Fact, Gpu, GpuProcess, Known, Unknown, map_fact
+from tfgpu_doctor.records.facts import Fact, Gpu, GpuProcess, Known, Unknown, map_fact, value_or
 
 # ------------------------------------------------------------------------------------------ nvidia smi
 
 SOURCE = "nvidia-smi"
 MIB = 1024 * 1024
-# the table shortens the names
-COMPUTE_MODES = {
-    "Default": "default",
-    "E. Process": "exclusive_process",
-    "E. Thread": "exclusive_thread",
-    "Prohibited": "prohibited",
-}
 LONGEST = 200  # characters of a row of the table
-T = TypeVar("T")
 
 # R610 and later write "KMD Version" and "CUDA UMD Version"; `-q` and `--version` write names before a wide colon
 _BANNER = re.compile(r"NVIDIA-SMI +\d")
@@ -70,9 +39,9 @@ LOST = re.compile(
 
 _FIRST_CELL = re.compile(r"(\d+) +(\S.*?) +(On|Off|WDDM|TCC|MCDM|N/A|ERR!)")
 _BUS_CELL = re.compile(r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]) +(\S+)")
-_STATE_CELL = re.compile(r"(?P<fan>\S+) +(?P<temp>\S+) +(?P<perf>\S+) +(?P<power>\S+) */ *(?P<cap>\S+)")
+_STATE_CELL = re.compile(r"\S+ +(\S+) +(\S+) +(\S+) */ *(\S+)")
 _MEMORY_CELL = re.compile(r"(?P<used>\d+) *MiB */ *(?P<total>\d+) *MiB")
-_LOAD_CELL = re.compile(r"(?P<load>\S+) +(?P<mode>\S.*)")
+_LOAD_CELL = re.compile(r"(\S+) +(\S.*)")
 _MIG_CELL = re.compile(r"(\d+) +(\d+) +(\d+) +(\d+)")
 _PROCESS = re.compile(r"\| +(\d+) +(?:\S+ +\S+ +)??(\d+) +([CGM+]+) +(\S.{0,200}?) +(\d+ ?MiB|N/A) *\|")
 
@@ -125,7 +94,7 @@ def _gpus(text: str) -> Iterator[Gpu]:
         elif len(cells) == 3 and rows:
             rows.append(cells)
         elif len(cells) == 3 and _STATE_CELL.fullmatch(cells[0]) and _MEMORY_CELL.fullmatch(cells[1]):
-            yield _without_name(nameless, cells[1])
+            yield Gpu(index=nameless, **_fields(_memory(cells[1]), SOURCE))  # its first row was not pasted
             nameless += 1
         elif rows:
             yield _gpu(rows, processes, instances)
@@ -136,51 +105,43 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
     """One GPU from its two or three rows of three cells."""
     first, bus = _FIRST_CELL.fullmatch(rows[0][0]), _BUS_CELL.fullmatch(rows[0][1])
     assert first and bus  # this is how the caller found the rows
-    index = int(first[1])
+    index, ecc = int(first[1]), rows[0][2]
     state_cell, memory_cell, load_cell = rows[1] if len(rows) > 1 else ("", "", "")
-    state, load = _cells(_STATE_CELL.fullmatch(state_cell)), _cells(_LOAD_CELL.fullmatch(load_cell))
-    memory = _MEMORY_CELL.fullmatch(memory_cell)
-    used, total = (int(memory["used"]) * MIB, int(memory["total"]) * MIB) if memory else (None, None)
-    ecc, mig = rows[0][2], _switch(rows[2][2]) if len(rows) > 2 else None
+    state, load = _STATE_CELL.fullmatch(state_cell), _LOAD_CELL.fullmatch(load_cell)
+    cells = {
+        "name": first[2],
+        "pci.bus_id": bus[1],
+        "persistence_mode": first[3],
+        "temperature.gpu": state[1] if state else "",
+        "pstate": state[2] if state else "",
+        "power.draw": state[3] if state else "",
+        "power.limit": state[4] if state else "",
+        "utilization.gpu": load[1] if load else "",
+        "compute_mode": load[2] if load else "",
+        "ecc.mode.current": "On" if ecc.isdecimal() else ecc,
+        "mig.mode.current": rows[2][2] if len(rows) > 2 else "",
+        **_memory(memory_cell),
+    }
+    fields = _fields(cells, SOURCE)
+    sliced = value_or(fields["mig_mode"], False)
     broken = any("ERR!" in cell for row in rows for cell in row)
     return Gpu(
         index=index,
-        name=Known(first[2], SOURCE),
-        pci_bus_id=Known(bus_id(bus[1]), SOURCE),
-        memory_total=_shown("memory", total),
-        memory_used=_shown("memory", used),
-        memory_free=_shown("memory", total - used if total is not None and used is not None else None),
         processes=map_fact(processes, lambda found: tuple(found.get(index, ()))),
-        utilization=_number(load.get("load", ""), "%"),
-        temperature=_number(state.get("temp", ""), "C"),
-        power=map_fact(_number(state.get("power", ""), "W"), float),
-        power_limit=map_fact(_number(state.get("cap", ""), "W"), float),
-        performance_state=_number(state.get("perf", "").removeprefix("P"), ""),
-        ecc_mode=_shown("ECC", True if ecc.isdecimal() else _switch(ecc)),
-        ecc_uncorrected=_number(ecc, ""),
-        mig_mode=_shown("MIG mode", mig),
-        mig_instances=_shown("MIG devices", tuple(instances.get(index, ())) if mig else None),
-        compute_mode=_shown("compute mode", COMPUTE_MODES.get(load.get("mode", ""))),
-        persistence_mode=_shown("persistence mode", _switch(first[3])),
+        ecc_uncorrected=_fact(_integer, ecc, SOURCE),
+        mig_instances=Known(tuple(instances.get(index, ())), SOURCE) if sliced else Unknown("MIG is not enabled"),
         fault=Known("nvidia-smi shows ERR! for this GPU", SOURCE) if broken else Unknown("none"),
+        **fields,
     )
 
 
-def _without_name(index: int, memory_cell: str) -> Gpu:
-    """A GPU of which only the row with its memory was pasted."""
-    memory = _MEMORY_CELL.fullmatch(memory_cell)
-    used, total = (int(memory["used"]) * MIB, int(memory["total"]) * MIB) if memory else (0, 0)
-    return Gpu(
-        index=index,
-        memory_total=Known(total, SOURCE),
-        memory_used=Known(used, SOURCE),
-        memory_free=Known(total - used, SOURCE),
-    )
-
-
-def _cells(match: re.Match[str] | None) -> dict[str, str]:
-    """The values of a cell; none where it has another form."""
-    return match.groupdict() if match else {}
+def _memory(cell: str) -> dict[str, str]:
+    """The columns of a cell "917MiB /   8188MiB"."""
+    sizes = _MEMORY_CELL.fullmatch(cell)
+    used, total = (int(sizes["used"]), int(sizes["total"])) if sizes else (None, None)
+    free = None if total is None or used is None else total - used
+    found = {"memory.used": used, "memory.total": total, "memory.free": free}
+    return {column: "" if size is None else f"{size} MiB" for column, size in found.items()}
 
 
 def bus_id(text: str) -> str:
@@ -191,22 +152,6 @@ def bus_id(text: str) -> str:
     """
     domain, _, rest = text.lower().partition(":")
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest}"
-
-
-def _switch(text: str) -> bool | None:
-    """On and off in the table's words; a star marks a change that waits for a reset."""
-    return {"On": True, "Off": False, "Enabled": True, "Disabled": False}.get(text.rstrip("*"))
-
-
-def _shown(what: str, value: T | None) -> Fact[T]:
-    return Unknown(f"nvidia-smi's table shows no {what}") if value is None else Known(value, SOURCE)
-
-
-def _number(text: str, unit: str) -> Fact[int]:
-    digits = text.removesuffix(unit)
-    if not digits.isdecimal():
-        return Unknown(f"nvidia-smi's table shows {text or 'nothing'}")
-    return Known(int(digits), SOURCE)
 
 
 def _mig_instances(text: str) -> dict[int, list[str]]:
@@ -237,24 +182,29 @@ def _processes(text: str) -> Fact[dict[int, list[GpuProcess]]]:
 CSV_SOURCE = "nvidia-smi --query-gpu"
 
 
-def _integer(text: str) -> int:
-    return int(text.split()[0])
+_QUANTITY = re.compile(r"P?(\d{1,9}(?:\.\d{1,9})?) ?(?:%|C|W|MiB|MHz)?")
+_MODES = ("default", "exclusive_process", "exclusive_thread", "prohibited")
 
 
 def _decimal(text: str) -> float:
-    return float(text.split()[0])
+    quantity = _QUANTITY.fullmatch(text)
+    if quantity is None:
+        raise ValueError(text)
+    return float(quantity[1])
 
 
-def _bytes(text: str) -> int:
-    return int(text.split()[0]) * MIB
+def _integer(text: str) -> int:
+    return int(_decimal(text))
 
 
 def _on(text: str) -> bool:
-    return {"Enabled": True, "Disabled": False, "On": True, "Off": False, "Yes": True, "No": False}[text]
+    """On and off; in the table a star marks a change that waits for a reset."""
+    return {"Enabled": True, "Disabled": False, "On": True, "Off": False}[text.rstrip("*")]
 
 
-def _snake(text: str) -> str:
-    return text.lower().replace(" ", "_")
+def _mode(text: str) -> str:
+    """The compute mode, which the table shortens: "E. Process"."""
+    return _MODES[_MODES.index(text.lower().replace("e. ", "exclusive_").replace(" ", "_"))]
 
 
 # column → field of Gpu and conversion; `nvidia-smi --help-query-gpu` lists the columns
@@ -263,9 +213,9 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "uuid": ("uuid", str),
     "pci.bus_id": ("pci_bus_id", bus_id),
     "compute_cap": ("compute_capability", str),
-    "memory.total": ("memory_total", _bytes),
-    "memory.used": ("memory_used", _bytes),
-    "memory.free": ("memory_free", _bytes),
+    "memory.total": ("memory_total", lambda text: _integer(text) * MIB),
+    "memory.used": ("memory_used", lambda text: _integer(text) * MIB),
+    "memory.free": ("memory_free", lambda text: _integer(text) * MIB),
     "utilization.gpu": ("utilization", _integer),
     "temperature.gpu": ("temperature", _integer),
     "power.draw": ("power", _decimal),
@@ -273,10 +223,10 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "clocks.sm": ("sm_clock", _integer),
     "clocks.max.sm": ("sm_clock_max", _integer),
     "clocks.max.mem": ("memory_clock_max", _integer),
-    "pstate": ("performance_state", lambda text: int(text.removeprefix("P"))),
+    "pstate": ("performance_state", _integer),
     "ecc.mode.current": ("ecc_mode", _on),
     "mig.mode.current": ("mig_mode", _on),
-    "compute_mode": ("compute_mode", _snake),
+    "compute_mode": ("compute_mode", _mode),
     "persistence_mode": ("persistence_mode", _on),
     "pcie.link.gen.current": ("pcie_generation", _integer),
     "pcie.link.gen.max": ("pcie_generation_max", _integer),
@@ -284,11 +234,7 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "pcie.link.width.max": ("pcie_width_max", _integer),
 }
 # nvidia-smi heads some columns otherwise than it is asked for them
-_ALIASES = {
-    "clocks.current.sm": "clocks.sm",
-    "clocks.current.memory": "clocks.mem",
-    "clocks.max.memory": "clocks.max.mem",
-}
+_ALIASES = {"clocks.current.sm": "clocks.sm", "clocks.max.memory": "clocks.max.mem"}
 QUERY = ("--query-gpu=" + ",".join(["index", *COLUMNS]), "--format=csv")
 
 
@@ -308,17 +254,21 @@ def parse_csv(text: str) -> tuple[Gpu, ...]:
 
 def _csv_gpu(number: int, cells: dict[str, str]) -> Gpu:
     index = cells.get("index", "")
-    known = [(*COLUMNS[column], text) for column, text in cells.items() if column in COLUMNS]
-    fields = {field: _fact(convert, text) for field, convert, text in known}
     failure = next((text for text in cells.values() if "GPU is lost" in text or "requires reset" in text.lower()), None)
     fault: Fact[str] = Known(failure.strip("[] "), CSV_SOURCE) if failure else Unknown("none")
-    return Gpu(index=int(index) if index.isdecimal() else number, fault=fault, **fields)
+    return Gpu(index=int(index) if index.isdecimal() else number, fault=fault, **_fields(cells, CSV_SOURCE))
 
 
-def _fact(convert: Callable[[str], Any], text: str) -> Fact[Any]:
+def _fields(cells: dict[str, str], source: str) -> dict[str, Fact[Any]]:
+    """The fields of Gpu from the texts of its columns."""
+    known = ((*COLUMNS[column], text) for column, text in cells.items() if column in COLUMNS)
+    return {field: _fact(convert, text, source) for field, convert, text in known}
+
+
+def _fact(convert: Callable[[str], Any], text: str, source: str) -> Fact[Any]:
     if not text or text.startswith("["):
         return Unknown(f"nvidia-smi answers {text or 'nothing'}")
     try:
-        return Known(convert(text), CSV_SOURCE)
-    except (ValueError, KeyError, IndexError):
+        return Known(convert(text), source)
+    except (ValueError, KeyError):
         return Unknown(f"nvidia-smi answers {text!r}")

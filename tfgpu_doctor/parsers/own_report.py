@@ -178,11 +178,12 @@ def with_report(facts: Facts) -> Facts:
     messages = facts.messages.value if isinstance(facts.messages, Known) else ()
     for message in messages:
         if message.kind == "own-report":
-            return _with(facts, dict(_facts(message)))
+            return with_facts(facts, dict(_facts(message)))
     return facts
 
 
-def _with(facts: Facts, found: Mapping[str, Fact[Any]]) -> Facts:
+def with_facts(facts: Facts, found: Mapping[str, Fact[Any]]) -> Facts:
+    """Return the facts with these, by their paths: "host.os"."""
     parts: dict[str, dict[str, Fact[Any]]] = {}
     for path, fact in found.items():
         part, _, name = path.rpartition(".")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
-
-from msgspec.structs import replace
 
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers import (
@@ -20,7 +18,7 @@ from tfgpu_doctor.parsers import (
     system_outputs,
     tensorflow_outputs,
 )
-from tfgpu_doctor.parsers.lines import Excerpt, Line
+from tfgpu_doctor.parsers.lines import Excerpt
 from tfgpu_doctor.parsers.messages import SHOWN
 from tfgpu_doctor.parsers.prose import Said
 from tfgpu_doctor.parsers.statements import Statement, without_expected
@@ -51,7 +49,6 @@ class ParsedText:
         self.messages = (
             *own,
             *catalogue.read(self.lines),
-            *of_modules(self.lines),
             *questions.compared(self.lines),
             *questions.parse(self.lines, self.prose),
         )
@@ -137,28 +134,3 @@ def line_of(message: Message) -> str:
 def stated_at(stated: Statement) -> str:
     """Where something is stated."""
     return f"line {stated.line}, as stated"
-
-
-_NAME = re.compile(r"ImportError: cannot import name '?(?P<name>\w{1,80})'?\s*$")
-_CODE = re.compile(r"^\s*from (?P<module>\.{0,3}[\w.]{1,200}) import (?P<names>.{1,300})$")
-_NAME_WORD = re.compile(r"\w+")
-_ABOVE = 3  # lines, blank ones among them
-_OF_ANY = ("exception", "failure-said", "trouble-said")  # which the line itself has given
-
-
-def of_modules(lines: Sequence[Line]) -> Iterator[Message]:
-    """Return the messages that these lines would be if they named the module, too: Python up to 3.6 leaves it out.
-
-    >>> code, error = "    from tensorflow.keras import Thing", "ImportError: cannot import name 'Thing'"
-    >>> [(one.kind, one.line, one.text) for one in of_modules([Line(1, code), Line(2, error)])][:1]
-    [('keras-mismatch', 2, "ImportError: cannot import name 'Thing'")]
-    """
-    for place, line in enumerate(lines):
-        missing = _NAME.search(line.text)
-        for above in reversed(lines[max(place - _ABOVE, 0) : place]) if missing else ():
-            code = _CODE.match(above.text)
-            if missing and code and missing["name"] in _NAME_WORD.findall(code["names"]):
-                whole = f"ImportError: cannot import name '{missing['name']}' from '{code['module']}'"
-                found = (one for one in catalogue.read([Line(line.number, whole)]) if one.kind not in _OF_ANY)
-                yield from (replace(one, text=line.text.strip()) for one in found)
-                break

@@ -4,9 +4,6 @@
 OsName(os='linux', distribution_id='ubuntu', distribution_version='20.04.6', kernel=None, machine=None, libc=None)
 >>> name("Linux-5.15.146.1-microsoft-standard-WSL2-x86_64-with-glibc2.35").os
 'wsl2'
->>> name("Linux-6.13.4-zen1-1-zen-x86_64-with-glibc2.41")  # doctest: +NORMALIZE_WHITESPACE
-OsName(os='linux', distribution_id=None, distribution_version=None, kernel='6.13.4-zen1-1-zen', machine='x86_64',
-       libc='glibc 2.41')
 >>> name("windows10").os, name("Windows 11 and WSL2").os, name("Mac OS X 10.11.6").os, name("17.10").os
 ('windows', 'wsl2', 'macos', None)
 
@@ -222,7 +219,7 @@ class Surroundings:
     image_line: int | None = None
     # what starts it, commands and manifests: line, and whether they ask for GPUs
     starts: tuple[tuple[int, bool], ...] = ()
-    building: int | None = None  # the line that shows that this happens while an image is built
+    building: int | None = None  # the line that runs a program while an image is built, where it sees no GPU
     variables: dict[str, tuple[str, int]] = field(default_factory=dict)  # the last value of each, and its line
     hides_all: int | None = None  # the program hides every GPU itself
 
@@ -243,7 +240,7 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
         image=image,
         image_line=image_line,
         starts=tuple(_starts(lines)),
-        building=_building(lines),
+        building=_first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None,
         variables=_variables(lines),
         hides_all=_first(_HIDES_ALL, lines),
     )
@@ -295,11 +292,6 @@ def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
     if (line_number := _first(_COMPOSE, lines) or _first(_KUBERNETES, lines)) is not None:
         rows = [line for line in lines if not _RUN.search(line.text)]
         yield line_number, _first(_ASKED, rows) is not None
-
-
-def _building(lines: Sequence[Line]) -> int | None:
-    """An image that is built and runs a program meanwhile; the program sees no GPU then."""
-    return _first(_BUILT, lines) if _first(_FROM, lines) or _first(_BUILD, lines) else None
 
 
 def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:

@@ -17,15 +17,6 @@ asked for, is what the driver supports, or was there last year. The words around
 2 cudnn 7.4 here
 
 What people say of a machine without an NVIDIA GPU, and of a job that is to run on the CPU.
-
->>> [has_none(one) is not None for one in ("my laptop has an AMD card, no NVIDIA card", "hier ist keine Nvidia-Karte")]
-[True, True]
->>> [has_none(one) is not None for one in ("no NVIDIA GPU was found", "if you have no GPU", "TensorFlow sees no GPU")]
-[False, False, False]
->>> [wants_cpu(one) is not None for one in ("I deliberately don't want the GPU here", "ich brauche keine GPU")]
-[True, True]
->>> [wants_cpu(one) is not None for one in ("I don't want to train on the CPU", "the CPU is fine, the GPU gives NaN")]
-[False, False]
 """
 
 from __future__ import annotations
@@ -138,7 +129,7 @@ _OTHER_GPU = re.compile(
 )
 # a bare number is a card only beside one of these words
 _CARD_WORD = re.compile(
-    r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|顯卡|グラボ|그래픽|tarjeta|placa|carte|karte|видеокарт",
+    r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|tarjeta|placa|carte|karte|видеокарт",
     re.IGNORECASE,
 )
 _NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)
@@ -172,11 +163,11 @@ _OF_OTHERS = re.compile(
     r"\b(?:(?:friend|colleague|cousin|neighbou?r|classmate|co-?worker|room-?mate|brother|everybody|everyone)(?:['’]?s)?"
     r"|kolleg\w*|freund\w*|nachbar\w*|coll[èe]gue|voisin|ami|amigo|primo|colega|compañer[oa]|vecino|vizinho"
     r"|друг[ау]?|коллег\w*|сосед\w*)\b"
-    r"|同学|朋友|同事|室友|友人|友達|同僚|친구|동료",
+    r"|同学|朋友|同事",
     re.IGNORECASE,
 )
 _MINE = re.compile(
-    r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用|私の|내 ",
+    r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用",
     re.IGNORECASE,
 )
 _COMPARED = re.compile(r"[<>≥≤~]")  # "driver>=450"
@@ -328,7 +319,7 @@ _NO_GPU = re.compile(
     r"|\b(?:nur|sólo|solo|solamente|seulement|uniquement|apenas|só|somente|tylko|sadece|только|лишь"
     r"|yalnızca)\W+(?:\w+\W+){0,4}?"
     r"(?:cpu|prozessor|processeur|procesador|processador|процессор\w*)\b"
-    r"|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{0,6}cpu|cpu(?:のみ|しか|만 )"
+    r"|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{0,6}cpu"
     r"|\b(?:says?|said|tells?|there(?:'s| is)):? no gpu\b|\b(?:trains|runs|rechnet|läuft) (?:on|auf(?: der)?) cpu\s*$"
     r"|\bon (?:the |my )?cpu,? (?:and )?not (?:on )?(?:the |my )?gpu\b"
     r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
@@ -349,8 +340,7 @@ _NO_GPU = re.compile(
     r"|检测到)).{0,8}(?:gpu|显卡|顯卡)"
     r"|(?:gpu|显卡|顯卡).{0,10}(?:不可用|不能用|无法使用|没有?被?(?:使用|用|调用)|用不了|检测不到|找不到"
     r"|利用率.{0,4}0%)"
-    r"|gpu.{0,15}(?:認識(?:され|し)?(?:ない|ません|てくれ)|使(?:え|用でき|われ|用され)(?:ない|ません)|見つから)"
-    r"|gpu.{0,15}(?:인식.{0,4}(?:안|못|않)|사용.{0,4}(?:안|못|않)|안 ?잡|못 ?찾)",
+    r"|gpu.{0,15}(?:認識(?:され|し)?(?:ない|ません|てくれ)|使(?:え|用でき|われ|用され)(?:ない|ません)|見つから)",
     re.IGNORECASE,
 )
 
@@ -381,7 +371,7 @@ def _about_gpus(text: str) -> Iterator[re.Match[str]]:
 # one of them stands in each clause that is found
 WORDS = (
     *("nvidia", "gpu", "cpu", "card", "graphi", "gráfic", "karte", "carte", "placa", "scheda", "karty"),
-    *("нвидиа", "видеокарт", "процессор", "显", "顯", "n卡", "그래픽", "グラボ", "deliberate", "purpose", "prozessor"),
+    *("deliberate", "purpose"),
 )
 
 _CARD = (
@@ -437,12 +427,7 @@ _NONE = re.compile(
     r"|\b(?:has|have|with|got|is|hat|eine|une|una|uma|an?|my|mein\w*) (?:only |just |nur )?(?:an? |eine |the )?"
     r"(?:AMD|ATI|Intel)[- ](?:(?:Radeon|Arc|integrated|onboard) )?(?:GPU|(?:graphics?|video) ?card|graphics"
     r"|card|Grafikkarte"
-    r"|Karte|graphique)\b(?! (?:too|as well|besides|and (?:an? )?nvidia))"
-    # in other writings
-    r"|нет (?:ни одной )?(?:видеокарты |карты )?(?:nvidia|нвидиа)|(?:нет|без) (?:дискретной |отдельной )?видеокарты"
-    r"|(?:没有|沒有|无|無)(?:英伟达|nvidia ?|N卡|独立|独|獨立)(?:显卡|顯卡|显|的显卡|gpu)?|没有N卡|无独显"
-    r"|nvidia ?(?:の)?(?:gpu|グラボ|カード)?(?:は|が)?(?:ない|無い|ありません|搭載していない)|(?:nvidia"
-    r"|그래픽) ?(?:카드|gpu)[가는이]? ?없",
+    r"|Karte|graphique)\b(?! (?:too|as well|besides|and (?:an? )?nvidia))",
     re.IGNORECASE,
 )
 _GPU_NAMED = (
@@ -467,21 +452,7 @@ _WANTS = re.compile(
     rf"|fine (?:for|with) (?:me|us|this|that|now)|what (?:i|we) want"
     r"|perfectly (?:fine|ok)|okay for)|\b(?:gpu|cuda) is not (?:needed|necessary|wanted|required)"
     r"|\bCPU[- ]only (?:steps?|jobs?|tasks?|runs?|mode|inference|pipelines?|services?|deployments?|stages?"
-    r"|rules?|tests?|build|ci)\b"
-    r"|\b(?:brauche?n?|will|wollen|möchten?) (?:ich |wir |hier |gar |auch )*keine (?:gpu|grafikkarte)"
-    r"|\b(?:cpu|prozessor) (?:reicht|genügt)"
-    r"|absichtlich\b[^.\n]{0,50}\b(?:cpu|ohne gpu|-1|versteck|ausgeblendet)"
-    r"|no (?:necesito|quiero|hace falta) (?:la |una |usar la )?(?:gpu|gr[áa]fica)|(?:con|me basta) la cpu"
-    r" (?:me )?(?:basta|sobra|vale)"
-    r"|(?:a propósito|de propósito|adrede|volontairement|exprès|apposta)\b[^.\n]{0,50}\b(?:cpu|gpu)"
-    r"|(?:pas besoin|besoin d['’]aucun\w*) (?:de |d['’]un )?(?:gpu|carte)|le cpu (?:me )?suffit|n[ãa]o"
-    r" (?:preciso|quero|precisamos) (?:de |usar a? ?)?(?:gpu|placa)"
-    r"|(?:gpu|видеокарта) (?:мне |нам )?(?:тут |здесь )?не нуж[нe]\w*|(?:специально"
-    r"|намеренно)[^.\n]{0,40}(?:cpu|gpu|процессор)"
-    r"|(?:хватает|достаточно) (?:cpu|процессора)|(?:不需要|不想用|不用|用不着)(?:gpu|显卡|顯卡)就?|(?:只用"
-    r"|用)cpu(?:就(?:行|够|可以))"
-    r"|故意(?:用|只用|隐藏|屏蔽).{0,8}(?:cpu|gpu)|gpu(?:は|を)?(?:不要|いらない|使いたくない"
-    r"|使うつもりはない)|cpu(?:だけ)?で(?:十分|構わない|いい)",
+    r"|rules?|tests?|build|ci)\b",
     re.IGNORECASE,
 )
 

@@ -1,12 +1,4 @@
-"""What a job takes with a GPU and without, as sentences tell, in whatever order.
-
->>> on_both('With CUDA_VISIBLE_DEVICES="" 1000 episodes need 11 min, with the card 34 min.')
-{'cpu': '11', 'cpu_unit': 'min', 'gpu': '34', 'gpu_unit': 'min'}
->>> on_both("4 s per epoch on the CPU and 9 s with the RTX 3080")
-{'cpu': '4', 'cpu_unit': 's', 'gpu': '9', 'gpu_unit': 's'}
->>> on_both("After 5 min on the GPU it crashes; the CPU has 8 cores")
-
-What somebody asks where nothing fails: which release, whether something works, whether the toolkit is needed.
+"""What somebody asks where nothing fails: which release, whether something works, whether the toolkit is needed.
 
 A question is found by the words of its sentence, whatever their order; what it names of versions comes along.
 
@@ -27,42 +19,6 @@ from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.messages import SHOWN
 from tfgpu_doctor.records.facts import Message
-
-# ------------------------------------------------------------------------------------------ times
-
-_TIME = (
-    r"(?<![\w.:/-])(?P<time>\d{1,6}(?:[.,]\d{1,3})?) ?"
-    r"(?:(?P<ms>ms|msec|milliseconds?|мс|毫秒)|(?P<min>min(?:s|ut\w*)?|мин\w*|分(?:钟)?)|(?P<h>h|hrs?|hours?"
-    r"|stunden?|horas?|час\w*|小时)"
-    r"|(?P<s>s|secs?|sec\w*|sek\w*|seg\w*|сек\w*|秒))(?![A-Za-z])"
-)
-_CPU = (
-    r"(?P<cpu>\bcpus?\b|CUDA_VISIBLE_DEVICES ?= ?(?:\"\"|''|['\"]?-1)|\b(?:without|ohne|sin|sans|sem|без)"
-    r" (?:\w+ )?(?:gpu|card|karte)\w*"
-    r"|\b(?:процессор|prozessor)\w*)"
-)
-_GPU = (
-    r"(?P<gpu>\bgpus?\b|\b(?:the|new|my) card\b|\b[gr]tx ?\d{3,4}(?: ?ti| ?super)?\b|\b(?:karte|видеокарт)\w*"
-    r"|显卡|顯卡)"
-)
-_WORD = re.compile(f"{_CPU}|{_GPU}|{_TIME}", re.IGNORECASE)
-_UNITS = ("ms", "min", "h", "s")
-
-
-def on_both(text: str) -> dict[str, str] | None:
-    """The time on either device, where a line names each device once, with its time on the same side."""
-    words = [(match.lastgroup or "", match) for match in _WORD.finditer(text)]
-    kinds = ["time" if kind in _UNITS else kind for kind, _ in words]
-    if sorted(kinds) != ["cpu", "gpu", "time", "time"] or (kinds[0] == "time") != (kinds[2] == "time"):
-        return None
-    if "time" not in kinds[:2]:
-        return None
-    found: dict[str, str] = {}
-    for (first, one), (second, other) in (words[:2], words[2:]):
-        device, unit, time = (first, second, other) if first in ("cpu", "gpu") else (second, first, one)
-        found |= {device: time["time"].replace(",", "."), f"{device}_unit": unit}
-    return {key: found[key] for key in ("cpu", "cpu_unit", "gpu", "gpu_unit")}
-
 
 # ------------------------------------------------------------------------------------------ questions
 
@@ -108,7 +64,7 @@ _THING = re.compile(
 )
 _HOW = re.compile(
     r"\bhow (?:do|can|to|should|would|could)\b|\b(?:is|are) there\b|\binstructions?\b|\bguide\b|\bsteps\b|\btell me\b"
-    r"|\bwie (?:installier|kann|richte)|\bcómo\b|\bcomment\b|怎么|如何",
+    r"|\bcomment\b|怎么|如何",
     re.IGNORECASE,
 )
 _INSTALL = re.compile(

@@ -15,10 +15,9 @@ The list was printed on some day, so releases newer than its newest one do not c
 the older minor versions that it names. Releases that the matrix does not know are left out; most release candidates
 are not in it.
 
-Which releases of TensorFlow, and which Pythons, remain where the text does not name one.
-
-The form of TensorFlow's log, its date, the names of the libraries that it opens and the cuDNN that it was compiled
-with belong to some releases only; so do the lines of the source files that print, and the Python beside it.
+Which releases of TensorFlow, and which Pythons, remain where the text does not name one. The form of TensorFlow's log,
+its date, the names of the libraries that it opens and the cuDNN that it was compiled with belong to some releases only;
+so do the lines of the source files that print, and the Python beside it.
 """
 
 from __future__ import annotations
@@ -119,8 +118,7 @@ def _with_those_between(known: dict[Series, set[int]]) -> dict[Series, range | s
 # ------------------------------------------------------------------------------------------ python from versions
 
 _MOST = 2000
-_Series = tuple[int, int]
-_AFTER_2_0: _Series = (1, 15)  # came out after 2.0.0
+_AFTER_2_0: Series = (1, 15)  # came out after 2.0.0
 
 
 @dataclass(frozen=True)
@@ -142,11 +140,6 @@ class Matches:
     def pythons(self) -> tuple[str, ...]:
         """Each Python once, ascending."""
         return tuple(sorted({offer.python for offer in self.offers}, key=Version))
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """Each platform once."""
-        return tuple(sorted({offer.platform for offer in self.offers}))
 
 
 def versions_offered(matrix: Matrix, name: str, versions: Iterable[str], platform: str | None = None) -> Matches | None:
@@ -195,9 +188,9 @@ def _printed(versions: Iterable[str], known: set[Version]) -> set[Version]:
     return there or {Version(version.base_version) for version in parsed if version.is_prerelease} & known
 
 
-def _series(versions: Iterable[Version]) -> dict[_Series, list[Version]]:
+def _series(versions: Iterable[Version]) -> dict[Series, list[Version]]:
     """Minor version → its releases, ascending."""
-    found: dict[_Series, list[Version]] = defaultdict(list)
+    found: dict[Series, list[Version]] = defaultdict(list)
     for version in sorted(versions):
         found[version.major, version.minor].append(version)
     return found
@@ -294,10 +287,15 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     clues = [*_of_the_log(text), *_of_the_paths(text), *(_of_the_libraries(text, matrix) if wheel else ())]
     lines = _of_the_lines(text, matrix) if wheel else None
     platform = value_or(python.wheel_platform, "linux_x86_64")
-    by_python = _is_windows_extra(text, platform) or (not (clues or lines) and _is_windows_python(text, python))
+    named = isinstance(python.version, Known) and text.find(_BY_PIP) and text.find(_NAMED)
+    # pip that is asked for CUDA on Windows leaves the extra out; a Python that is named there takes its wheels alone
+    by_python = platform == "windows_amd64" and bool(text.find(_EXTRA) or (named and not (clues or lines)))
     if not (clues or lines or by_python):
         return None
-    beside = [*_of_the_python(python)]
+    beside: list[Clue] = []
+    if isinstance(python.version, Known):
+        version = minor(python.version.value)
+        beside = [(f"Python {version}", lambda row: version in row.python)]
     wheels = [*_wheels(matrix, platform, with_cuda=not by_python)]
     newest = _newest_patches(wheels, used := [*clues, *beside, *([lines] if lines else [])])
     if not newest and lines and clues:  # the log is another build's, or of two releases
@@ -343,22 +341,6 @@ def python_of_offers(
     return None
 
 
-def _is_windows_extra(text: ParsedText, platform: str) -> bool:
-    """Whether pip was asked for CUDA on Windows: it installs TensorFlow there, and leaves the extra out."""
-    return platform == "windows_amd64" and text.find(_EXTRA) is not None
-
-
-def _is_windows_python(text: ParsedText, python: Python) -> bool:
-    """Whether a Python on Windows is named, into which TensorFlow was installed: its wheels are what it can be."""
-    windows = value_or(python.wheel_platform, "") == "windows_amd64"
-    return (
-        windows
-        and isinstance(python.version, Known)
-        and text.find(_BY_PIP) is not None
-        and text.find(_NAMED) is not None
-    )
-
-
 def _wheels(matrix: Matrix, platform: str, *, with_cuda: bool = True) -> Iterator[_Wheel]:
     """The releases with CUDA, and on platforms without any all."""
     opened = {one.id: frozenset(one.libraries.values()) for one in matrix.data.libraries}
@@ -384,12 +366,6 @@ def _of_the_log(text: ParsedText) -> Iterator[Clue]:
         year, month = int(dated[0]["year"]), int(dated[0]["month"])
         limit = (year, month + 1)  # release candidates are some weeks older
         yield f"its date {year}-{month:02}", lambda row: _PUBLISHED.get(row.series, max(_PUBLISHED.values())) <= limit
-
-
-def _of_the_python(python: Python) -> Iterator[Clue]:
-    if isinstance(python.version, Known):
-        version = minor(python.version.value)
-        yield f"Python {version}", lambda row: version in row.python
 
 
 def _of_the_paths(text: ParsedText) -> Iterator[Clue]:

@@ -11,49 +11,11 @@
 >>> gpu("RTX 3080 Ti, CUDA10.0")
 'RTX 3080 Ti'
 
-The labels of issue forms and of free "key: value" lines, and who reads what stands behind each.
+Short lines that name versions without a colon: "Cuda 10.2", "centos 7.7, CUDA 10.0, TF 2.0, python 3.7.4". Every part
+of the line must be such a name, so that prose and documentation state nothing.
 
->>> reader_of("**OS Platform and Distribution (e.g., Linux Ubuntu 16.04)**")("Linux Ubuntu 20.04")
-[('os', 'linux ubuntu 20.04')]
->>> reader_of("### CUDA/cuDNN version")("8.0/5.1"), reader_of("Exact command to reproduce") is None
-([('cuda', '8.0'), ('cudnn', '5.1')], True)
-
-Short lines that name versions without a colon: "Cuda 10.2", "centos 7.7, CUDA 10.0, TF 2.0, python 3.7.4".
-
-Every part of the line must be such a name, so that prose and documentation state nothing.
-
->>> mentions("centos 7.7, CUDA 10.0, TF 2.0, python 3.7.4")
-[('os', 'centos 7.7'), ('cuda', '10.0'), ('tensorflow', '2.0'), ('python', '3.7.4')]
->>> mentions("- cuDNN v7.1.2 (Mar 21, 2018), for CUDA 9.0")
-[('cudnn', '7.1.2'), ('cuda', '9.0')]
->>> mentions("TensorFlow 2.14 needs CUDA 11.8 to run")
-[]
-
-What the reporter says of the machine: GitHub's issue forms, older templates, free lines and tables.
-
->>> text = '''### TensorFlow version
-...
-... 2.14.0
-...
-... ### GCC/compiler version
-...
-... _No response_
-...
-... ### CUDA/cuDNN version
-...
-... CUDA 11.7 / cuDNN 8.6.0
-...
-... - OS Platform and Distribution (e.g., Linux Ubuntu 16.04): Fedora 38
-... GPU model and memory: GeForce GTX 960, 4 GB'''
->>> for one in parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
-...     print(one.line, one.key, one.value)
-3 tensorflow 2.14.0
-11 cuda 11.7
-11 cudnn 8.6.0
-13 os fedora 38
-14 gpu GeForce GTX 960
-
-What nvidia-smi calls "CUDA Version" is what its driver supports, and no statement about a toolkit.
+What the reporter says of the machine: GitHub's issue forms, older templates, free lines and tables. What nvidia-smi
+calls "CUDA Version" is what its driver supports, and no statement about a toolkit.
 """
 
 from __future__ import annotations
@@ -105,7 +67,7 @@ _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
 _OS = re.compile(
     r"linux|ubuntu|debian|centos|red ?hat|rhel|fedora|suse|arch\b|manjaro|mint|gentoo|alma|rocky|pop!?[_ ]?os|kali"
     r"|nixos|win(?:dows)?[ -_]?(?:\d|xp|server)|windows|wsl|mac ?os|\bos ?x\b|\bosx|darwin|catalina|big sur|monterey"
-    r"|ventura|sonoma|sierra|jetpack|l4t|amazon|freebsd|elementary|zorin|endeavour|slackware|void",
+    r"|ventura|sonoma|sierra|jetpack|l4t|amazon|slackware|void",
     re.IGNORECASE,
 )
 _GPU = re.compile(
@@ -286,11 +248,11 @@ LABELS: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
             _one("os", system),
         ),
         (
-            r"(?:python(?: ?3)?(?: (?:version|ver|environment))?|py(?:thon)? ?v(?:ersion)?)",
+            r"(?:(?:anaconda )?python(?: ?3)?(?: (?:version|ver|environment))?|py(?:thon)? ?v(?:ersion)?)",
             _one("python", python),
         ),
         (
-            r"(?:tensor ?flow|tf)(?:[ -]?(?:gpu|cpu|2))?(?: (?:docker )?(?:version|ver|v|image))?"
+            r"(?:tensor ?flow|tf)(?:[ _-]?(?:gpu|cpu|2|nightly))?(?: (?:docker )?(?:version|ver|v|image))?"
             r"(?: ?/ ?keras(?: version)?)?"
             r"|(?:version of tensorflow|tf\.?__version__|tf\.version)",
             _one("tensorflow", tensorflow),
@@ -302,8 +264,8 @@ LABELS: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
         ),
         (r"cu ?dnn(?: (?:version|ver|v|sdk|library))?", _cudnn),
         (
-            r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|nvidia[ -]gpu|nvidia graphics) )?drivers?(?: version)?"
-            r"|nvidia version",
+            r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|windows|nvidia[ -]gpu|nvidia graphics) )?drivers?"
+            r"(?: version)?|nvidia version",
             _one("driver", driver),
         ),
         (
@@ -347,22 +309,10 @@ _OPENING = re.compile(
 _BETWEEN = r"\s*(?:(?:version|ver\.?|v\.?|toolkit|release|is)\s*)?(?:is\s*)?(?:(?::|=(?!=))\s*)?[vr]?"
 _MENTIONED_NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3}(?:[-.]?(?:rc|a|b|dev)\d+)?)"
 _END = r"(?:\.x|\.)?(?: ?(?:lts|x64|64[ -]?bits?|\(?gpu\)?|toolkit|installed|x|rc\d?))?"
-_NAMES = (
-    ("cuda", re.compile(rf"cuda(?: ?toolkit)?{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE)),
-    ("cudnn", re.compile(rf"cu ?dnn{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE)),
-    (
-        "tensorflow",
-        re.compile(
-            rf"(?:tensorflow(?:[-_ ](?:gpu|cpu))?|tf(?:[-_ ]gpu)?|tf-nightly){_BETWEEN}{_MENTIONED_NUMBER}{_END}",
-            re.IGNORECASE,
-        ),
-    ),
-    ("python", re.compile(rf"(?:anaconda )?python{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE)),
-    (
-        "driver",
-        re.compile(rf"(?:nvidia |gpu |graphics? |windows )?drivers?{_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE),
-    ),
+_MENTION = re.compile(
+    rf"(?P<label>[a-z][a-z ._/-]{{0,30}}?)(?![a-z]{{2}}){_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE
 )
+_VERSIONED = ("cuda", "cudnn", "tensorflow", "python", "driver")
 _SYSTEM = re.compile(
     r"(?:linux |gnu/linux |wsl ?2? )?(?:[klx]?ubuntu(?: mate)?|debian(?: gnu/linux)?|centos|fedora|rhel"
     r"|red hat[a-z ]{0,30}|linux mint|mint|arch linux|arch|manjaro|opensuse[a-z ]{0,20}|rocky(?: linux)?|almalinux"
@@ -379,7 +329,6 @@ _CARD = re.compile(
     r"(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
     re.IGNORECASE,
 )
-_SMALL = {"cuda": (2, 19), "cudnn": (1, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (180, 999)}
 
 
 def mentions(text: str) -> list[tuple[str, str]]:
@@ -405,22 +354,15 @@ def _of_parts(parts: list[str], strict: bool) -> list[tuple[str, str]]:
 
 def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
     plain = _OPENING.sub("", part, count=1).strip() if _OPENING.match(part) else part
-    for key, pattern in _NAMES:
-        if match := pattern.fullmatch(plain):
-            return _version(key, match["number"])
+    named = _MENTION.fullmatch(plain)
+    reader = reader_of(named["label"]) if named else None
+    if named and reader and (pairs := reader(f"{named['label']} {named['number']}")) and pairs[0][0] in _VERSIONED:
+        return pairs[:1]
     if _SYSTEM.fullmatch(plain) and any(letter.isdigit() for letter in plain):
         return [("os", " ".join(plain.lower().split()))]
     if not alone and _PLAIN_SYSTEM.fullmatch(plain):
         return [("os", plain.lower())]
     return _card(part)
-
-
-def _version(key: str, number: str) -> list[tuple[str, str]]:
-    low, high = _SMALL[key]
-    version = tensorflow(number) if key == "tensorflow" else number
-    if not version or not low <= int(major(version)) <= high:
-        return []
-    return [(key, version)] if "." in version or key in ("cudnn", "cuda", "driver") else []
 
 
 def _card(part: str) -> list[tuple[str, str]]:

@@ -1,49 +1,8 @@
 """The machine below Python, as tools print it: uname, os-release, lsb_release, lscpu, lspci, Python's banner.
 
->>> text = '''Linux host 4.13.0-46-generic #51-Ubuntu SMP Tue Jun 12 12:36:29 UTC 2018 x86_64 x86_64 x86_64 GNU/Linux
-... Python 3.10.10 (tags/v3.10.10:aad5f6a, Feb  7 2023, 17:20:36) [MSC v.1929 64 bit (AMD64)] on win32
-... 03:00.0 VGA compatible controller [0300]: NVIDIA Corporation GK104 [GeForce GTX 660 Ti] [10de:1183] (rev a1)
-... 	Kernel driver in use: nouveau
-... model name      : Intel(R) Core(TM) i5-3230M CPU @ 2.60GHz
-... flags           : fpu vme sse4_2 avx f16c'''
->>> seen = parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
->>> seen.kernel, seen.machine, seen.python.value, seen.python_bits.value
-(Seen(value='4.13.0-46-generic', line=1), Seen(value='x86_64', line=1), '3.10.10', 64)
->>> [(card.vendor, card.name, card.device_id, card.driver, card.line) for card in seen.cards]
-[('nvidia', 'NVIDIA Corporation GK104 [GeForce GTX 660 Ti]', '10de:1183', 'nouveau', 3)]
->>> seen.cpu_model.value, seen.cpu_flags.value, seen.os.value
-('Intel(R) Core(TM) i5-3230M CPU @ 2.60GHz', ('avx', 'f16c', 'fpu', 'sse4_2', 'vme'), 'linux')
-
 Versions of CUDA, cuDNN and the driver as tools and files print them.
 
->>> text = '''Cuda compilation tools, release 11.8, V11.8.89
-... $ cat /usr/include/cudnn_version.h | grep CUDNN_MAJOR -A 2
-... #define CUDNN_MAJOR 8
-... #define CUDNN_MINOR 1
-... #define CUDNN_PATCHLEVEL 0
-... ii  libcudnn8      8.1.0.77-1+cuda11.2      amd64        cuDNN runtime libraries
-... NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024
-... lrwxrwxrwx 1 root root 20 Feb  3  2022 cuda -> /usr/local/cuda-11.2'''
->>> for one in parse_versions([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
-...     print(one.line, one.component, one.version, one.via)
-1 cuda 11.8.89 nvcc
-3 cudnn 8.1.0 cudnn.h
-6 cudnn 8.1.0.77 deb
-7 driver 470.256.02 /proc/driver/nvidia/version
-8 cuda 11.2 folder
-
 CUDA's and the driver's library files in listings: ``ls``, ``find``, ``locate``, ``ldd``, ``ldconfig -p``, ``dir``.
-
->>> text = '''$ ls -l /usr/local/cuda/lib64/libcud*
-... lrwxrwxrwx 1 root root        21 Feb  3  2019 /usr/local/cuda/lib64/libcudart.so.10.0 -> libcudart.so.10.0.130
-... $ ldd libtide_ops.so
-...         libcudart.so.10.1 => not found
-...         libcuda.so.1 => /usr/lib/x86_64-linux-gnu/libcuda.so.1 (0x00007fc23063c000)'''
->>> for one in parse_libraries([Line(number, line) for number, line in enumerate(text.splitlines(), 1)]):
-...     print(one.line, one.via, one.component, one.soname, one.path, one.version, one.found)
-2 ls cudart libcudart.so.10.0 /usr/local/cuda/lib64/libcudart.so.10.0 10.0.130 True
-4 ldd cudart libcudart.so.10.1 None 10.1 False
-5 ldd cuda libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1 None True
 
 The lines of TensorFlow's own log are none of these: a library named there is wanted, not there.
 
@@ -296,14 +255,9 @@ def _versions_of(text: str, lines: Sequence[Line], place: int) -> Iterator[Versi
         yield VersionSeen("driver", match["version"], number, "/proc/driver/nvidia/version")
     elif match := _DEB.match(text):
         yield from _package(match, number)
-    elif "cuda-" in text and _is_listing(text[:200]):
-        for match in _FOLDER.finditer(text[:200]):
+    elif "cuda-" in text and (_LONG_LISTING.match(text) or all(map(_LISTED_NAME.fullmatch, text[:200].split()))):
+        for match in _FOLDER.finditer(text[:200]):  # of a row of `ls`: of the long form, or names alone
             yield VersionSeen("cuda", match["version"], number, "folder")
-
-
-def _is_listing(text: str) -> bool:
-    """Whether this is a row of `ls`: of the long form, or names alone."""
-    return _LONG_LISTING.match(text) is not None or all(_LISTED_NAME.fullmatch(word) for word in text.split())
 
 
 def _json(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
@@ -327,14 +281,10 @@ def _defines(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
 
 def _package(match: re.Match[str], number: int) -> Iterator[VersionSeen]:
     upstream = _UPSTREAM.match(match["version"])
-    for component, pattern in _PACKAGES:
-        named = pattern.fullmatch(match["name"])
-        if named is None or upstream is None:
-            continue
-        version = upstream["version"].strip(".")
-        if component == "driver" and not re.match(r"\d{3}\.", version):
-            continue
-        yield VersionSeen(component, version, number, "deb")
+    for component, pattern in _PACKAGES if upstream else ():
+        version = upstream["version"].strip(".") if upstream else ""
+        if pattern.fullmatch(match["name"]) and (component != "driver" or re.match(r"\d{3}\.", version)):
+            yield VersionSeen(component, version, number, "deb")
 
 
 # ------------------------------------------------------------------------------------------ library listings
@@ -353,11 +303,10 @@ _FILE = (
 _DLL_DIGITS = re.compile(r"_(\d{1,3})\.dll$", re.IGNORECASE)
 _NAME = re.compile(_FILE)
 _LIBRARY_WORDS = re.compile(r"lib(?:cu|nv|nccl)|\.dll", re.IGNORECASE)
-_LDD = re.compile(rf"\s*(?P<soname>{_FILE}) => (?P<path>not found|\S{{1,300}})(?: \(0x[0-9a-f]+\))?\s*")
-_LDCONFIG = re.compile(rf"\s*(?P<soname>{_FILE}) \((?P<flags>[^()]{{1,80}})\) => (?P<path>\S{{1,300}})\s*")
-_LS_LONG = re.compile(
-    rf"\s*[-lrwxsdT.+@]{{10,12}}\s+\d+\s+\S+\s+\S+\s+[\d.,]+[KMG]?\s+.{{5,40}}?\s(?P<folder>/?(?:[^\s/]{{1,100}}/){{0,20}})(?P<soname>{_FILE})"
-    r"(?: -> (?P<target>\S{1,300}))?\s*[│|]?\s*"
+_LISTING = re.compile(r"\s*[-lrwxsdT.+@]{10,12}\s+\d+\s+\S+\s+\S+\s+[\d.,]+[KMG]?\s+.{5,40}?\s(?=\S+(?: -> |\s*$))")
+_ARROW = re.compile(
+    rf"\s*(?P<folder>~?/?(?:[^\s/:]{{1,100}}/){{0,20}})(?P<soname>{_FILE})(?P<flags> \([^()]{{1,80}}\))?"
+    r" (?P<arrow>->|=>) (?P<path>not found|\S{1,300})(?: \(0x[0-9a-f]+\))?\s*"
 )
 _TOKEN = re.compile(rf"(?P<folder>~?/?(?:[^\s/:]{{1,100}}/){{0,20}})(?P<soname>{_FILE})[@*]?")
 _OTHER_FILE = re.compile(r"[\w./+-]{0,200}\.(?:a|so|dylib|h)[\d.]{0,20}")
@@ -390,24 +339,25 @@ def parse_libraries(lines: Sequence[Line]) -> tuple[LibrarySeen, ...]:
 
 
 def _libraries_of(text: str, number: int) -> Iterator[LibrarySeen]:
-    if match := _LDD.fullmatch(text):
-        found = match["path"] != "not found"
-        yield _seen(match, number, "ldd", match["path"] if found else None, match["path"], found=found)
-    elif match := _LDCONFIG.fullmatch(text):
-        yield _seen(match, number, "ldconfig", match["path"], match["path"])
-    elif match := _LS_LONG.fullmatch(text):
-        yield _seen(match, number, "ls", _in_folder(match), match["target"])
+    listed = _LISTING.match(text)
+    plain = text[listed.end() :] if listed else text
+    if match := _ARROW.fullmatch(plain):
+        path = match["path"]
+        if match["arrow"] == "->":
+            yield _seen(match, number, "ls", _in_folder(match), path)
+        else:
+            found = path != "not found"
+            yield _seen(
+                match, number, "ldconfig" if match["flags"] else "ldd", path if found else None, path, found=found
+            )
     elif match := _WINDOWS_LIBRARY.fullmatch(text):
         yield _seen(match, number, "dir", _in_folder(match))
-    else:
-        yield from _of_names(text.split(), number)
-
-
-def _of_names(words: list[str], number: int) -> Iterator[LibrarySeen]:
-    """A row of `ls` may hold other files, too; a sentence holds words."""
-    matches = [_TOKEN.fullmatch(word) for word in words[:50]]
-    if all(match or _OTHER_FILE.fullmatch(word) for match, word in zip(matches, words, strict=False)):
-        yield from (_seen(match, number, "list", _in_folder(match)) for match in matches if match)
+    else:  # a row of `ls` may hold other files, too; a sentence holds words
+        words = plain.split()[:50]
+        matches = [_TOKEN.fullmatch(word) for word in words]
+        if all(match or _OTHER_FILE.fullmatch(word) for match, word in zip(matches, words, strict=True)):
+            via = "ls" if listed else "list"
+            yield from (_seen(match, number, via, _in_folder(match)) for match in matches if match)
 
 
 def _in_folder(match: re.Match[str]) -> str | None:
@@ -420,38 +370,27 @@ def _seen(
     match: re.Match[str], number: int, via: str, path: str | None, target: str | None = None, *, found: bool = True
 ) -> LibrarySeen:
     """The record; a link's target or the file that the loader found may tell more of the version."""
-    component = match["stem"] or _component_of(match["dll"])
+    dll = match["dll"] or ""  # "cudnn" of cudnn64_8.dll, "cuda" of nvcuda.dll
+    component = match["stem"] or re.sub(
+        r"(?:64)?(?:_[\d_]{1,40})?\.dll$", "", dll.removeprefix("nv" if dll == "nvcuda.dll" else "")
+    )
     return LibrarySeen(match["soname"], component, found, number, via, path, _version_of(match, component, target))
 
 
-def _component_of(dll: str) -> str:
-    """ "cudnn" of cudnn64_8.dll, "cuda" of nvcuda.dll."""
-    return re.sub(r"(?:64)?(?:_[\d_]{1,40})?\.dll$", "", dll).removeprefix("nv" if dll == "nvcuda.dll" else "")
-
-
 def _version_of(match: re.Match[str], component: str, target: str | None) -> str | None:
-    suffix = match["suffix"] or match["mac"] or ""
+    """Two numbers at least; of cuDNN its major alone, too, which is what programs ask for, and what a DLL tells."""
     behind = _NAME.search(target) if target else None
-    if behind and (version := _version(behind["suffix"] or behind["mac"] or "")):
+    suffixes = [(one["suffix"] or one["mac"] or "").strip(".") for one in (behind, match) if one]
+    if version := next((suffix for suffix in suffixes if "." in suffix), None):
         return version
-    if version := _version(suffix):
-        return version
-    if component == "cudnn" and suffix.strip("."):  # its major alone is what programs ask for
-        return str(suffix.strip("."))
-    digits = _DLL_DIGITS.search(match["dll"]) if match["dll"] else None
-    return _of_dll(component, digits[1]) if digits else None
-
-
-def _of_dll(component: str, digits: str) -> str | None:
-    """ "101" of cudart is 10.1 and "80" is 8.0; "12" of cudart and "8" of cudnn are whole."""
+    if component == "cudnn" and suffixes[-1]:
+        return suffixes[-1]
+    found = _DLL_DIGITS.search(match["dll"]) if match["dll"] else None
+    digits = found[1] if found else ""
+    # "101" of cudart is 10.1 and "80" is 8.0; "12" of cudart and "8" of cudnn are whole
     if component == "cudart" and (len(digits) == 3 or (len(digits) == 2 and int(digits) >= 50)):
         return f"{digits[:-1]}.{digits[-1]}"
-    return digits if component in ("cudart", "cudnn") else None
-
-
-def _version(suffix: str) -> str | None:
-    numbers = suffix.strip(".")
-    return numbers if "." in numbers else None
+    return digits or None if component in ("cudart", "cudnn") else None
 
 
 # ------------------------------------------------------------------------------------------ ldconfig

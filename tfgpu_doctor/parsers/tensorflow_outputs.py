@@ -1,12 +1,5 @@
 """How TensorFlow was built, as tf.sysconfig.get_build_info() and tf.test.is_built_with_cuda() are pasted.
 
->>> text = '''>>> tf.sysconfig.get_build_info()
-... OrderedDict([('cpu_compiler', 'D:/VisualStudio/2019/VC/Tools/MSVC/14.28.29333/bin/HostX64/x64/cl.exe'),
-... ('cuda_compute_capabilities', ['sm_35', 'sm_50', 'sm_60', 'sm_70', 'sm_75', 'compute_80']),
-... ('cuda_version', '64_112'), ('cudnn_version', '64_8'), ('is_cuda_build', True), ('is_rocm_build', False)])'''
->>> build = parse_build([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
->>> build.is_cuda_build, build.cuda_version, build.cudnn_version, build.compute_capabilities[-1], build.line
-(True, '11.2', '8', 'compute_80', 3)
 >>> parse_build([Line(1, "Built with CUDA?: False")]).is_cuda_build
 False
 
@@ -21,23 +14,9 @@ The GPUs that TensorFlow names in its log, from 0.x to today.
 >>> gpu, = gpus([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
 >>> gpu.index, gpu.name, gpu.compute_capability, gpu.pci_bus_id, gpu.memory_free // 2**20, gpu.line
 (0, 'Tesla M40 (24GB)', '5.2', '0000:82:00.0', 96, 2)
->>> text = ("2026-11-21 14:03:06.072129: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1616] Created device "
-...         "/device:GPU:0 with 14563 MB memory:  -> device: 0, name: Quadro RTX 5000, pci bus id: 0000:41:00.0, "
-...         "compute capability: 7.5")
->>> gpu, = gpus([Line(1, text)])
->>> gpu.name, gpu.compute_capability, gpu.created, gpu.memory_limit // 2**20
-('Quadro RTX 5000', '7.5', True, 14563)
 
 What the text shows of TensorFlow's list of devices: the GPUs in it, or that it has none.
 
->>> text = '''>>> print(tf.config.list_physical_devices('GPU'))
-... 2026-11-21 14:04:18.703295: I tensorflow/tsl/cuda/cudart_stub.cc:28] Could not find cuda drivers on your machine
-... []
-... >>> tf.config.list_physical_devices()
-... [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]'''
->>> seen = parse([Line(number, line) for number, line in enumerate(text.splitlines(), 1)])
->>> [(one.name, one.kind, one.line) for one in seen.devices], seen.no_gpu, seen.gpu_count
-([('/physical_device:CPU:0', 'CPU', 5)], 5, 0)
 >>> parse([Line(7, "Num GPUs Available:  2")]).gpu_count
 2
 
@@ -49,7 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tfgpu_doctor.parsers.lines import Line
@@ -190,71 +169,53 @@ def gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
         if place is None:
             found.append(one)
         else:
-            found[place] = _merged(found[place], one)
+            told = {key for key, value in asdict(found[place]).items() if value is not None and value is not False}
+            found[place] = replace(one, **{key: getattr(found[place], key) for key in told})
     return tuple(found)
 
 
 def _mentions(lines: Sequence[Line]) -> Iterator[GpuSeen]:
-    block = _Block()
+    block: GpuSeen | None = None  # the GPU that the lines describe one value after the other
+    left = 0  # lines that may still belong to it
     for place, line in enumerate(lines):
-        block.left -= 1
+        left -= 1
         if not _GPU_WORDS.search(line.text, 0, _LONGEST_GPU_LINE):
             continue
         text = line.text[:_LONGEST_GPU_LINE]
-        if header := _FOUND.search(text):
-            yield from block.finish()
-            block.gpu, block.left = GpuSeen(line.number, index=int(header[1])), _BLOCK
-        elif (row := _row(text, line.number, block.gpu if block.left >= 0 else None)) is not None:
-            if block.left < 0:
-                yield from block.finish()
-            block.gpu, block.left = row, max(block.left, 3)
-        elif described := list(_described(text, lines, place)):
-            yield from block.finish()
-            yield from described
-    yield from block.finish()
-
-
-@dataclass
-class _Block:
-    """The GPU that the lines describe one value after the other, and for how many lines more."""
-
-    gpu: GpuSeen | None = None
-    left: int = 0
-
-    def finish(self) -> Iterator[GpuSeen]:
-        """What was described, where it has a name."""
-        if self.gpu and self.gpu.name:
-            yield self.gpu
-            self.gpu, self.left = None, -1
+        header = _FOUND.search(text)
+        row = None if header else _row(text, line.number, block if left >= 0 else None)
+        described = [] if header or row else list(_described(text, lines, place))
+        if block and block.name and (header or described or (row and left < 0)):
+            yield block
+            block, left = None, -1
+        if header:
+            block, left = GpuSeen(line.number, index=int(header[1])), _BLOCK
+        elif row:
+            block, left = row, max(left, 3)
+        yield from described
+    if block and block.name:
+        yield block
 
 
 def _row(text: str, number: int, block: GpuSeen | None) -> GpuSeen | None:
     """The block with what a line of it adds; None for a line of no block."""
-    known = _BUS_NAME.search(text) or _NAME_MAJOR.search(text) or (_row_of(block, text) if block else None)
-    total, free = _TOTAL.search(text), _FREE.search(text)
-    if not (known or (block and (total or free))):
+    known = _BUS_NAME.search(text) or _NAME_MAJOR.search(text)
+    if block and not known:
+        known = _MAJOR_ALONE.match(text) or _BUS_ALONE.match(text)
+        known = known or (None if block.name else _NAME_ALONE.match(text))
+    sizes = {"memory_total": _bytes(_TOTAL.search(text)), "memory_free": _bytes(_FREE.search(text))}
+    if not (known or (block and any(sizes.values()))):
         return None
-    base = block or GpuSeen(number)
-    if known:
-        base = _with(base, known.groupdict(), number)
-    return replace(base, memory_total=_bytes(total) or base.memory_total, memory_free=_bytes(free) or base.memory_free)
-
-
-def _row_of(block: GpuSeen, text: str) -> re.Match[str] | None:
-    """A line that says something only inside of a block."""
-    return _MAJOR_ALONE.match(text) or _BUS_ALONE.match(text) or (None if block.name else _NAME_ALONE.match(text))
-
-
-def _with(gpu: GpuSeen, values: dict[str, str | None], number: int) -> GpuSeen:
-    name, bus, major = values.get("name"), values.get("bus"), values.get("major")
-    capability = values.get("capability") or (f"{major}.{values['minor']}" if major else None)
-    return replace(
-        gpu,
-        line=number if name else gpu.line,
-        name=name or gpu.name,
-        compute_capability=capability or gpu.compute_capability,
-        pci_bus_id=_bus(bus) if bus else gpu.pci_bus_id,
-    )
+    values = known.groupdict() if known else {}
+    major, bus = values.get("major"), values.get("bus")
+    said: dict[str, Any] = {
+        "line": number if values.get("name") else None,
+        "name": values.get("name"),
+        "compute_capability": values.get("capability") or (f"{major}.{values['minor']}" if major else None),
+        "pci_bus_id": _bus(bus) if bus else None,
+        **sizes,
+    }
+    return replace(block or GpuSeen(number), **{key: value for key, value in said.items() if value})
 
 
 def _described(text: str, lines: Sequence[Line], place: int) -> Iterator[GpuSeen]:
@@ -290,21 +251,6 @@ def _same(known: GpuSeen, new: GpuSeen) -> bool:
     if known.pci_bus_id and new.pci_bus_id:
         return known.pci_bus_id == new.pci_bus_id
     return known.name == new.name and (known.index == new.index or None in (known.index, new.index))
-
-
-def _merged(known: GpuSeen, new: GpuSeen) -> GpuSeen:
-    """What both say; the first mention of a value counts."""
-    return GpuSeen(
-        line=known.line,
-        index=known.index if known.index is not None else new.index,
-        name=known.name or new.name,
-        compute_capability=known.compute_capability or new.compute_capability,
-        pci_bus_id=known.pci_bus_id or new.pci_bus_id,
-        memory_total=known.memory_total or new.memory_total,
-        memory_free=known.memory_free or new.memory_free,
-        memory_limit=known.memory_limit or new.memory_limit,
-        created=known.created or new.created,
-    )
 
 
 # ------------------------------------------------------------------------------------------ tensorflow devices
@@ -355,11 +301,11 @@ _YES_NO = re.compile(
     r"|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)",
     re.IGNORECASE,
 )
-_ANSWER_EMPTY = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?\[\s*\]\s*")
-_ANSWER_WORD = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?P<value>True|False)\s*")
-_ANSWER_NUMBER = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?P<count>\d{1,2})\s*")
-_ANSWER_NO_NAME = re.compile(r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:''|\"\")\s*")
-_NO_NAME = re.compile(r"GPU device not found|Please install GPU version of TF")
+_BARE = re.compile(
+    r"\s*(?:Out ?\[\d{0,4}\]:\s*)?"
+    r"(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
+)
+_NO_NAME = re.compile(r"GPU device not found")
 _NAMED = re.compile(r"(?:Default GPU Device|Found GPU at): ?(?P<name>/\S{1,40}GPU:\d+)")
 
 
@@ -480,17 +426,10 @@ def _question(text: str) -> str:
 
 def _answered(text: str, question: str) -> int | None:
     """How many GPUs the bare answer to the question shows."""
-    if question == "list":
-        return 0 if _ANSWER_EMPTY.fullmatch(text) else None
-    if question == "whether":
-        answer = _ANSWER_WORD.fullmatch(text)
-        return int(answer["value"] == "True") if answer else None
-    if question == "name":
-        return 0 if _ANSWER_NO_NAME.fullmatch(text) else None
-    if question == "others":
+    answer = _BARE.fullmatch(text)
+    if answer is None or question != answer.lastgroup:
         return None
-    number = _ANSWER_NUMBER.fullmatch(text)
-    return int(number["count"]) if number else None
+    return int(answer["whether"] == "True") if question == "whether" else int(answer["count"] or 0)
 
 
 def _stated(text: str) -> int | None:

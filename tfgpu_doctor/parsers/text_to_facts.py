@@ -7,8 +7,7 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -17,7 +16,7 @@ from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.derived_messages import derived_messages
 from tfgpu_doctor.parsers.lines import Excerpt
 from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
-from tfgpu_doctor.parsers.own_report import with_report
+from tfgpu_doctor.parsers.own_report import with_facts, with_report
 from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
 from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
@@ -126,14 +125,12 @@ def with_asks(facts: Facts) -> Facts:
     special = _OF_A_SYSTEM.get(system or "", {})
     if system in ("windows", "macos") and value_or(facts.python.wheel_platform, "").startswith("linux"):
         special = _IN_DOCKER_DESKTOP
-    parts: dict[str, dict[str, Unknown]] = {}
+    asked: dict[str, Fact[Any]] = {}
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
-            part, _, name = path.rpartition(".")
-            parts.setdefault(part, {})[name] = structs.replace(fact, ask=command)
-    changed = {part: structs.replace(getattr(facts, part), **fields) for part, fields in parts.items() if part}
-    return structs.replace(facts, **changed, **parts.get("", {}))
+            asked[path] = structs.replace(fact, ask=command)
+    return with_facts(facts, asked)
 
 
 # ------------------------------------------------------------------------------------------ text to facts
@@ -200,7 +197,9 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     """
     text = ParsedText(excerpt)
     told = (*text.messages, *derived_messages(text))
-    messages = (*told, *resembling(*telling(text.lines, told)), *_cut(excerpt))
+    cut = f"{excerpt.cut} of {excerpt.total} lines were too long to be examined as a whole"
+    left_out = [Message("text-cut", excerpt.total, cut, {"lines": str(excerpt.cut)})] if excerpt.cut else []
+    messages = (*told, *resembling(*telling(text.lines, told)), *left_out)
     python = _python(text, matrix)
     facts = Facts(
         host=_host(text, matrix),
@@ -216,27 +215,28 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     return with_asks(with_report(facts))
 
 
-def _cut(excerpt: Excerpt) -> Iterator[Message]:
-    if excerpt.cut:
-        text = f"{excerpt.cut} of {excerpt.total} lines were too long to be examined as a whole"
-        yield Message("text-cut", excerpt.total, text, {"lines": str(excerpt.cut)})
-
-
 def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     where = text.hints
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
     system = text.system
+    identifier = _first_word(stated)
+    version: Fact[str] = NOT_IN_TEXT
+    if identifier == NOT_IN_TEXT:  # an image of another one is no host
+        named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None
+        identifier, version = (_named_distribution(named, part) for part in ("distribution_id", "distribution_version"))
+    elif stated and (number := platform_hints.name(stated.value).distribution_version):
+        version = Known(number, stated_at(stated), "stated")
     container = Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         kernel=_of(system.kernel),
         machine=_of(system.machine),
         distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
-        distribution_id=_of(system.distribution_id) if system.distribution_id else _distribution_id(text, stated),
+        distribution_id=_of(system.distribution_id) if system.distribution_id else identifier,
         distribution_version=_of(system.distribution_version)
         if system.distribution_version or system.distribution_id
-        else _distribution_version(text, stated),
+        else version,
         cpu_model=_of(system.cpu_model),
         cpu_flags=_of(system.cpu_flags),
         container=container,
@@ -285,19 +285,15 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
 
 
 def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
-    found: dict[tuple[str, str], Package] = {}
-    lines = [one.line for one in text.listed]
-    for one in text.listed:
-        if one.version:
-            found[one.name, one.version] = Package(
-                name=one.name, version=one.version, location=f"line {one.line}", installer=one.manager
-            )
-    for event in text.events:
-        if event.kind in ("installed", "satisfied") and event.version:
-            lines.append(event.line)
-            found[event.name, event.version] = Package(
-                name=event.name, version=event.version, location=f"line {event.line}", installer="pip"
-            )
+    listed = [(one.name, one.version, one.line, one.manager) for one in text.listed]
+    installed = [one for one in text.events if one.kind in ("installed", "satisfied") and one.version]
+    rows = [*listed, *((one.name, one.version, one.line, "pip") for one in installed)]
+    found = {
+        (name, version): Package(name=name, version=version, location=f"line {line}", installer=manager)
+        for name, version, line, manager in rows
+        if version
+    }
+    lines = [line for _, _, line, _ in rows]
     return Known(tuple(found.values()), f"line {min(lines)}: packages") if found else NOT_IN_TEXT
 
 
@@ -357,13 +353,9 @@ def _named_version(text: ParsedText) -> Fact[str]:
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
+    """The package that the text names anywhere, or that the release makes likely."""
     if (pinned := text.find(_PINNED)) and pinned[0]["version"] == version:
         return Known(pinned[0]["name"], f"line {pinned[1]}")
-    return _named_package(text, version)
-
-
-def _named_package(text: ParsedText, version: str | None) -> Fact[str]:
-    """The package that the text names anywhere, or that the release makes likely."""
     found = text.find(_GPU_PACKAGE)
     if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
         found = None  # from 2.1 on the two packages hold the same build
@@ -376,11 +368,6 @@ def _named_package(text: ParsedText, version: str | None) -> Fact[str]:
         return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
     if version is not None and re.match(r"1\.|2\.0", version):
         return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name", "inferred")
-    return _in_image(text)
-
-
-def _in_image(text: ParsedText) -> Fact[str]:
-    """The package that an image of TensorFlow holds."""
     package = package_in(text.hints.image or "")
     return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
 
@@ -401,23 +388,8 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
     return Known(found, f"line {lines}") if found else NOT_IN_TEXT
 
 
-def _distribution_id(text: ParsedText, stated: Statement | None) -> Fact[str]:
-    """The distribution that somebody states, or names in a sentence."""
-    fact = _first_word(stated)
-    return fact if fact != NOT_IN_TEXT else _named_distribution(text, "distribution_id")
-
-
-def _distribution_version(text: ParsedText, stated: Statement | None) -> Fact[str]:
-    """Its version, of the same place: "20.04" of "Ubuntu 20.04"."""
-    if stated and _first_word(stated) != NOT_IN_TEXT:
-        version = platform_hints.name(stated.value).distribution_version
-        return Known(version, stated_at(stated), "stated") if version else NOT_IN_TEXT
-    return _named_distribution(text, "distribution_version")
-
-
-def _named_distribution(text: ParsedText, part: str) -> Fact[str]:
-    """What a sentence says of it; an image of another one is no host."""
-    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if text.hints.os == "linux" else None
+def _named_distribution(named: tuple[re.Match[str], int] | None, part: str) -> Fact[str]:
+    """What a sentence says of it."""
     value = getattr(platform_hints.name(named[0][0]), part) if named else None
     return Known(value, f"line {named[1]}", "stated") if named and value else NOT_IN_TEXT
 
