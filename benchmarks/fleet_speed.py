@@ -9,7 +9,7 @@ node, and as pdsh prints indented reports, line by line in turns. All are measur
 process of its own (wait4): wall time, processor time, and the highest resident memory, from the start of Python to the
 fleet's JSON. Writes benchmarks/results/fleet_speed.json.
 
-Goals: 10,000 reports in at most 10 s of a processor (it is one thread; the machine may be busy) and 500 MB; time and
+Goals: 10,000 reports in at most 60 s of a processor (it is one thread; the machine may be busy) and 500 MB; time and
 memory grow in proportion: each megabyte that 100,000 reports have beyond 10,000 costs at most 1.25 times what each one
 costs that 10,000 have beyond a single report.
 """
@@ -49,7 +49,7 @@ sys.stdout.buffer.write(msgspec.json.encode({
 }))
 """
 PART = 1_000  # nodes that are made at a time
-SECONDS, MEGABYTES, GROWTH = 10.0, 500.0, 1.25
+SECONDS, MEGABYTES, GROWTH = 60.0, 500.0, 1.25
 
 
 def parts(nodes: int, *, benches: bool = False) -> Iterator[list[bytes]]:

@@ -44,8 +44,19 @@ def derived() -> dict[str, str]:
 
 def _text(kind: Any, name: str) -> str:
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tfgpu.{name}"}
-    schema = _MODULE.sub(b"", msgspec.json.encode({**head, **msgspec.json.schema(kind)}))
+    schema = _MODULE.sub(b"", msgspec.json.encode({**head, **_closed(msgspec.json.schema(kind))}))
     return msgspec.json.format(schema, indent=1).decode() + "\n"
+
+
+def _closed(schema: Any) -> Any:
+    """Return the schema with records that have no fields but theirs: what is written, though more can be read."""
+    if isinstance(schema, list):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    is_record = schema.get("type") == "object" and "title" in schema
+    return {**closed, "additionalProperties": False} if is_record else closed
 
 
 def main() -> None:

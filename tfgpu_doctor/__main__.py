@@ -10,12 +10,14 @@ if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "saf
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
     from types import FrameType
 
     from click import ClickException
 
 EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 2, 3, 130, 141
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has two of them
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")  # Windows has two of them
+AGAIN = 0.5  # seconds
 _leaving: BaseException | None = None  # what the handler of a signal has raised
 
 
@@ -41,6 +43,11 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    import signal
+
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if on_interrupt is signal.default_int_handler:  # a shell starts background jobs with Ctrl-C ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler can lose it within the machinery of imports
     import click
 
     from tfgpu_doctor.cli import cli
@@ -48,6 +55,7 @@ def run(arguments: list[str]) -> int:
 
     if "_TFGPU_COMPLETE" not in os.environ:  # for the completion of a shell, click writes bytes
         guard()
+    signal.signal(signal.SIGINT, on_interrupt)
     _catch_signals()
     stdout = sys.stdout
     try:
@@ -72,6 +80,9 @@ def _interrupted() -> int:
     """Say so in one line, and return the exit code."""
     from tfgpu_doctor.render.streams import say
 
+    # where Ctrl-C came within exec(), which makes named tuples, CPython would end `python -m` by SIGINT in spite of the
+    # exit code; it forgets that with the next exec()
+    exec("")
     say("tfgpu: interrupted")
     return EXIT_INTERRUPTED
 
@@ -134,16 +145,24 @@ def _defect(error: Exception) -> int:
 def _catch_signals() -> None:
     import signal
 
+    sys.unraisablehook = _lost
     for number in (getattr(signal, name) for name in _ENDING if hasattr(signal, name)):
         # nohup ignores SIGHUP, and a shell SIGINT for a background job
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _leave)
 
 
+def _lost(lost: UnraisableHookArgs) -> None:
+    """Report an exception that Python could not raise, save that of a signal: the alarm raises it again."""
+    if lost.exc_value is None or lost.exc_value is not _leaving:
+        sys.__unraisablehook__(lost)
+
+
 def _leave(number: int, _frame: FrameType | None) -> None:
     """Exit through every `with`, so that no child process and no file is left behind.
 
-    Only another Ctrl-C cuts short what a `with` cleans up.
+    Python loses an exception that is raised within the callback of a weak reference, for example: so an alarm raises it
+    again, unless it is on its way. Only another Ctrl-C cuts short what a `with` cleans up.
     """
     global _leaving
     import signal
@@ -151,9 +170,13 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     error = sys.exc_info()[1]
     while error is not None and error is not _leaving:
         error = error.__context__
-    if error is None or number == signal.SIGINT:
+    if error is not None and number != signal.SIGINT:
+        return
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
+    if number != getattr(signal, "SIGALRM", None) or _leaving is None:
         _leaving = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
-        raise _leaving
+    raise _leaving
 
 
 def _end_children() -> None:

@@ -15,14 +15,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import PurePath
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args, overload
 
 from tfgpu_doctor.files import reading
@@ -132,40 +129,6 @@ def refusing(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
         yield
     except errors as error:
         raise UsageError(f"{prefix}{error}") from error
-
-
-# ------------------------------------------------------------------------------------------------------- the process
-
-
-class _EndedError(BaseException):
-    """A signal came that ends this process."""
-
-
-def _leave(number: int, _frame: FrameType | None) -> None:
-    raise _EndedError(number)
-
-
-@contextmanager
-def leaving_nothing() -> Iterator[None]:
-    """Let a signal that would end this process at once end what was started within the block first.
-
-    A signal that the program handles itself, or ignores, is left to it; so are all in another thread than the main one.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if is_main and hasattr(signal, name)]
-    numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    for number in numbers:
-        signal.signal(number, _leave)
-    try:
-        yield
-    except _EndedError as ended:
-        if process := sys.modules.get("tfgpu_doctor.probes.process"):
-            process.end_running()  # that of other threads
-        signal.signal(ended.args[0], signal.SIG_DFL)
-        os.kill(os.getpid(), ended.args[0])
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
 
 
 # -------------------------------------------------------------------------------------------- files, matrix, machine
@@ -301,8 +264,7 @@ def examined(executable: str, matrix: Matrix) -> Facts:
     """Examine this machine without starting TensorFlow."""
     from tfgpu_doctor.probes.examine import examine
 
-    with leaving_nothing():
-        return examine(executable, lambda: matrix, import_tensorflow=False).facts
+    return examine(executable, lambda: matrix, import_tensorflow=False).facts
 
 
 def target_of(
@@ -384,8 +346,7 @@ def _live(
         matrices.append(load())
         return matrices[0]
 
-    with leaving_nothing():
-        found = examine(executable, kept, import_tensorflow=imports, timeout=timeout)
+    found = examine(executable, kept, import_tensorflow=imports, timeout=timeout)
     check_python(executable, found.facts.python.version)
     return make_report(found.facts, matrices[0], source="live", timings=found.timings, require_gpus=require_gpus)
 
@@ -573,7 +534,7 @@ def check(
     if kind is not None and kind not in KINDS:
         raise UsageError(f"no kind {kind!r}: choose from {', '.join(KINDS)}")
     known = load_matrix(matrix)
-    with refusing(TargetError, ManifestError), leaving_nothing():
+    with refusing(TargetError, ManifestError):
         wanted = describe(known, note=note, **machine)
         names = tuple(os.fspath(file) for file in files)
         sources = ManifestTexts(texts, kind, target) if texts else ManifestFiles(names, kind, target, note)
@@ -718,16 +679,14 @@ def _rows(matrix: Matrix, table: str, name: str | None) -> tuple[object, Sheet]:
             return overview, sheets.about(overview)
         found = tables.find(matrix, name)
         return found, sheets.rows(name, found)
-    if table == "cuda":
-        if name is None:
-            toolkits = [tables.cuda_answer(matrix, row) for row in matrix.data.cuda]
-            return toolkits, sheets.cudas(toolkits)
-        toolkit = tables.cuda_answer(matrix, tables.find_cuda(matrix, name), name)
-        return toolkit, sheets.cuda(toolkit)
+    answer: Callable[..., Any] = tables.cuda_answer if table == "cuda" else tables.cudnn_answer
     if name is None:
-        versions = [tables.cudnn_answer(matrix, row) for row in matrix.data.cudnn]
-        return versions, sheets.cudnns(versions)
-    version = tables.cudnn_answer(matrix, tables.find_cudnn(matrix, name))
+        every = [answer(matrix, row) for row in getattr(matrix.data, table)]
+        return every, (sheets.cudas if table == "cuda" else sheets.cudnns)(every)
+    if table == "cuda":
+        toolkit = answer(matrix, tables.find_cuda(matrix, name), name)
+        return toolkit, sheets.cuda(toolkit)
+    version = answer(matrix, tables.find_cudnn(matrix, name))
     return version, sheets.cudnn(version)
 
 
@@ -900,7 +859,7 @@ def bench(
     with refusing(RequestError):
         request = read_request(workload, executable, options, {"python": python, "matrix": matrix})
     try:
-        with refusing(RequestError), leaving_nothing():
+        with refusing(RequestError):
             plan = make_plan(request)
             known = load_matrix(matrix)
             if part := take_part(request, plan, progress):

@@ -96,11 +96,6 @@ def test_cases(count: int, options: dict[str, Any], expected: list[str]) -> None
     assert found == expected
 
 
-def test_each_way_of_spreading_says_how_many_powers_it_computes() -> None:
-    terms, rows = Selection(gpus=4, explicit=True).cases([H200] * 4)[2:]
-    assert (terms.terms, rows.terms) == (4, 2)
-
-
 @each(
     ("count", "options", "message"),
     [

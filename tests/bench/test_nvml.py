@@ -106,14 +106,6 @@ def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyP
     assert {reading.memory_used for reading in found.readings} == {9 * 2**30}
 
 
-def test_nothing_is_gathered_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
-    watch = Telemetry({"/GPU:0": "0000:65:00.0"})
-    watch.close()
-    assert watch.summary()[0].samples == 0
-    assert watch.pause() == ()
-
-
 def test_logical_devices_of_one_gpu_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", Nvml())
     watch = Telemetry({"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:65:00.0"})

@@ -47,10 +47,6 @@ def test_unknown_stays_unknown(unknown: str) -> None:
     assert percent_of(1e12, [], float32) is None
 
 
-def test_an_architecture_that_the_matrix_does_not_know() -> None:
-    assert peak_flops(gpu(compute_capability="99.9", multiprocessors=1, sm_clock_max=1), "float32", MATRIX) is None
-
-
 def test_geforce_cards_have_their_own_peak() -> None:
     """Their tensor cores accumulate in float32 at half the rate of the professional cards'."""
     clocked = {"compute_capability": "8.9", "multiprocessors": 128, "sm_clock_max": 2520}

@@ -297,18 +297,13 @@ VERIFIED: dict[str, Any] = {
     "expected": [1.0],
     "update": 0.0,
     "images": 1,
-    "missing": 0,
-    "more than once": 0,
-    "other pixels": 0,
-    "other shape": 0,
+    **dict.fromkeys(("missing", "more than once", "other pixels", "other shape", "others", "wrong"), 0),
     "unlike": "",
     "residual": 0.0,
     "floats": 1,
     "finite": True,
-    "others": 0,
     "sent": [1],
     "arrived": [1],
-    "wrong": 0,
     "elements": 1,
     "how": "",
     "expected_losses": [2.0, 1.0],
@@ -344,11 +339,13 @@ def test_a_result_that_goes_wrong_later_is_noticed() -> None:
     assert one.throughput is None
 
 
-def test_a_result_from_elsewhere_has_no_speed() -> None:
-    elsewhere = {"misplaced": "computed on /CPU:0 instead of /GPU:0", "placed_on": ["/CPU:0"]}
-    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: elsewhere if verb == "sample" else None)])
-    assert one.failure == "computed on /CPU:0 instead of /GPU:0"
-    assert one.throughput is None
+ELSEWHERE = {"misplaced": "computed on /CPU:0 instead of /GPU:0", "placed_on": ["/CPU:0"]}
+
+
+@each(("said", "failure"), [(ELSEWHERE, ELSEWHERE["misplaced"]), ({"placed_on": ["/CPU:0"]}, "computed on /CPU:0")])
+def test_a_result_from_elsewhere_has_no_speed(said: dict[str, Any], failure: str) -> None:
+    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: said if verb == "sample" else None)])
+    assert (one.failure, one.throughput) == (failure, None)
 
 
 @each(("found", "computed"), [(RIGHT, "float32"), ({"rms": 6e-4, "worst_row": 2e-3}, "tf32")])
@@ -364,12 +361,6 @@ def test_float32_that_was_tf32_has_no_speed() -> None:
     found = {"rms": 6e-4, "worst_row": 2e-3}
     (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)])
     assert one.failure is not None and one.failure.startswith("the result is wrong: relative error 0.0006")
-
-
-def test_a_device_that_the_worker_does_not_own_up_to() -> None:
-    quiet = {"placed_on": ["/CPU:0"]}
-    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: quiet if verb == "sample" else None)])
-    assert one.failure == "computed on /CPU:0"
 
 
 def test_a_hang_among_many_short_samples_costs_no_more_patience_than_one() -> None:

@@ -122,7 +122,7 @@ RIGHT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"do": "follow"}, {"done": "end"}),
     (
         {"do": "reference", "task": "describe"},
-        {"name": "serve", "names": ["serve"], "inputs": [SPEC], "outputs": [{**SPEC, "shape": None}]},
+        {"name": "serve", "inputs": [SPEC, {**SPEC, "shape": None}]},
     ),
     ({"do": "reference", "task": "describe"}, {"unusable": "there is no signature x"}),
     ({"do": "reference", "task": "slurm"}, {"cluster": {"worker": ["a:1"]}, "index": 0}),

@@ -192,6 +192,17 @@ def test_a_writer_that_takes_its_time(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_a_writer_that_never_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "IDLE", 0.1)
+    path = _pipe(tmp_path / "pipe")
+    both = os.open(path, os.O_RDWR)
+    try:
+        with guarded(5, waiting=True), pytest.raises(OSError, match=r"no data on this pipe for 0\.1 seconds"):
+            reading.read_whole(str(path), 1000)
+    finally:
+        os.close(both)
+
+
 def test_a_writer_without_end(tmp_path: Path) -> None:
     path = _pipe(tmp_path / "pipe")
 

@@ -97,10 +97,11 @@ def test_what_ray_says_in_many_lines() -> None:
 
 def test_what_ray_runs_on_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for does, lines, failure in (
-        ("echo '{'; echo '}'; exit 1", [b"{", b"}", b""], "ended with exit code 1"),
-        ("kill -9 $$", [b""], "was killed by SIGKILL"),
+        ("echo '{'; echo '}'; exit 1", [b"{", b"}"], "ended with exit code 1"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", [b"x" * 3_000_000], "ended with exit code 0"),
+        ("kill -9 $$", [], "was killed by SIGKILL"),
         ("exec sleep 30", [], "did not answer within 0.5 s"),
-        ("echo No module named tfgpu_doctor >&2; exit 1", [b""], "tfgpu is not installed there."),
+        ("echo No module named tfgpu_doctor >&2; exit 1", [], "tfgpu is not installed there."),
     ):
         monkeypatch.setattr(sys, "executable", str(program(tmp_path / "bin/python", f"#!/bin/sh\n{does}\n")))
         found, why = answer(["doctor"], 0.5 if "sleep" in does else 20)

@@ -47,15 +47,6 @@ def test_files_are_relative_to_the_file_that_names_them() -> None:
     assert told(one("requirements/gpu.txt", "tensorflow\n-r gpu.txt\n")) == ["requirements/gpu.txt:1 tensorflow"]
 
 
-def test_what_conda_exports_as_requirements() -> None:
-    # of `conda list --export`: the build tells who installed it
-    found = one("requirements.txt", "# platform: linux-64\nabsl-py=0.9.0=pypi_0\ntensorflow=2.1.0=gpu_py36h2e5cdaa_0\n")
-    assert [(each.name, each.installer, each.build) for each in found.requirements] == [
-        ("absl-py", "pip", None),
-        ("tensorflow", "conda", "gpu_py36h2e5cdaa_0"),
-    ]
-
-
 def test_addresses_are_not_followed() -> None:
     found = one("requirements.txt", "-r https://example.org/requirements.txt\nnumpy\n")
     assert found.not_understood == ("requirements.txt:1: https://example.org/requirements.txt cannot be read",)
@@ -222,8 +213,6 @@ all = ["mine[gpu]"]
 [dependency-groups]
 a = ["keras"]
 b = [{include-group = "a"}, {include-group = "b"}, "numpy"]
-[tool.uv]
-dev-dependencies = ["tensorflow-cpu"]
 [tool.setuptools.dynamic]
 dependencies = {file = ["requirements.txt"]}
 """
@@ -234,7 +223,6 @@ def test_extras_and_groups_that_name_others() -> None:
     assert told(base) == ["requirements.txt:1 tensorflow==2.4,<2.16"]
     assert {part.label.split(", ")[1]: [one.split(" ")[1] for one in told(part)[1:]] for part in parts} == {
         "extra gpu": ["tensorflow"], "extra all": ["tensorflow"], "group a": ["keras"], "group b": ["numpy", "keras"],
-        "group dev of uv": ["tensorflow-cpu"],
     }  # fmt: skip
 
 

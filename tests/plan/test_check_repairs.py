@@ -172,7 +172,6 @@ LEFT = (
     ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"gpu": ("Tesla C2050",)}),
     ("requirements.txt", "tensorflow==2.16.1\n", {"os": "windows", "gpu": ("RTX 3060",)}),
     ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"os": "macos"}),
-    ("environment.yml", "dependencies:\n  - python=3.12\n  - tensorflow=2.17\n", {"gpu": ("RTX 5090",)}),
     ("Dockerfile", "FROM nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04\nRUN pip install tensorflow==2.16.1\n", T4_470),
     ("compose.yaml", "services:\n  a:\n    image: tensorflow/tensorflow:2.20.0-gpu\n", {}),
 )

@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 import jsonschema
-import msgspec
 import pytest
 
 from scripts.write_schemas import derived
@@ -66,11 +65,10 @@ def test_bad_reports_are_named(subtests: pytest.Subtests) -> None:
             assert message in str(caught.value)
 
 
-def test_unknown_key_in_facts_is_refused() -> None:
+def test_a_field_of_another_version_is_left_out() -> None:
     data = json.loads(report().to_json())
     data["facts"]["host"]["colour"] = "red"
-    with pytest.raises(ReportError, match="colour"):
-        load_report(json.dumps(data).encode(), "r.json")
+    assert load_report(json.dumps(data).encode(), "r.json") == report()
 
 
 def test_verdict_and_exit_codes(subtests: pytest.Subtests) -> None:
@@ -126,9 +124,3 @@ def test_independent_causes_are_all_shown() -> None:
     one = report({**FIRES["gpu.none"][0][1], **refused, "tensorflow.devices": NO_GPU_LISTED})
     assert [finding.id for finding in one.findings if finding.root_cause] == ["gpu.none", "env.tmpdir-unwritable"]
     assert one.findings[0].consequences == ("gpu.not-visible",)
-
-
-def test_frozen() -> None:
-    with pytest.raises(AttributeError):
-        report().verdict = "ok"  # type: ignore[misc]
-    assert msgspec.structs.fields(Report)

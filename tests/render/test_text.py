@@ -200,7 +200,7 @@ def letters_of_messages() -> dict[str, str]:
     left_out = (
         *("parsers/", "manifests/", "redact/", "matrix/", "records/printable", "install/asking"),
         *("probes/manifest_files", "render/text", "render/html/", "render/markdown", "render/ci", "render/console"),
-        "render/streams",
+        *("render/streams", "probes/process"),
     )
     found = {}
     for file in sorted(PACKAGE.rglob("*.py")):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.report import FailOn, Report
 
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
-_WORD = re.compile(r"(?P<name>[A-Za-z0-9_]{2,20})(?:\.\*?)?")  # a layer, or the first part of ids
 # what may be a message: words, CUDA_ERROR_NO_DEVICE
 _NO_FILE_NAME = re.compile(r".*\s.*|[A-Z]+(?:_[A-Z]+)+", re.DOTALL)
 _SENTENCE = re.compile(r"(?:[^\s/\\]+\s+){4}(?!.*\.[A-Za-z]{2,5}$)", re.DOTALL)  # more words than a file name has
@@ -55,12 +54,9 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    if source is not None and not os.path.exists(source):
-        if _ID.fullmatch(source.lower()):
-            _page(source.lower(), results)
-            return
-        if word := _WORD.fullmatch(source):
-            _refuse_prefix(source, word["name"].lower())
+    if source is not None and not os.path.exists(source) and _ID.fullmatch(source.lower()):
+        _page(source.lower(), results)
+        return
     from tfgpu_doctor.records.report import exit_code
 
     report = _explained(source or "-", **selected)
@@ -93,20 +89,6 @@ def _is_message(source: str) -> bool:
 
     read = lines.read([utf8(source)])
     return any(catalogue.is_failure(message.kind) for message in catalogue.read(read.lines))
-
-
-def _refuse_prefix(word: str, name: str) -> None:
-    """List the findings of a layer or a prefix that was given instead of an id.
-
-    Raises click.UsageError: the word is a layer, or the part of ids before the dot.
-    """
-    from tfgpu_doctor.findings import pages
-
-    ids = [known for known in pages.all_ids() if known.startswith(f"{name}.")]
-    if not ids and name in pages.LAYERS:
-        ids = [page.id for page in pages.pages_of(name)]
-    if ids:
-        raise click.UsageError(f"{word} is not a file. Findings of that group: {', '.join(ids)}")
 
 
 def _page(finding_id: str, results: Results) -> None:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 CHUNK = 1 << 20
 STDIN = "-"
 WRITER = 0.5  # seconds in which a process must open the other end of a pipe
+IDLE = 300.0  # seconds without data from a process that has opened it; it can be a doctor over ssh
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -140,19 +141,25 @@ def _of_pipe(handle: int) -> Iterator[bytes]:
     """What is written to a pipe until its last writer closes it, in full chunks: their beginning tells what it is."""
     import select
 
-    written = bool(select.select([handle], [], [], WRITER)[0])
-    try:
-        first = os.read(handle, CHUNK)
-        if not first and not written:
+    parts, wait = bytearray(), WRITER
+    while True:
+        ready = select.select([handle], [], [], wait)[0]
+        try:
+            data = os.read(handle, CHUNK)
+        except BlockingIOError as error:  # a process has opened it, but does not write
+            if wait == IDLE:
+                raise OSError(error.errno, f"no data on this pipe for {IDLE:g} seconds") from error
+            wait = IDLE
+            continue
+        if not data and not ready:
             raise OSError(errno.EPIPE, "it is a pipe that no process writes to")
-    except BlockingIOError:  # a process has opened it, but has not written yet
-        first = b""
-    os.set_blocking(handle, True)
-    with os.fdopen(handle, "rb", closefd=False) as stream:
-        chunk = first + stream.read(CHUNK - len(first))
-        while chunk:
-            yield chunk
-            chunk = stream.read(CHUNK)
+        wait = IDLE
+        parts += data
+        if parts and (len(parts) >= CHUNK or not data):
+            yield bytes(parts)
+            parts.clear()
+        if not data:
+            return
 
 
 def _of_standard_input() -> Iterator[bytes]:

@@ -309,8 +309,8 @@ def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: s
 @in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))
 def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
     """conda-forge has only CPU builds of these versions, or for this platform."""
-    rows, tensorflow = conda_builds(view), view.tensorflow
-    if tensorflow and rows and view.wants_gpu and not any(row.cuda for row in rows):
+    rows, tensorflow = conda_builds(view) if view.wants_gpu else (), view.tensorflow
+    if tensorflow and rows and not any(row.cuda for row in rows):
         place, recipe = str(tensorflow.place), f"{CONDA_RECIPE}, {rows[0].version}"
         yield Problem(
             title=f"conda-forge has no GPU build of {tensorflow.text} for {view.target.platform}",

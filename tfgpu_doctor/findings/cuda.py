@@ -9,10 +9,13 @@ from msgspec import structs
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
     DECIDED_BY_PACKAGE,
+    USE_PIP,
     Context,
     MessageLog,
     Problem,
+    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -202,6 +205,28 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
         fixes=tuple(edits_for_cuda(view, release, others[0])),
     )
+
+
+def for_conda_build(view: PlannedEnvironment, pin: Cuda, cuda: str, cudnn: str | None) -> Fix:
+    """The lines of conda with a CUDA that conda-forge builds TensorFlow for."""
+    words = Fix(f"In {pin.place}, write cuda-version={cuda}, or leave the choice to conda")
+    return write_conda_cuda(view, cuda, cudnn) or words
+
+
+@in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
+def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A CUDA is pinned for which conda-forge has no build of these versions."""
+    rows = [row for row in conda_builds(view) if row.cuda]
+    for pin in view.cudas if rows else ():
+        if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
+            continue
+        built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
+        yield Problem(
+            title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
+            cause="conda cannot solve the environment, or installs a CPU build",
+            evidence=(evidence(pin.text, pin.place, f"CUDA {built}", f"{CONDA_RECIPE}, {rows[0].version}"),),
+            fixes=(for_conda_build(view, pin, first, rows[0].cudnn), USE_PIP),
+        )
 
 
 # --------------------------------------------------------------------------------------------- cuda.missing

@@ -343,9 +343,6 @@ def is_wrong(check: ComputeCheck) -> bool:
 # Signs over the environment that a manifest describes, before anything is installed.
 
 
-CONDA_RECIPE = "conda-forge's tensorflow recipe"
-USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
-
 # findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
 # package that has been discontinued, unless one of its releases is asked for by its number
 DECIDED_BY_PACKAGE = ("tf.windows-native", "tf.cpu-build")
@@ -384,6 +381,10 @@ def _joined(problems: Iterable[Problem]) -> Problem | None:
         fixes=tuple(dict.fromkeys(fixes)),
         severity=first.severity or Severity.ERROR,
     )
+
+
+CONDA_RECIPE = "conda-forge's tensorflow recipe"
+USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
 
 
 def conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:

@@ -174,7 +174,9 @@ def mixed_packages(
     context: Context, packages: tuple[Package, ...], release: Release | None = None, messages: MessageLog | None = None
 ) -> Problem | None:
     """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
-    tensorflows = _tensorflows(packages)
+    # the packages that install the module; conda's tensorflow-gpu only depends on its tensorflow
+    found = [p for p in packages if p.name in TENSORFLOW and p.name not in _CONTENTS_OF_TENSORFLOW]
+    tensorflows = [p for p in found if p.installer != "conda"] or found[:1]
     twice = _of_one_folder(tensorflows, context, messages)
     if twice:
         folder = twice[0].location or "installed packages"
@@ -188,27 +190,17 @@ def mixed_packages(
         names = (*other_builds, *(line.saw.split()[0] for line in seen))
     if not seen:
         return None
+    wanted = [line.need.replace(" ", "") for line in seen if line.need and line.need.startswith("tf-keras ")]
     return Problem(
         cause="they install their files into the same folder, and the one installed last has overwritten the others"
         if twice
         else "they belong to another TensorFlow release than the one that is installed",
         evidence=tuple(seen),
-        fixes=_tf_keras(context, seen) or _again(context, names),
+        # nothing requires tf-keras, so that installing TensorFlow again would not bring it back
+        fixes=context.remedies.installing("Install the tf-keras of this release", *wanted)
+        if len(wanted) == len(seen)
+        else _again(context, names),
     )
-
-
-def _tf_keras(context: Context, seen: list[Evidence]) -> tuple[Fix, ...]:
-    """Nothing requires tf-keras, so that installing TensorFlow again would not bring it back."""
-    wanted = [line.need.replace(" ", "") for line in seen if line.need and line.need.startswith("tf-keras ")]
-    if len(wanted) < len(seen):
-        return ()
-    return context.remedies.installing("Install the tf-keras of this release", *wanted)
-
-
-def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
-    """The packages that install the module; conda's tensorflow-gpu only depends on its tensorflow."""
-    found = [p for p in packages if p.name in TENSORFLOW and p.name not in _CONTENTS_OF_TENSORFLOW]
-    return [p for p in found if p.installer != "conda"] or found[:1]
 
 
 def _of_one_folder(
@@ -292,13 +284,16 @@ PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
-def messages_of_mixed_packages(messages: MessageLog) -> Problem | None:
+def messages_of_mixed_packages(messages: MessageLog, release: Release | None = None) -> Problem | None:
     """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
     # a Keras that needs what the TensorFlow beside it does not have yet, or no longer
     mixed = tuple(m for m in messages.all("keras-mismatch") if not asks_for_other_keras(m))
     absent = any(m.values.get("module") == "tensorflow" for m in messages.all("module-not-found"))
     kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
     seen = (*mixed, *messages.all(*(() if absent else ("keras-needs-tensorflow",)), *kinds))
+    if release:  # conda's selector of its own TensorFlow beside another release
+        selectors = messages.all("conda-tensorflow")
+        seen += tuple(one for one in selectors if minor(one.values.get("version")) != minor(release.version))
     return Problem(evidence=message_evidence(*seen)) if seen else None
 
 

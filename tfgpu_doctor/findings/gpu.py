@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
     Context,
     MessageLog,
     Problem,
+    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -502,6 +504,28 @@ def _chosen(view: PlannedEnvironment, cudnn: Requirement) -> str | None:
     return pinned(cudnn) or view.versions.get(cudnn.name)
 
 
+@in_manifests(ARCH_TOO_OLD, unless=("tf.package-removed", "tf.python-unsupported"))
+def older_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described GPU is older than the kernels of every build."""
+    yield from _without_kernels(view, newer=False)
+
+
+def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
+    rows = [row for row in conda_builds(view) if row.cuda and (row.sass or row.ptx)]
+    for gpu in view.target.gpus if rows else ():
+        found = gpu.compute_capability
+        above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
+        if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
+            name = gpu.name or f"compute capability {found}"
+            expected, source = f"one of SASS {' '.join(rows[0].sass)}", f"{CONDA_RECIPE}, {rows[0].version}"
+            yield Problem(
+                title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
+                cause="its builds contain no SASS for the GPU",
+                evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, source),),
+                fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
+            )
+
+
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
 _REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driver compiled nothing to keep
 
@@ -667,3 +691,9 @@ def _wrong_in_old_cuda(
         return None
     failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
     return log.first("nan-result", "wrong-result") or next(failed, None)
+
+
+@in_manifests(ARCH_TOO_NEW, unless=("tf.package-removed", "tf.python-unsupported"))
+def newer_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described GPU is newer than the kernels of every build."""
+    yield from _without_kernels(view, newer=True)

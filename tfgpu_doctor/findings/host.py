@@ -498,8 +498,7 @@ def _requests_gpus(log: MessageLog) -> bool:
     )
     first = min((message.line for message in failures), default=None)
     starts = sorted(log.all("container-start"), key=lambda message: message.line)
-    made = [start for start in starts if start.values["gpus"]]  # others enter a container that runs
-    before = [start for start in made if first is None or start.line <= first] or made
+    before = [start for start in starts if first is None or start.line <= first] or starts
     return bool(before) and before[-1].values["gpus"] == "yes"
 
 

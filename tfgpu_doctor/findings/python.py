@@ -9,9 +9,12 @@ from msgspec import structs
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
+    CONDA_RECIPE,
+    USE_PIP,
     Context,
     MessageLog,
     Problem,
+    conda_builds,
     evidence,
     finding,
     in_manifests,
@@ -552,9 +555,22 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         yield from no_release(view, view.tensorflow)
 
 
-def _require_tensorflow(context: Context) -> tuple[Fix, ...]:
-    text = "Require tensorflow instead of tensorflow-gpu; update a dependency that requires tensorflow-gpu"
-    return (*context.remedies.reinstall("the package tensorflow, with its CUDA libraries"), Fix(text=text))
+@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
+def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has no build of these versions for the Python."""
+    rows, pythons, tensorflow = conda_builds(view), view.pythons, view.tensorflow
+    if tensorflow is None or not rows or not pythons:
+        return
+    if any(python in row.python for row in rows for python in pythons):
+        return
+    first, last = rows[0].python[0], rows[0].python[-1]
+    recipe = f"{CONDA_RECIPE}, {rows[0].version}"
+    yield Problem(
+        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
+        cause="conda cannot solve the environment",
+        evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", recipe),),
+        fixes=(write_python(view, rows[0].python), USE_PIP),
+    )
 
 
 PACKAGE_REMOVED = finding(
@@ -563,7 +579,10 @@ PACKAGE_REMOVED = finding(
     title="tensorflow-gpu has been discontinued",
     cause="2.11.0 was the last release, and 2.12.0 is an empty package that fails to install; the package tensorflow "
     "includes GPU support since 2.1",
-    fixes=_require_tensorflow,
+    fixes=lambda context: (
+        *context.remedies.reinstall("the package tensorflow, with its CUDA libraries"),
+        Fix("Require tensorflow instead of tensorflow-gpu; update a dependency that requires tensorflow-gpu"),
+    ),
     docs=GUIDE,
 )
 
@@ -804,8 +823,14 @@ def shadowing_messages(
         return _standard_module(standard[0], context)
     if tensorflow_paths is not None:
         return None  # where Python finds tensorflow has been looked at
-    sources = [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]
-    return _source_tree(sources) if sources else Problem(evidence=message_evidence(*certain, *empty))
+    if sources := [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]:
+        return Problem(
+            title="TensorFlow's source folder is imported instead of the installed package",
+            cause="Python first searches the folder that it is started in, and the sources there have not been built",
+            evidence=message_evidence(*sources),
+            fixes=(Fix("Start Python in another folder", ("cd ~", "python -c 'import tensorflow'")),),
+        )
+    return Problem(evidence=message_evidence(*certain, *empty))
 
 
 def _shadowed_standard_module(messages: MessageLog) -> tuple[Message, ...]:
@@ -818,25 +843,12 @@ def _shadowed_standard_module(messages: MessageLog) -> tuple[Message, ...]:
 
 
 def _standard_module(message: Message, context: Context) -> Problem:
-    name, quote = message.values["standard"], context.remedies.quote
-    file = _slashes(message.values["file"])
-    folder = posixpath.dirname(file) if posixpath.isabs(file) else ""
-    own, renamed, compiled = (posixpath.join(folder, one) for one in (f"{name}.py", f"my_{name}.py", "__pycache__"))
-    remove = "del /q" if context.remedies.os == "windows" else "rm -rf"
-    copies = f"{remove} {quote(compiled)}/{name}.*.pyc {quote(posixpath.join(folder, name + '.pyc'))}"
-    commands = (context.remedies.rename(own, renamed), copies)
+    name, folder = message.values["standard"], posixpath.dirname(_slashes(message.values["file"]))
+    folder = folder if posixpath.isabs(folder) else ""
+    own, renamed = (posixpath.join(folder, one) for one in (f"{name}.py", f"my_{name}.py"))
     return Problem(
         title=f"A local file {name}.py shadows the standard library's module {name}",
         cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
         evidence=message_evidence(message),
-        fixes=(Fix(text="Rename it, and remove its compiled copies", commands=commands),),
-    )
-
-
-def _source_tree(seen: list[Message]) -> Problem:
-    return Problem(
-        title="TensorFlow's source folder is imported instead of the installed package",
-        cause="Python first searches the folder that it is started in, and the sources there have not been built",
-        evidence=message_evidence(*seen),
-        fixes=(Fix(text="Start Python in another folder", commands=("cd ~", "python -c 'import tensorflow'")),),
+        fixes=(Fix("Rename it", (context.remedies.rename(own, renamed),)),),
     )

@@ -154,7 +154,13 @@ def libdevice_message(messages: MessageLog) -> Problem | None:
     """XLA says so; "JIT compilation failed" is how it reaches Python, when the line with the reason is not there."""
     lines = messages.all("libdevice-not-found")
     failed = [message for message in messages.all("jit-failed") if "PTX" not in message.text]
-    return Problem(severity=Severity.ERROR, evidence=message_evidence(*lines, *failed)) if lines else None
+    if lines:
+        return Problem(severity=Severity.ERROR, evidence=message_evidence(*lines, *failed))
+    # why a compilation fails, too
+    others = ("ptxas-refused", "ptxas-not-found", "ptxas-failed", "out-of-memory", "invalid-ptx", "no-kernel-image")
+    if not failed or messages.has(*others, "cuda-error"):
+        return None
+    return Problem(possible=True, severity=Severity.WARNING, evidence=message_evidence(*failed))
 
 
 _COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minimal-build)-.*|nvidia-cuda-toolkit")
@@ -166,7 +172,9 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     release, base = view.release, view.base
     if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
         return
-    if not (release.cuda and at_least(release.version, _KERAS_SINCE)) or _installs_compiler(view):
+    lines = view.environment.requirements
+    installed = view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in lines)
+    if installed or not release.cuda or not at_least(release.version, _KERAS_SINCE):
         return
     image = base.image
     better = with_extra(view, release) if view.tensorflow and release.extra else None
@@ -179,11 +187,6 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
         ),
         severity=Severity.WARNING,
     )
-
-
-def _installs_compiler(view: PlannedEnvironment) -> bool:
-    lines = view.environment.requirements
-    return bool(view.extra or view.conda) or any(_COMPILERS.fullmatch(one.name) for one in lines)
 
 
 # ----------------------------------------------------------------------------------------- xla.ptxas-missing

@@ -142,7 +142,8 @@ class _Srun:
             if words[:1] == [MARK] and len(words) == 2 and number not in self.nodes and number < most:
                 self.nodes[number] = words[1]
                 return True
-            self.errors[number] = [*self.errors.get(number, [])[-50:], found[2]] if number < most else []
+            if number < most:
+                self.errors[number] = [*self.errors.get(number, [])[-50:], found[2]]
         elif found := _ENDED.match(text):
             for first, last in re.findall(r"(\d{1,7})(?:-(\d{1,7}))?", found[1]):
                 self.ended.update(dict.fromkeys(range(int(first), min(int(last or first) + 1, most)), found[2]))
@@ -348,11 +349,17 @@ def answer(arguments: Sequence[str], timeout: float) -> tuple[list[bytes], str]:
     environ = _environment()
     program = find("timeout", environ) if os.name == "posix" else None
     bounded = [program, "-k", f"{GRACE:.0f}", str(math.ceil(timeout + GRACE))] if program else []
-    done = run([*bounded, sys.executable, "-m", "tfgpu_doctor", *arguments], timeout=timeout, env=environ)
+    lines: list[bytes] = []  # run itself keeps the beginning and the end of what is long
+
+    def take(text: str) -> None:
+        lines.append(utf8(text))
+
+    argv = [*bounded, sys.executable, "-m", "tfgpu_doctor", *arguments]
+    done = run(argv, timeout=timeout, env=environ, on_line=take)
     if done.timed_out or done.error:
         return [], done.error or f"did not answer within {timeout:g} s"
     failure = f"was killed by {done.signal_name}" if done.signal_name else ""
-    return utf8(done.stdout).split(b"\n"), failure or why_it_failed(done.returncode, done.stderr.splitlines())
+    return lines, failure or why_it_failed(done.returncode, done.stderr.splitlines())
 
 
 def _environment() -> dict[str, str]:

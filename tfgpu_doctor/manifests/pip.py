@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, quoted
-from tfgpu_doctor.manifests.requirement import exported_requirement, pip_requirement
+from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.manifests.variables import complaint
 
 Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
@@ -17,7 +17,6 @@ Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _INCLUDED = re.compile(r"(?:-r\s*|--requirement(?:\s+|=)|-c\s*|--constraint(?:\s+|=))(?P<path>\S.*)")
 _OPTIONS = re.compile(r"\s--?[a-z].*$")  # "--hash=...", "--config-settings ..."
-_EXPORTED = re.compile(r"[\w.-]+=[\w.!+]+=\w+")  # `conda list --export`: "tensorflow=2.1.0=gpu_py36h2e5cdaa_0"
 MOST_FILES = 50
 MOST_CONSTRAINTS = 50  # of one name
 FEW = 3  # lines of a file that may be wrong without making it another kind of file
@@ -91,7 +90,7 @@ class Lines:
             return True
         bare = _OPTIONS.sub("", re.sub(r"^(-e|--editable)[ =]", "", line)).strip()
         try:
-            one = _one(bare, place)
+            one = pip_requirement(bare, place)
         except ValueError as error:
             self.not_understood.append(complaint(place, bare, error, quote=quote))
             return False
@@ -136,11 +135,6 @@ class Lines:
             return one
         bounds = filter(None, dict.fromkeys([one.specifier, *self._constraints.get(one.name, ())]))
         return replace(one, specifier=",".join(bounds))
-
-
-def _one(line: str, place: Place) -> Requirement | None:
-    """A requirement of pip, or as conda exports it: with a build."""
-    return exported_requirement(line, place) if _EXPORTED.fullmatch(line) else pip_requirement(line, place)
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

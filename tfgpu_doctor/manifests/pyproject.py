@@ -240,7 +240,7 @@ def _part(reader: Reader, label: str, python: list[Requirement], found: list[Req
 
 
 def _standard(reader: Reader, data: dict[str, Any]) -> Project:
-    """[project] and [dependency-groups], and what setuptools, uv and PDM add."""
+    """[project] and [dependency-groups], and what setuptools adds."""
     project, tool, found = table(data, "project"), table(data, "tool"), Project()
     if isinstance(python := project.get("requires-python"), str):
         place = reader.place("project.requires-python")
@@ -258,22 +258,7 @@ def _standard(reader: Reader, data: dict[str, Any]) -> Project:
     groups = table(data, "dependency-groups")
     for name in groups:
         found.parts[f"group {name}"] = list(_group(reader, groups, name, set()))
-    found.parts["group dev of uv"] = list(
-        reader.listed("tool.uv.dev-dependencies", table(tool, "uv").get("dev-dependencies"))
-    )
-    for name, one in table(tool, "hatch", "envs").items():
-        found.parts[f"environment {name} of Hatch"] = list(_of_hatch(reader, f"tool.hatch.envs.{name}", table(one)))
-    for name, lines in table(tool, "pdm", "dev-dependencies").items():
-        found.parts[f"group {name}"] = list(reader.listed(f"tool.pdm.dev-dependencies.{name}", lines))
     return found
-
-
-def _of_hatch(reader: Reader, key: str, one: dict[str, Any]) -> Iterator[Requirement]:
-    """An environment of Hatch: its dependencies beside the project's, and its Python."""
-    for name in ("dependencies", "extra-dependencies"):
-        yield from reader.listed(f"{key}.{name}", one.get(name))
-    if isinstance(version := one.get("python"), str) and version.replace(".", "").isdecimal():
-        yield Requirement("python", f"=={version}.*", reader.place(f"{key}.python"), version)
 
 
 def _join_extras(project: str, parts: dict[str, list[Requirement]]) -> None:

@@ -17,6 +17,7 @@ from tfgpu_doctor.manifests import (
     IncludeError,
     Kind,
     ManifestError,
+    Place,
     Requirement,
     quoted,
     variables,
@@ -36,7 +37,7 @@ PER_NAME = 50  # requirements of one name, and lines that are not understood
 _NAMES: tuple[tuple[str, Kind], ...] = (
     (r"(.*/)?pyproject\.toml", "pyproject"),
     (r"(.*/)?((dockerfile|containerfile)([.-][^/]*)?|[^/]*\.(dockerfile|containerfile))", "dockerfile"),
-    (r"(.*/)?(\.python-version|runtime\.txt|\.tool-versions)", "python"),
+    (r"(.*/)?(\.python-version|runtime\.txt)", "python"),
     (r"(.*/)?(singularity|apptainer)(\.[^/]*)?|.*\.def", "singularity"),
     (r".*\.ipynb", "notebook"),
     (r"(.*/)?([^/]*(requirements|constraints)[^/]*\.(txt|in|lock)|requirements)", "requirements"),
@@ -161,17 +162,16 @@ class _Reader:
         kind = kind or kind_of(self.path)
         if kind in (None, "kubernetes") and _OF_HELM.search(text):
             raise ManifestError(f"{self.path}: a template of Helm, {INSTEAD}, or what `helm template` prints")
-        template = variables.is_template(text)
-        if template:
-            original, text = text, variables.hide(text)
         try:
-            found = self._of_kind(text, kind)
+            found = self._of_kind(variables.without_blanks(text), kind)
         except ManifestError:
-            if not template:
+            holes = ((number, variables.hole(line)) for number, line in enumerate(text.split("\n"), 1))
+            line, expression = next(((number, one) for number, one in holes if one), (1, None))
+            if expression is None:
                 raise
-            return (variables.unreadable(self.path, original, kind or "kubernetes"),)
-        if template:
-            found = variables.restored(found)
+            note = f"{variables.filled_later(Place(self.path, line), expression)}; check what it makes"
+            whole = Place(self.path, 1)
+            return (Environment(kind or "kubernetes", self.path, whole, not_understood=(note,)),)
         read = tuple(dict.fromkeys(self._read))
         return tuple(replace(one, read=(*one.read, *read)) for one in found)
 

@@ -180,11 +180,3 @@ def conda_requirement(text: str, place: Place) -> Requirement:
         installer="conda",
         build=build,
     )
-
-
-def exported_requirement(line: str, place: Place) -> Requirement:
-    """A line of `conda list --export`; the build pypi_0 marks what pip installed."""
-    name, version, build = line.split("=")
-    if build.startswith("pypi"):
-        return Requirement(canonicalize_name(name), f"=={version}", place, line)
-    return conda_requirement(line, place)

@@ -76,23 +76,17 @@ def _bare(kind: str | None, token: str) -> str:
     return token[1:] if kind == "escape" else token
 
 
-# folders that hold packages, by their names; wheels and installed packages are often collected in one before a copy
-_OF_PACKAGES = re.compile(
-    r"venv|(?:site|dist)-packages|/\.local\b|conda|/envs?\b|/(?:install|wheels?|packages|deps)\b|^/opt/app-root"
-    r"|^/usr(?:/local(?:/lib[\w./]{0,200})?)?$|^/(?:opt)?$"
-)
 LONGEST = 1_000  # characters of a path
+_NO_PACKAGES = re.compile(  # programs, what a builder makes, single files
+    r"(?:^|/)(?:bin|include|share)(?:/[^/]+)?$|/(?:models?|weights|data|dist|build|static|artifacts)$"
+    r"|[^/.]\.[a-zA-Z]\w*$"
+)
 
 
 def brings(source: str) -> bool:
-    """Whether a copy of `source` from another stage has its packages, by the name of the folder."""
-    source = source[:LONGEST]
-    if "*" in posixpath.basename(source):
-        source = posixpath.dirname(source)
-    source = posixpath.normpath(source)
-    if posixpath.basename(source) in ("bin", "include", "share") or re.search(r"/bin/[^/]+$", source):
-        return False
-    return _OF_PACKAGES.search(source) is not None
+    """Whether a copy of `source` from another stage has its packages: any folder can, but for these names."""
+    source = posixpath.normpath(source[:LONGEST])
+    return _NO_PACKAGES.search(posixpath.dirname(source) if "*" in posixpath.basename(source) else source) is None
 
 
 Installer: TypeAlias = Literal["pip", "conda", "apt", "poetry"]

@@ -13,7 +13,7 @@ from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.pyproject import table, texts
 from tfgpu_doctor.manifests.shell import Installed, Sources, pythons, read_commands, with_files
-from tfgpu_doctor.manifests.variables import read_image, shown, unknown_part
+from tfgpu_doctor.manifests.variables import read_image, unknown_part
 from tfgpu_doctor.records.distributions import TENSORFLOW
 
 _VERSION = re.compile(
@@ -23,13 +23,8 @@ _VERSION = re.compile(
 
 def read_python_file(path: str, text: str) -> tuple[Environment, ...]:
     """The first version that stands there; the others are not used unless asked for."""
-    tools = path.endswith(".tool-versions")
     for number, line in enumerate(text.splitlines()[:1000], 1):
         bare = line.partition("#")[0].strip()
-        if bare.startswith("python ") and tools:
-            bare = " ".join(bare.split()[:2])
-        elif tools:
-            continue
         if found := _VERSION.fullmatch(bare[:100]):
             place = Place(path, number)
             python = Requirement("python", f"=={found['version']}.*", place, bare)
@@ -175,7 +170,7 @@ def _environment(
 ) -> Environment:
     def filled(text: str) -> str:
         known = {"matrix": matrix, "env": variables}
-        return _EXPRESSION.sub(lambda one: known[one[1]].get(one[2], one[0]), shown(text)[:100_000])
+        return _EXPRESSION.sub(lambda one: known[one[1]].get(one[2], one[0]), text[:100_000])
 
     installed, python = Installed(), list[Requirement]()
     for step in job.items("steps"):

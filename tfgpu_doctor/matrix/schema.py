@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, field
 
-from tfgpu_doctor.records.facts import Record
+from tfgpu_doctor.records.facts import StrictRecord
 from tfgpu_doctor.records.versions import capability, numbers
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
@@ -36,14 +36,14 @@ InstanceName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_#-]{
 SourceKey: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]  # key of the section `sources`
 
 
-class Source(Record, frozen=True, kw_only=True):
+class Source(StrictRecord, frozen=True, kw_only=True):
     """Where a value can be read again."""
 
     title: Text
     url: Annotated[str, Meta(pattern=r"^https://\S+$")] | None = None  # None: the title says all ("wheel")
 
 
-class Architecture(Record, frozen=True, kw_only=True):
+class Architecture(StrictRecord, frozen=True, kw_only=True):
     """One compute capability: what compiles for it and what drives it."""
 
     compute_capability: Capability
@@ -55,7 +55,7 @@ class Architecture(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class Peak(Record, frozen=True, kw_only=True):
+class Peak(StrictRecord, frozen=True, kw_only=True):
     """Dense FLOP per clock cycle and multiprocessor (a fused multiply-add counts two); a missing type is unknown."""
 
     compute_capability: Capability
@@ -69,7 +69,7 @@ class Peak(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class GpuNames(Record, frozen=True, kw_only=True):
+class GpuNames(StrictRecord, frozen=True, kw_only=True):
     """Marketing names, without "NVIDIA", of GPUs of one compute capability and one span of drivers."""
 
     compute_capability: Capability
@@ -80,7 +80,7 @@ class GpuNames(Record, frozen=True, kw_only=True):
     driver_source: SourceKey | None = None  # of the branches; None: `source` says them, too
 
 
-class PciDevices(Record, frozen=True, kw_only=True):
+class PciDevices(StrictRecord, frozen=True, kw_only=True):
     """PCI device ids of NVIDIA's (vendor 10de) GPUs. Derived by scripts/refresh_gpus.py."""
 
     compute_capability: Capability
@@ -88,7 +88,7 @@ class PciDevices(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class CudaToolkit(Record, frozen=True, kw_only=True):
+class CudaToolkit(StrictRecord, frozen=True, kw_only=True):
     """A CUDA toolkit and the drivers that run it."""
 
     version: Numbers  # "12.5", "12.5.1"
@@ -112,7 +112,7 @@ class CudaToolkit(Record, frozen=True, kw_only=True):
         return self.minor_compat_min_windows or self.min_driver_windows
 
 
-class CudnnRelease(Record, frozen=True, kw_only=True):
+class CudnnRelease(StrictRecord, frozen=True, kw_only=True):
     """A cuDNN release line."""
 
     version: Numbers  # "9.3"
@@ -130,7 +130,7 @@ class CudnnRelease(Record, frozen=True, kw_only=True):
         return min(self.min_compute_capability_by_cuda.values(), key=numbers)
 
 
-class Condition(Record, frozen=True, kw_only=True):
+class Condition(StrictRecord, frozen=True, kw_only=True):
     """When a known issue bites. Every part that is given must hold."""
 
     versions: Text  # specifier for the TensorFlow version, "==2.16.1"
@@ -148,7 +148,7 @@ class Condition(Record, frozen=True, kw_only=True):
     cpu_lacks: Text | None = None  # an instruction set as /proc/cpuinfo names it, "avx"
 
 
-class KnownIssue(Record, frozen=True, kw_only=True):
+class KnownIssue(StrictRecord, frozen=True, kw_only=True):
     """A release that is known to be broken, when, and the way out."""
 
     id: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
@@ -162,7 +162,7 @@ class KnownIssue(Record, frozen=True, kw_only=True):
     source: Text  # in the file a key of `sources`; in a Release spelled out
 
 
-class LibrarySet(Record, frozen=True, kw_only=True):
+class LibrarySet(StrictRecord, frozen=True, kw_only=True):
     """Libraries that a TensorFlow build opens by name: component → soname or DLL."""
 
     id: SourceKey
@@ -171,7 +171,7 @@ class LibrarySet(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
+class Wheel(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     """What the wheels of one release say for one platform. Derived by scripts/refresh_matrix.py."""
 
     python: tuple[Numbers, ...]  # versions that have a wheel, ascending
@@ -195,7 +195,7 @@ class Wheel(Record, frozen=True, kw_only=True, omit_defaults=True):
     yanked: str | None = None  # the index's reason
 
 
-class LogMessage(Record, frozen=True, kw_only=True):
+class LogMessage(StrictRecord, frozen=True, kw_only=True):
     """A message of TensorFlow's log, and where its sources print it. Derived by scripts/refresh_log_lines.py."""
 
     file: Text  # "dso_loader.cc"
@@ -204,7 +204,7 @@ class LogMessage(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
+class ReleaseRow(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     """One release of one package; `wheels` has a row for each platform that has wheels."""
 
     package: Text
@@ -214,7 +214,7 @@ class ReleaseRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     source: SourceKey = "wheel"
 
 
-class NvidiaPackage(Record, frozen=True, kw_only=True, omit_defaults=True):
+class NvidiaPackage(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     """A distribution with CUDA libraries, as the index had it at `revision`. Derived by scripts/refresh_matrix.py."""
 
     package: Text  # "nvidia-cudnn-cu12"
@@ -222,7 +222,7 @@ class NvidiaPackage(Record, frozen=True, kw_only=True, omit_defaults=True):
     source: SourceKey = "wheel"
 
 
-class PtxIsa(Record, frozen=True, kw_only=True):
+class PtxIsa(StrictRecord, frozen=True, kw_only=True):
     """A version of PTX's instruction set, and the first toolkit with it, whose driver compiles it."""
 
     isa: Numbers
@@ -230,7 +230,7 @@ class PtxIsa(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class FatBinaries(Record, frozen=True, kw_only=True):
+class FatBinaries(StrictRecord, frozen=True, kw_only=True):
     """Fat binaries with the same contents."""
 
     count: int
@@ -246,7 +246,7 @@ class FatBinaries(Record, frozen=True, kw_only=True):
         return self.ptx[max(below, key=capability)] if below else None
 
 
-class Build(Record, frozen=True, kw_only=True):
+class Build(StrictRecord, frozen=True, kw_only=True):
     """What the libraries of wheels were compiled with. Derived by scripts/refresh_builds.py."""
 
     releases: dict[Text, Text]  # package → versions with the same contents: "2.14.1 2.14.0"
@@ -256,7 +256,7 @@ class Build(Record, frozen=True, kw_only=True):
     source: SourceKey = "wheel-binaries"
 
 
-class OfficialRow(Record, frozen=True, kw_only=True):
+class OfficialRow(StrictRecord, frozen=True, kw_only=True):
     """TensorFlow's own table of tested builds, Linux. The wheel wins; this fills in what no wheel says."""
 
     version: Numbers  # "2.12"
@@ -266,7 +266,7 @@ class OfficialRow(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class Container(Record, frozen=True, kw_only=True):
+class Container(StrictRecord, frozen=True, kw_only=True):
     """A container image that holds TensorFlow with its CUDA; only the driver comes from outside."""
 
     image: Text  # "nvcr.io/nvidia/tensorflow", "tensorflow/tensorflow"
@@ -283,7 +283,7 @@ class Container(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class MonthlyImages(Record, frozen=True, kw_only=True):
+class MonthlyImages(StrictRecord, frozen=True, kw_only=True):
     """The CUDA of NVIDIA's images from one month to another; they require the driver of that CUDA."""
 
     cuda: Numbers
@@ -292,7 +292,7 @@ class MonthlyImages(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class Instance(Record, frozen=True, kw_only=True):
+class Instance(StrictRecord, frozen=True, kw_only=True):
     """A cloud's instance types with one GPU model (matrix/gpu_names.py)."""
 
     cloud: Text  # "AWS"
@@ -301,14 +301,14 @@ class Instance(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class JetsonWheel(Record, frozen=True, kw_only=True):
+class JetsonWheel(StrictRecord, frozen=True, kw_only=True):
     """A TensorFlow wheel of NVIDIA's for one JetPack."""
 
     tensorflow: ReleaseVersion  # "2.16.1+nv24.8"
     command: Text
 
 
-class JetPack(Record, frozen=True, kw_only=True):
+class JetPack(StrictRecord, frozen=True, kw_only=True):
     """A release of JetPack, which brings the driver, CUDA and cuDNN of Jetson modules. None: unknown."""
 
     version: Numbers  # "6.1"
@@ -323,7 +323,7 @@ class JetPack(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class CondaBuild(Record, frozen=True, kw_only=True):
+class CondaBuild(StrictRecord, frozen=True, kw_only=True):
     """What conda-forge has of one TensorFlow release on one platform."""
 
     version: ReleaseVersion
@@ -336,7 +336,7 @@ class CondaBuild(Record, frozen=True, kw_only=True):
     source: SourceKey
 
 
-class PackageReleases(Record, frozen=True, kw_only=True, omit_defaults=True):
+class PackageReleases(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     """Versions of a package that can be installed with the same Pythons."""
 
     versions: Annotated[tuple[Text, ...], Meta(min_length=1)]  # newest first
@@ -346,7 +346,7 @@ class PackageReleases(Record, frozen=True, kw_only=True, omit_defaults=True):
     yanked: bool = False  # installers take it only where it is pinned
 
 
-class PackageRow(Record, frozen=True, kw_only=True, omit_defaults=True):
+class PackageRow(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     """A package, and what its versions require. Derived by scripts/refresh_packages.py."""
 
     package: Text
@@ -355,7 +355,7 @@ class PackageRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     source: SourceKey = "package-metadata"
 
 
-class MatrixFile(Record, frozen=True, kw_only=True):
+class MatrixFile(StrictRecord, frozen=True, kw_only=True):
     """The whole file."""
 
     schema: Literal["tfgpu.matrix/1"]

@@ -97,6 +97,7 @@ def name(text: str) -> OsName:
 
 # ------------------------------------------------------------------------------------------ platform hints
 
+_ENTERS = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? exec\b")
 _RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)\b|\bnvidia-docker2? run\b")
 _COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:|^\s*services: *$")
 _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
@@ -282,7 +283,8 @@ def _starts(lines: Sequence[Line]) -> Iterator[tuple[int, bool]]:
     """Each command that starts a container, with its continuation lines; a manifest counts as a whole."""
     for place, line in enumerate(lines):
         apptainer = _APPTAINER_RUN.search(line.text)
-        if _RUN.search(line.text) or apptainer:
+        enters = _ENTERS.search(line.text)  # a container that runs already
+        if (_RUN.search(line.text) or apptainer) and not enters:
             whole = [line.text]
             while whole[-1].rstrip().endswith("\\") and len(whole) < _CONTINUED and place + len(whole) < len(lines):
                 whole.append(lines[place + len(whole)].text)

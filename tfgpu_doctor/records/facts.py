@@ -22,8 +22,12 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Record(Struct, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=True):
-    """Base of every record: frozen, keyword-only, strict about unknown keys."""
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Base of every record: frozen, keyword-only; a saved field of another version is left out."""
+
+
+class StrictRecord(Record, frozen=True, forbid_unknown_fields=True):
+    """Base of what people write, whose unknown keys are errors."""
 
 
 class Document(Record, frozen=True):

@@ -16,6 +16,7 @@ scanning", which needs a rule for each result, a location, and paths relative to
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -27,7 +28,7 @@ from tfgpu_doctor.records.facts import encode
 from tfgpu_doctor.records.printable import clean, escape_xml, utf8
 from tfgpu_doctor.records.report import Checked, Finding
 from tfgpu_doctor.render.outline import LABEL_WIDTH, block
-from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Level, Outcome, Suite
+from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Level, Suite
 
 _LONGEST = 2000  # characters of one line
 
@@ -76,13 +77,13 @@ def junit(checks: Checks) -> str:
 
 
 def xml(name: str, created: str, suites: Iterable[Suite]) -> str:
-    """The document; empty suites are left out."""
+    """Return the document; empty suites are left out."""
     shown = [suite for suite in suites if suite.cases]
-    every = [case for suite in shown for case in suite.cases]
-    root = ElementTree.Element("testsuites", {"name": line(name), **_counts(every), "time": _time(every)})
+    totals = _totals(name, [case for suite in shown for case in suite.cases])
+    del totals["skipped"]
+    root = ElementTree.Element("testsuites", totals)
     for suite in shown:
-        attributes = {"name": line(suite.name), **_counts(suite.cases), "skipped": _count(suite.cases, "skipped")}
-        attributes.update(time=_time(suite.cases), timestamp=_timestamp(created))
+        attributes = {**_totals(suite.name, suite.cases), "timestamp": _timestamp(created)}
         element = ElementTree.SubElement(root, "testsuite", attributes)
         for case in suite.cases:
             _xml_case(case, element)
@@ -91,25 +92,19 @@ def xml(name: str, created: str, suites: Iterable[Suite]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{document}\n'
 
 
+def _totals(name: str, cases: Sequence[Case]) -> dict[str, str]:
+    count = Counter(case.outcome for case in cases)
+    counts = {"failures": count["failure"], "errors": count["error"], "skipped": count["skipped"]}
+    numbers = {key: str(value) for key, value in {"tests": len(cases), **counts}.items()}
+    return {"name": line(name), **numbers, "time": f"{sum(case.seconds or 0.0 for case in cases):.3f}"}
+
+
 def _timestamp(created: str) -> str:
     """The time as readers want it; a saved file may have something else there."""
     try:
         return datetime.fromisoformat(created.replace("Z", "+00:00")).strftime("%Y-%m-%dT%H:%M:%S")
     except ValueError:
         return "1970-01-01T00:00:00"
-
-
-def _counts(cases: Sequence[Case]) -> dict[str, str]:
-    counted = {"failures": _count(cases, "failure"), "errors": _count(cases, "error")}
-    return {"tests": str(len(cases)), **counted}
-
-
-def _count(cases: Sequence[Case], outcome: Outcome) -> str:
-    return str(sum(case.outcome == outcome for case in cases))
-
-
-def _time(cases: Sequence[Case]) -> str:
-    return f"{sum(case.seconds or 0.0 for case in cases):.3f}"
 
 
 def _xml_case(case: Case, suite: ElementTree.Element) -> None:
@@ -142,25 +137,19 @@ _LONGEST_TITLE = 200
 
 
 def github(checks: Checks) -> str:
-    """Workflow commands: the annotations, the gravest first, then what is printed to the log."""
+    """Return workflow commands: the annotations, the gravest first, then what is printed to the log."""
     ordered = sorted(checks.annotations, key=lambda one: _ORDER.index(one.level))
     # none of our lines begins with a colon, and none may hold the runner's older form of commands
     return commands(ordered) + "".join(line(one).replace("##", "# #") + "\n" for one in checks.log)
 
 
 def commands(annotations: Iterable[Annotation]) -> str:
-    """The workflow commands, one a line."""
-    return "".join(
-        f"::{annotation.level} {_where(annotation)}title={_property(annotation.title)}::{_message(annotation)}\n"
-        for annotation in annotations
-    )
-
-
-def _where(annotation: Annotation) -> str:
-    if annotation.place is None:
-        return ""
-    path, number = annotation.place
-    return f"file={_property(path)},line={number},"
+    """Return the workflow commands, one a line."""
+    text = ""
+    for one in annotations:
+        where = f"file={_property(one.place[0])},line={one.place[1]}," if one.place else ""
+        text += f"::{one.level} {where}title={_property(one.title)}::{_message(one)}\n"
+    return text
 
 
 def _message(annotation: Annotation) -> str:

@@ -192,9 +192,7 @@ _ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
     "sample": Sampled,
     "figures": msgspec.defstruct("Figures", _FIGURES),
     "follow": msgspec.defstruct("Followed", [("done", str)]),
-    "describe": msgspec.defstruct(
-        "Described", [("name", str), ("names", list[str]), ("inputs", list[Spec]), ("outputs", list[Spec])]
-    ),
+    "describe": msgspec.defstruct("Described", [("name", str), ("inputs", list[Spec])]),
     "unusable": msgspec.defstruct("Unusable", [("unusable", str)]),  # in place of `describe`: no such signature
     "slurm": msgspec.defstruct("Slurm", [("cluster", dict[str, list[str]]), ("index", Count)]),
 }

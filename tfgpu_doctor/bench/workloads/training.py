@@ -6,6 +6,7 @@ For workloads that train with tf.distribute: cnn, gan, input. Worker side: Tenso
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ def strategy_over(devices: Sequence[str]) -> Any:
 
     if len(devices) == 1:
         return tf.distribute.OneDeviceStrategy(devices[0])
+    if not os.environ.get("TF_CONFIG"):  # an empty one is no JSON, which TensorFlow does not forgive
+        os.environ.pop("TF_CONFIG", None)
     return tf.distribute.MirroredStrategy(list(devices))
 
 

@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .judgement import Check, Judgement, short
-from .training import implementation, on_devices, place, summing, synchronise, unchanged
+from .training import implementation, on_devices, place, strategy_over, summing, synchronise, unchanged
 
 UNIT = "B/s"
 SEED = 11
@@ -264,6 +264,4 @@ def _all_reduce(devices: Sequence[str], sets: Sequence[Sequence[Any]]) -> Step:
 @lru_cache
 def _strategy(devices: tuple[str, ...]) -> Any:
     """Make one for all sizes: the collectives of a second one in a process take those of the first for their own."""
-    import tensorflow as tf
-
-    return tf.distribute.MirroredStrategy(list(devices))
+    return strategy_over(devices)

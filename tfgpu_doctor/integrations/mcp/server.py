@@ -202,7 +202,8 @@ class Tools:
             useless = {"tensorflow": {}, "gpu": filters}.get(table, filters | shared)
             if wrong := sorted(name for name, value in useless.items() if value):
                 raise commands.UsageError(f"{', '.join(wrong)}: not an argument for the table {table}")
-            answered = commands.look_up(table, name, matrix=self._matrix, **filters, **shared)  # type: ignore[arg-type]
+            given: dict[str, Any] = {field: value for field, value in (filters | shared).items() if value}
+            answered = commands.look_up(table, name, matrix=self._matrix, **given)
             data = msgspec.to_builtins(answered.answer)
             rows, left_out = _brief(list(data)) if isinstance(data, (list, tuple)) else ([data], ())
             return Shown({"table": table, "rows": rows}, _page("matrix", answered), left_out)

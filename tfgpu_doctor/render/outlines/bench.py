@@ -237,10 +237,11 @@ def others(number: int) -> str:
 
 
 def worst(result: BenchResult) -> str:
-    """The symbol of the whole: of runs with a speed, that of the one that the verdict names."""
+    """Return the symbol of the whole: of runs with a speed, that of the one that the verdict names."""
     is_partial = result.unfinished or result.not_run or not result.runs
-    named = result.runs if leading(result) else [run for run in result.runs if run in (_best(result), *_failed(result))]
-    found = {mark(run) for run in named} | ({"warning"} if is_partial else {"ok"})
+    best, by_all = _best(result), bool(leading(result))
+    found = {mark(run) for run in result.runs if by_all or run.failure or run is best}
+    found |= {"warning"} if is_partial else {"ok"}
     return next(name for name in ("error", "warning", "ok") if name in found)
 
 
@@ -250,35 +251,25 @@ def leading(result: BenchResult) -> tuple[str, ...]:
 
 
 def verdict(result: BenchResult) -> str:
-    """One sentence: what came out, for who reads no further."""
-    failed, best = len(_failed(result)), _best(result)
-    bad = f"{failed} of {len(result.runs)} runs gave no verified result" if failed else ""
-    if not result.runs:
+    """Return one sentence: what came out, for who reads no further."""
+    runs, best, late = result.runs, _best(result), len(result.not_run)
+    failed = sum(bool(run.failure) for run in runs)
+    bad = f"{failed} of {len(runs)} runs gave no verified result" if failed else ""
+    if not runs:
         return "Nothing was measured."
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
+    not_run = f" {late} {'run was' if late == 1 else 'runs were'} not run, for lack of time." if late else ""
+    end = f"{bad or 'Every result is verified'}."
     if found := leading(result):
-        return f"{'. '.join(found)}. {bad or 'Every result is verified'}.{_not_run(result)}"
-    return f"{_figures(best, result.runs)}. {bad or 'Every result is verified'}.{_doubts(result)}{_not_run(result)}"
-
-
-def _not_run(result: BenchResult) -> str:
-    count = len(result.not_run)
-    return f" {count} {'run was' if count == 1 else 'runs were'} not run, for lack of time." if count else ""
-
-
-def _failed(result: BenchResult) -> list[Run]:
-    return [run for run in result.runs if run.failure]
-
-
-def _doubts(result: BenchResult) -> str:
-    good = [run for run in result.runs if run.throughput and not run.virtual]
-    if not (doubtful := [run for run in good if run.doubts]):
-        return ""
-    if len(good) == 1:
-        return " The speed is uncertain."
+        return f"{'. '.join(found)}. {end}{not_run}"
+    good = [run for run in runs if run.throughput and not run.virtual]
+    doubtful = [run for run in good if run.doubts]
     labels = "; ".join(dict.fromkeys(run.label for run in doubtful))
-    return f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)."
+    doubts = f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)." if doubtful else ""
+    return (
+        f"{_figures(best, runs)}. {end}{' The speed is uncertain.' if doubts and len(good) == 1 else doubts}{not_run}"
+    )
 
 
 def _best(result: BenchResult) -> Run | None:
@@ -330,10 +321,15 @@ def _shared(result: BenchResult) -> Iterator[Part]:
     yield Items((*result.conclusions[len(leading(result)) :], *_failures(runs), *advice, *notes(result)))
     measured = ((name(run), figure(one)) for run in runs for one in figures(run))
     yield Detail("Other measurements", ("Run", "Found"), tuple(measured))
-    yield Detail("Times", ("Run", "Time"), tuple((name(run), _time(run)) for run in runs if run.median_s))
-    yield Detail("GPU load", ("Run", "NVML"), tuple((name(run), load) for run in runs if (load := _load(run))))
-    yield Detail("How the results were verified", ("Run", "Found"), tuple((name(run), proof(run)) for run in runs))
-    yield Detail("Start-up", ("Run", "Time"), tuple((name(run), start_up(run)) for run in runs))
+    folded: tuple[tuple[str, str, Callable[[Run], str]], ...] = (
+        ("Times", "Time", lambda run: _time(run) if run.median_s else ""),
+        ("GPU load", "NVML", lambda run: gpu_load(run).removeprefix("GPU load: ")),
+        ("How the results were verified", "Found", proof),
+        ("Start-up", "Time", start_up),
+    )
+    for title, kind, text_of in folded:
+        rows = ((name(run), text_of(run)) for run in runs)
+        yield Detail(title, ("Run", kind), tuple(row for row in rows if row[1]))
     yield Detail("Command", lines=(result.command,) if result.command else ())
 
 
@@ -344,10 +340,6 @@ def _advised(having: Sequence[Run], text: str, name: Callable[[Run], str]) -> st
 
 def _time(run: Run) -> str:
     return taken(run) if run.virtual else timing(run)
-
-
-def _load(run: Run) -> str:
-    return gpu_load(run).removeprefix("GPU load: ")
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs

@@ -11,7 +11,6 @@ from tfgpu_doctor.bench.comparison import (
     Alone,
     BenchComparison,
     FailOnSpeed,
-    Measured,
     RunChange,
     Side,
     Verdict,
@@ -62,17 +61,20 @@ _MANY = 8  # runs; of more, those that are the same have one line
 def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page:
     """A table of the runs, then what does not fit into it; in a terminal, a block for each; or the verdict alone."""
     base, new = comparison.base, comparison.new
-    about = f"{_COMMAND} {comparison.tool.version}, {_about(comparison)}"
+    what = f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
+    about = f"{_COMMAND} {comparison.tool.version}, {what}"
     whole = Page(_COMMAND, (about,), _worst(comparison), _COMMAND, _summary(comparison), ())
     if detail == "least":
         return whole._replace(is_brief=True)
     if detail != "shared":
-        sides = tuple((label, _side(side)) for label, side in (("base", base), ("new", new)))
+        sides = tuple(
+            (label, f"{side.name}  {side.created}  {_software(side)}") for label, side in (("base", base), ("new", new))
+        )
         parts: tuple[Part, ...] = (
             Table("What was compared", ("Side", "Result"), sides),
             Items(comparison.notes, mark="note"),
             *(_block(run, comparison.factor, len(comparison.runs) > _MANY) for run in comparison.runs),
-            Items(tuple(_alone_of_sides(comparison)), mark="absent"),
+            Items(tuple(_alone(comparison)), mark="absent"),
         )
         return whole._replace(parts=parts)
     rows = tuple(
@@ -90,10 +92,6 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
     return whole._replace(about=(about, f"{base.name} → {new.name}"), created=comparison.created, parts=parts)
 
 
-def _side(side: Side) -> str:
-    return f"{side.name}  {side.created}  {_software(side)}"
-
-
 def _block(run: RunChange, factor: float, short: bool) -> Block:
     texts: tuple[str, ...] = run.reasons
     if not (short and run.verdict == "same"):
@@ -108,13 +106,7 @@ def _notes(comparison: BenchComparison) -> Iterator[str]:
     for run in comparison.runs:
         for text in (*run.notes, *_figures(run, comparison.factor)):
             yield f"{' '.join(_title(run))}: {text}"
-    yield from _alone_of_sides(comparison)
-
-
-def _alone_of_sides(comparison: BenchComparison) -> Iterator[str]:
-    for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
-        if alone := _alone(ones, side.name):
-            yield alone
+    yield from _alone(comparison)
 
 
 def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Checks:
@@ -125,7 +117,7 @@ def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Chec
     cases = tuple(_case(run, comparison, fail_on, code) for run in comparison.runs)
     whole = Case("all runs of the base were judged", "tfgpu.compare", details=(_summary(comparison),))
     if code == EXIT_UNKNOWN and not any(case.outcome == "error" for case in cases):
-        lost = tuple(_alone_of_sides(comparison))
+        lost = tuple(_alone(comparison))
         whole = whole._replace(outcome="error", kind="inconclusive", message=_summary(comparison), details=lost)
     every = (whole, *cases)
     return Checks(_COMMAND, comparison.created, (Suite(_COMMAND, every),), problems(_COMMAND, every), log)
@@ -225,15 +217,15 @@ def _evidence(run: RunChange) -> str:
     """What the verdict rests on: "5 and 5 processes, 370 and 350 samples"; empty where nothing was judged."""
     if not run.base or not run.new or not run.ratio:
         return ""
-    counts = _both(run.base, run.new, "processes", "process") + ", " + _both(run.base, run.new, "samples", "sample")
+    parts = []
+    for many, single in (("processes", "process"), ("samples", "sample")):
+        before, after = getattr(run.base, many), getattr(run.new, many)
+        each = f"{before} {single if before == 1 else many} each"
+        parts.append(each if before == after else f"{before} and {after} {many}")
+    counts = ", ".join(parts)
     if not run.base.left_out and not run.new.left_out:
         return counts
     return f"{counts}; {run.base.left_out} and {run.new.left_out} left out, because other programs used the CPUs"
-
-
-def _both(base: Measured, new: Measured, name: str, single: str) -> str:
-    before, after = getattr(base, name), getattr(new, name)
-    return f"{before} {single if before == 1 else name} each" if before == after else f"{before} and {after} {name}"
 
 
 def _figures(run: RunChange, factor: float) -> Iterator[str]:
@@ -243,10 +235,12 @@ def _figures(run: RunChange, factor: float) -> Iterator[str]:
             yield f"{figure.name} {_arrow(figure.base, figure.new, figure.unit)}"
 
 
-def _alone(ones: tuple[Alone, ...], name: str) -> str:
-    """The cases that one result has alone: "only in base.json: 1 GPU float32"; empty without any."""
-    titles = [" ".join(_title(one)) + ("" if one.measured else " (without a speed)") for one in ones]
-    return f"only in {name}: {'; '.join(titles)}" if titles else ""
+def _alone(comparison: BenchComparison) -> Iterator[str]:
+    """Yield the cases that one result has alone: "only in base.json: 1 GPU float32"."""
+    for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
+        titles = [" ".join(_title(one)) + ("" if one.measured else " (without a speed)") for one in ones]
+        if titles:
+            yield f"only in {side.name}: {'; '.join(titles)}"
 
 
 def _summary(comparison: BenchComparison) -> str:
@@ -267,12 +261,6 @@ def _worst(comparison: BenchComparison) -> str:
     if inconclusive or any(alone.measured for alone in comparison.only_base):
         marks.add("unknown")
     return next((mark for mark in ("error", "unknown", "ok") if mark in marks), "unknown")
-
-
-def _about(comparison: BenchComparison) -> str:
-    """What was compared: "matpow: A^10 and B^10, 512 × 512"; of different workloads, both names."""
-    base, new = comparison.base, comparison.new
-    return f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
 
 
 def _software(side: Side) -> str:

@@ -46,7 +46,6 @@ _FIRST = {
     "tensorflow.checks": "",
 }
 _MOST_VALUES, _MOST_NAMES, _MOST_GROUPS, _MOST_FOUND, _MOST_UNREAD = 3, 8, 12, 3, 5  # that a first screen shows
-_MOST_NODES = 1_000  # odd ones in the table of a page
 _LONGEST_SET = 42  # characters of "gpu-[001-004,007]", which fits in a narrow terminal beside its label
 _LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
@@ -54,7 +53,7 @@ _LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "wa
 
 
 def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
-    """What the nodes have, the groups, the nodes that are not ok; or the first of them, or the worst group."""
+    """What the nodes have, and the groups; or the first of them, or the worst group."""
     about = f"tfgpu fleet {fleet.tool.version}, {_about(fleet)}"
     whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
@@ -80,8 +79,7 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
         unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
     parts += [*blocks, Items(tuple(unread), "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
     if detail == "shared":
-        detailed = Detail("All values, with the number of nodes", ("Layer", "What", "Values"), values)
-        parts += [_odd_nodes(fleet), detailed]
+        parts.append(Detail("All values, with the number of nodes", ("Layer", "What", "Values"), values))
     return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
 
 
@@ -148,18 +146,6 @@ def _block(group: Group, *, whole: bool = False) -> Block:
 def _title(group: Group) -> str:
     """Name a group: "driver 550.54.15 instead of 580.65.06: 1 node"."""
     return f"{group.title}: {count(len(group.nodes), 'node')}"
-
-
-def _odd_nodes(fleet: Fleet) -> Detail:
-    problems = _problems_of(fleet)
-    odd = [node for node in fleet.nodes if node.verdict != "ok" or node.name in problems]
-    rows = []
-    for node in odd[:_MOST_NODES]:
-        because = "; ".join(text for _, text in problems.get(node.name, [])) or node.reason or ", ".join(node.findings)
-        rows.append((node.name, node.verdict, node.hardware, because))
-    more = f", of which {len(rows)} are shown" if len(odd) > len(rows) else ""
-    title = f"Nodes that are not like the others ({len(odd)}{more})"
-    return Detail(title, ("Node", "Verdict of its results", "GPUs", "Because"), tuple(rows))
 
 
 def _problems_of(fleet: Fleet) -> dict[str, list[tuple[Group, str]]]:
