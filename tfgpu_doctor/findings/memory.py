@@ -293,7 +293,10 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
-    failed, host = _not_allocated(messages), messages.all("host-out-of-memory")
+    failed, host = _not_allocated(messages), [*messages.all("host-out-of-memory")]
+    large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
+    if large and (killed := messages.all("process-killed")):
+        host += [*large, *killed]
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
     return Problem(
