@@ -41,17 +41,8 @@ def test_module_and_libraries_of_two_versions(library: str, module: str, install
     assert "driver.version-mismatch" not in errors(same)
 
 
-@each("status", ["nvidia, 470.82.00, {}, x86_64: installed", "nvidia/550.54.14, {}, x86_64: installed"])
-def test_module_for_another_kernel(status: str) -> None:
-    text = "{}\n$ dkms status\n{}\n$ uname -r\n5.4.0-90-generic"
-    assert errors(text.format(_FAILED, status.format("5.4.0-89-generic")))[:1] == ["driver.not-loaded"]
-    facts = text_to_facts.read(lines.read([text.format(_FAILED, status.format("5.4.0-90-generic")).encode()]), MATRIX)
-    assert not any(one.kind == "module-not-built" for one in facts.messages.value)
-
-
 _SCRIPTS = (
     ("#SBATCH --partition=gpu\n#SBATCH --mem=64G", "#SBATCH --gres=gpu:1"),
-    ("#PBS -l select=1:ncpus=8\n#PBS -q gpu", "#PBS -l select=1:ncpus=8:ngpus=1"),
     ("$ srun -p gpu --pty bash", "$ srun -p gpu --gres=gpu:1 --pty bash"),
 )
 

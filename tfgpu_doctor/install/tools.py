@@ -107,7 +107,7 @@ _UNREACHABLE = re.compile(
     r"|request failed after \d+ retr(?:y|ies)|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
     re.IGNORECASE,
 )
-_FULL = re.compile(r".*(?:no space left on device|disk quota exceeded|os error (?:28|122)\b).*", re.IGNORECASE)
+_FULL = re.compile(r"no space left on device|disk quota exceeded|os error (?:28|122)\b", re.IGNORECASE)
 
 
 class ToolError(InstallError):
@@ -139,8 +139,8 @@ class UnprovenError(InstallError):
 
 
 def _why(ended: str, output: str) -> str:
-    if full := _FULL.search(output):
-        return f"the disk is full: {cut(full[0].strip(), 300)}"
+    if full := next(filter(_FULL.search, output.splitlines()), None):
+        return f"the disk is full: {cut(full.strip(), 300)}"
     if found := _UNREACHABLE.search(output):
         of_python = "Failed to install cpython" in output  # by uv, from another host
         where = "the download of Python" if of_python else "the package index"

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import threading
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +22,7 @@ from tfgpu_doctor.commands import TfgpuError, diagnose
 from tfgpu_doctor.files import reading, writing
 from tfgpu_doctor.findings.inputs import visible_devices
 from tfgpu_doctor.probes.driver_child import is_initialized
+from tfgpu_doctor.probes.process import end_running
 from tfgpu_doctor.records.facts import Unknown, encode, value_or
 from tfgpu_doctor.records.printable import one_line
 from tfgpu_doctor.records.report import Severity
@@ -26,6 +30,8 @@ from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.records.units import memory_size, read_size
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from tfgpu_doctor.records.facts import Gpu, TfDevice
     from tfgpu_doctor.records.report import Report
 
@@ -126,13 +132,40 @@ class Machine(msgspec.Struct, frozen=True):
     stack: str  # "TensorFlow 2.21.0, driver 580.65.06, 2 × NVIDIA H200"
 
 
+class _EndedError(BaseException):
+    """A signal came that ends this process."""
+
+
+@contextmanager
+def _leaving_nothing() -> Iterator[None]:
+    """Let a signal that would end pytest at once end the doctor's children first; one that is handled is left to it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if is_main and hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise _EndedError(number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    except _EndedError as ended:
+        end_running()  # that of other threads
+        signal.signal(ended.args[0], signal.SIG_DFL)
+        os.kill(os.getpid(), ended.args[0])
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def examine() -> Machine:
     """Ask the doctor which GPUs TensorFlow can use.
 
     Without an NVIDIA GPU or driver, TensorFlow need not be started to know: that takes 1 s instead of 7.
     """
     try:
-        with warnings.catch_warnings():  # those of the project may be errors (-W error)
+        with _leaving_nothing(), warnings.catch_warnings():  # those of the project may be errors (-W error)
             warnings.simplefilter("ignore")
             saved = os.environ.get("TFGPU_DOCTOR_FROM") or None  # the variable of `tfgpu doctor --from`
             report = diagnose(saved=saved, import_tensorflow=bool(saved))

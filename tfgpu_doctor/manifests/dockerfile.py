@@ -127,7 +127,7 @@ _QUOTING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([\"\\$`])")  # within double quotes
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 _FROM_STAGE = re.compile(r"--from=(\S+)")
-_MOUNT = re.compile(r"--mount=(?=\S*\bfrom=(?P<stage>[^\s,]+))(?=\S*\b(?:source|src)=(?P<source>[^\s,]+))")
+_MOUNT = re.compile(r"--mount=(\S+)")
 LONGEST_COPY = 2_000  # characters in which the folders of packages are looked for
 _ANOTHER_CONTEXT = "; if the image is built from another folder, name that folder, too"
 MOST_ENDS = 20  # stages that nothing is built from
@@ -323,7 +323,10 @@ class _Reader:
     def _run(self, one: Instruction) -> None:
         stage = self.stages[-1]
         for mount in _MOUNT.finditer(one.value[:LONGEST_COPY]):
-            self._take(mount["stage"], [mount["source"]])
+            options = dict(one.partition("=")[::2] for one in mount[1].split(","))
+            source = options.get("source") or options.get("src")
+            if source and options.get("from"):
+                self._take(options["from"], [source])
         self._install(one, stage.installed)
 
     def _install(self, one: Instruction, installed: Installed) -> None:
