@@ -18,7 +18,6 @@ from tfgpu_doctor.bench.devices import (
 )
 
 H200 = GpuFound("NVIDIA H200", "9.0")
-BOTH = ("terms", "rows")
 
 
 @each(

@@ -24,7 +24,6 @@ from tfgpu_doctor.render.outlines.bench import taken as taken_of
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
-TERMS = Case("4 GPUs, terms", ("/GPU:0", "/GPU:1", "/GPU:2", "/GPU:3"), (0, 1, 2, 3), "terms")
 RULE = StoppingRule(deadline=30.0)
 RESTLESS = (0.1, 0.3)  # two modes: the interval of the median reaches from one to the other, however many samples
 

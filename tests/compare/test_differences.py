@@ -17,11 +17,7 @@ from tfgpu_doctor.records.facts import (
     Facts,
     Message,
     Unknown,
-    about,
-    fact_paths,
 )
-
-COLLECTIONS = [path for path in fact_paths() if about(path).key and path != "messages"]
 
 
 def test_twice_the_same_is_nothing() -> None:

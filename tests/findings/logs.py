@@ -16,7 +16,6 @@ _FRAMES = {
 _OWN = ("core/", "tsl/", "compiler/")  # folders that are no part of XLA
 GONE = "cannot open shared object file: No such file or directory"
 DRIVER = "stream_executor/cuda/cuda_driver.cc"
-DIAGNOSTICS = "stream_executor/cuda/cuda_diagnostics.cc"
 LOADER = "stream_executor/platform/default/dso_loader.cc"
 DNN = "stream_executor/cuda/cuda_dnn.cc"
 DEVICE = "core/common_runtime/gpu/gpu_device.cc"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.findings.logs import DNN, DRIVER, created, log, not_opened, smi, text
-from tests.healthy import gpu, known
+from tests.healthy import known
 from tfgpu_doctor.records.facts import TfDevice
 
 NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
@@ -145,7 +145,6 @@ POSSIBLE = {
 }
 
 _NOTHING_LISTED = {"tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config")}
-_OLD_CARD = {"gpus": known((gpu(compute_capability="3.0"),), "NVML")}
 _OOM = "OOM when allocating tensor with shape[64,112,112,64] and type float on /device:GPU:0 by allocator GPU_0_bfc"
 
 LIVE: dict[str, dict[str, Live]] = {

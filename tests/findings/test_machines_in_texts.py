@@ -13,7 +13,6 @@ from tfgpu_doctor.records.report import Severity
 _MODULE = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Sat Feb 17 22:55:48 UTC 2024"
 _NO_GPU = ">>> tf.config.list_physical_devices('GPU')\n[]"
 _CUINIT = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
-_FAILED = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
 
 
 def errors(text: str) -> list[str]:

@@ -209,6 +209,12 @@ def test_one_term_for_one_thing() -> None:
 # --------------------------------------------------------------------------------------------------- lookup
 
 
+def test_lines_of_the_files_are_not_too_long() -> None:
+    lines = [(layer, line) for layer in LAYERS for line in (FOLDER / f"{layer}.txt").read_text("utf-8").splitlines()]
+    assert [line for line in lines if len(line[1]) > WIDEST and not line[1].startswith(("  $ ", "> ", "& "))] == []
+    assert [line for line in lines if line[1] != line[1].rstrip()] == []
+
+
 def test_unknown_id_has_no_page() -> None:
     assert page_of("cuda.mising") is None
     assert page_of("") is None

@@ -24,13 +24,6 @@ from tfgpu_doctor.records.facts import Facts, Known, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Severity
 
 # what tells causes apart that look the same in a text
-DECIDING = {
-    "cuda.version-mismatch": ("libcudart", "/usr/local/cuda", "nvcc --version"),
-    "cuda.lib-path": ("cudart",),
-    "cuda.missing": ("cudart", "pip list"),
-    "cudnn.version-mismatch": ("libcudnn", "pip list"),
-    "cudnn.lib-path": ("cudnn",),
-}
 CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}
 OPEN = {i: one for i, one in DECLARATIONS.items() if one.symptoms}
 COMMON = {cause for table in likeliest.COMMON.values() for causes in table.values() for cause in causes}

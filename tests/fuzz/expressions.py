@@ -28,14 +28,6 @@ else:
 import tfgpu_doctor
 from tfgpu_doctor.parsers.messages import Template
 
-_CATEGORIES = {
-    sre.CATEGORY_DIGIT: "1",
-    sre.CATEGORY_SPACE: " ",
-    sre.CATEGORY_WORD: "a",
-    sre.CATEGORY_NOT_DIGIT: "a",
-    sre.CATEGORY_NOT_SPACE: "a",
-    sre.CATEGORY_NOT_WORD: " ",
-}
 _LIKELY = "a1. -_/\\:'\"=(x,|"
 SEARCHED = {"search", "finditer", "findall", "sub", "subn", "split"}
 ANCHORED = {"match", "fullmatch"}
