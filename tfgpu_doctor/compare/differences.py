@@ -143,12 +143,7 @@ def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Differ
     """Yield the difference of one element of a collection; of hardware that both have, field by field."""
     element, is_in_both, field = before or after, before is not None and after is not None, about(path)
     if is_in_both and isinstance(before, Gpu | PciGpu):
-        for name, one in described(type(before)).items():
-            group = one.group or _id(path, key, None if one.grade == "state" else name)
-            label = f"{field.element.format(key)}: {one.label}"
-            one = one._replace(label=label, layer=one.layer or field.layer, group=group)
-            found = _of_values((path, key, name), one, getattr(before, name), getattr(after, name))
-            yield from [found] if found else ()
+        yield from _of_fields(path, key, before, after)
         return
     if is_in_both == (path == "messages") and path in _OBSERVED:
         return
@@ -167,6 +162,17 @@ def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Differ
         layer = "TensorFlow"
     text = _element_change(path, key, good, bad)
     yield Difference(path, key, None, layer, field.label, text, good, bad, status, grade, _id(path, key))
+
+
+def _of_fields(path: str, key: str, before: Gpu | PciGpu, after: Any) -> Iterator[Difference]:
+    """Yield the differences of one piece of hardware, field by field."""
+    whole = about(path)
+    for name, one in described(type(before)).items():
+        group = one.group or _id(path, key, None if one.grade == "state" else name)
+        label = f"{whole.element.format(key)}: {one.label}"
+        field = one._replace(label=label, layer=one.layer or whole.layer, group=group)
+        if found := _of_values((path, key, name), field, getattr(before, name), getattr(after, name)):
+            yield found
 
 
 def _element_change(path: str, key: str, good: str | None, bad: str | None) -> str:

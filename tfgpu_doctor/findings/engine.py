@@ -154,13 +154,17 @@ def _to_decide(
     shared = () if context.probed else (_deciding(commands, own),)
     repairs = [tuple(fix if fix.decides else replace(fix, commands=()) for fix in one.fixes) for one in possible]
     if possible and not any(one.severity is not Severity.NOTE and one.id not in SYMPTOMS for one in certain):
-        first, declared = possible[0], judged[possible[0].id].declared
-        of_finding = declared.fixes(context) if declared.fixes and not first.fixes else ()
-        repairs[0] = first.fixes or context.remedies.that_work_here(of_finding)
+        repairs[0] = _own_fixes(possible[0], judged[possible[0].id].declared, context)
     return [
         replace(one, fixes=(*fixes, *(shared if one.id in undecided else ())))
         for one, fixes in zip(possible, repairs, strict=True)
     ]
+
+
+def _own_fixes(one: Finding, declared: Declaration, context: Context) -> tuple[Fix, ...]:
+    """Return the fixes of a possible cause with their commands; without any, those of its finding."""
+    of_finding = declared.fixes(context) if declared.fixes and not one.fixes else ()
+    return one.fixes or context.remedies.that_work_here(of_finding)
 
 
 def _deciding(commands: tuple[str, ...], own: list[Fix]) -> Fix:

@@ -230,13 +230,8 @@ def reported_cuda(
     # what somebody built himself was built for the CUDA that he had
     built_for = release.cuda if release and not log.has("source-build") else None
     wanted = _wanted_cuda(log, not_opened, built_for)
-    # whether the extra was not asked for, of a release that has it, by its version or by the form of its log
-    has_extra = release.extra is not None if release else "12" in log.values("log-era", "cuda")
-    others = ("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
-    extra = not installed and has_extra and not log.has(*others)
-    names = {one.name for one in listed if one.installer != "conda"}  # a list of all of pip's packages, or nothing
-    of_nvidia = any(one.startswith(("nvidia-", "cuda")) for one in names)
-    plain = extra and {"tensorflow", "numpy"} <= names and not of_nvidia
+    extra = not installed and _lacks_extra(log, release)
+    plain = extra and _lists_no_cuda(listed)
     by_pip = any(" install " in message.text for message in log.all("tensorflow-installed"))
     found = ReportedCuda(
         wanted=wanted,
@@ -250,6 +245,18 @@ def reported_cuda(
         dll=dll,
     )
     return Known(found, messages.source)
+
+
+def _lacks_extra(log: MessageLog, release: Release | None) -> bool:
+    """True if nobody asked for the extra, of a release that has it: by its version, or by the form of its log."""
+    has_extra = release.extra is not None if release else "12" in log.values("log-era", "cuda")
+    return has_extra and not log.has("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
+
+
+def _lists_no_cuda(packages: tuple[Package, ...]) -> bool:
+    """True of a list of all of pip's packages without any of CUDA."""
+    names = {one.name for one in packages if one.installer != "conda"}
+    return {"tensorflow", "numpy"} <= names and not any(one.startswith(("nvidia-", "cuda")) for one in names)
 
 
 def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:

@@ -472,10 +472,13 @@ def no_matching_distribution(
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
         return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen, fixes=for_glibc(context))
-    wanted = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(wanted, wheel_platform or "linux_x86_64") if wanted else None
-    row = row if row and row.python else None
-    python, more = _pip_python(context, refused, python_version, wheel_platform)
+    return _refused(context, refused, python_version, wheel_platform)
+
+
+def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
+    """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
+    row = _requested_row(context, refused, platform)
+    python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
     no_wheel = None
@@ -489,13 +492,25 @@ def no_matching_distribution(
             evidence=seen,
             fixes=(_what_decides(context), *for_it, *_another_environment(context)),
         )
-    ends_before = (newest_minor(one) < newest_minor([row.version]) for m in refused if row and (one := offered(m)))
-    if row is not None and not no_wheel and any(ends_before):
+    if row is not None and not no_wheel and _ends_before(refused, row):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
+    """Return the release that was asked for by its version, if its wheels are known."""
+    version = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
+    return row if row and row.python else None
+
+
+def _ends_before(refused: tuple[Message, ...], row: Release) -> bool:
+    """True if a list of the versions that pip was offered ends before the release."""
+    lists = (versions for message in refused if (versions := offered(message)))
+    return any(newest_minor(versions) < newest_minor([row.version]) for versions in lists)
 
 
 def _pip_python(

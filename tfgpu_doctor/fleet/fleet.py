@@ -118,6 +118,7 @@ def _versions(found: tuple[Machine, ...]) -> Iterator[str]:
 
 _MOST_SHOWN, _LONGEST = 5, 120  # values of a row, and characters of one
 _TOO_LONG = frozenset({"host.cpu_flags", "cuda.xla_roots", "cuda.libdevice", "cuda.ptxas"})
+_MISSING = Value(ABSENT)
 _PACKAGES = ("tensorflow", "keras", "numpy", "protobuf", "nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu12")
 
 
@@ -126,18 +127,25 @@ def common(machines: tuple[Machine, ...]) -> list[Common]:
     rows = [_row("gpus", "GPUs", Counter(one.main.hardware for one in machines))] if machines else []
     for path in paths():
         known = [one.main.values[path] for one in machines if path in one.main.values]
-        names = [path] if known and path not in _TOO_LONG and not about(path).key else []
-        if path == "python.packages" and known:
-            names = [f"{path}.{name}" for name in _PACKAGES]
-        missing = Value(ABSENT)
-        rows += [_row(name, label(name), Counter(one.get(name, missing).text for one in known)) for name in names]
-    for name in (f"gpus.{field}" for field in gpu_fields() if field != "name"):  # a node counts for each value
-        sets = [{gpu[name].text for gpu in one.main.gpus or () if name in gpu} for one in machines]
-        if known_sets := sum(map(bool, sets)):
-            rows.append(
-                _row(name, f"{label(name)} of GPUs", Counter(one for texts in sets for one in texts), known_sets)
-            )
+        names = _names_below(path) if known else []
+        rows += [_row(name, label(name), Counter(one.get(name, _MISSING).text for one in known)) for name in names]
+    rows += _gpu_rows(machines)
     return sorted(rows, key=lambda row: rank(row.layer))
+
+
+def _names_below(path: str) -> list[str]:
+    """Return the values of a fact that have a row: of packages those that matter; none of what is long."""
+    if path == "python.packages":
+        return [f"{path}.{name}" for name in _PACKAGES]
+    return [] if path in _TOO_LONG or about(path).key else [path]
+
+
+def _gpu_rows(machines: tuple[Machine, ...]) -> Iterator[Common]:
+    """Yield the rows about GPUs; a node counts for each value."""
+    for name in (f"gpus.{field}" for field in gpu_fields() if field != "name"):
+        sets = [{gpu[name].text for gpu in one.main.gpus or () if name in gpu} for one in machines]
+        if known := sum(map(bool, sets)):
+            yield _row(name, f"{label(name)} of GPUs", Counter(one for texts in sets for one in texts), known)
 
 
 def _row(identity: str, label: str, values: Counter[str], known: int | None = None) -> Common:

@@ -51,8 +51,7 @@ def blocks(report: Report) -> Iterator[Block]:
     notes = [finding for finding in shown if finding.severity is Severity.NOTE]
     possible = list(_possible_causes(report))
     # what stands below the possible causes: the commands that decide between them, and fixes for any cause
-    deciding = [fix for finding in report.findings if finding.possible for fix in finding.fixes if fix.decides]
-    asked = {command for fix in deciding for command in (*fix.commands, "tfgpu doctor")}
+    asked = _asked(report)
     general = [fix for finding in shown if possible and finding.id in WITHOUT_CAUSE for fix in finding.fixes]
     for finding in shown:
         if finding not in notes:
@@ -64,6 +63,12 @@ def blocks(report: Report) -> Iterator[Block]:
     yield from (block(finding, titles) for finding in sorted(notes, key=lambda one: not one.answers))
     if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
         yield _MORE
+
+
+def _asked(report: Report) -> set[str]:
+    """Return the commands that decide between the possible causes."""
+    deciding = [fix for finding in report.findings if finding.possible for fix in finding.fixes if fix.decides]
+    return {command for fix in deciding for command in (*fix.commands, "tfgpu doctor")}
 
 
 def least(report: Report) -> Iterator[Block]:

@@ -431,12 +431,7 @@ def _block(run: Run, advised: Sequence[str], detail: formats.Detail) -> Block:
 
 def _sweep(result: BenchResult, axis: str) -> Iterator[Part]:
     """Points down, devices across, a bar in each cell for its share of the best in its column."""
-    runs = result.runs
-    types, columns = {run.dtype for run in runs}, dict[str, dict[object, Run]]()
-    for run in runs:
-        others = [str(value) for key, value in run.parameters.items() if key != axis and value is not None]
-        title = ", ".join([run.label, *others, *([run.dtype] if len(types) > 1 else [])])
-        columns.setdefault(title, {})[run.parameters.get(axis)] = run
+    runs, columns = result.runs, _columns(result.runs, axis)
     points = sorted(
         {run.parameters.get(axis) for run in runs},
         key=lambda point: (float(point), "") if isinstance(point, int | float) else (float("inf"), str(point)),
@@ -449,17 +444,32 @@ def _sweep(result: BenchResult, axis: str) -> Iterator[Part]:
         heads.append(f"{title} {unit}".rstrip())
         cells.append([_cell(column.get(point), best, factor) for point in points])
     yield Table("Sweep", tuple(heads), tuple(zip(*cells, strict=True)), right=(0,))
-    with_speed = [run for run in runs if run.throughput and not run.virtual]
-    legend = ["Bars: share of the best in the column."] if with_speed else []
-    legend += ["~ uncertain."] if any(run.doubts for run in with_speed) else []
-    legend += ["Virtual devices are verified, and have no speed."] if any(run.virtual for run in runs) else []
-    right = sum(1 for run in runs if run.throughput)
-    yield Items((" ".join((*legend, f"{right} of {len(runs)} results measured and verified.")),))
+    yield Items((_legend(runs),))
     yield Items(tuple(_failures(runs)), mark="error")
     advice = shared_advice([run for column in columns.values() for run in column.values()])
     name = namer(runs)
     marked = (_advised(having, text, name) for having, text in advice if not text.startswith(DOUBTFUL))
     yield Items(tuple(marked), mark="warning")  # ~ says which are doubtful
+
+
+def _columns(runs: Sequence[Run], axis: str) -> dict[str, dict[object, Run]]:
+    """Return the runs by what they have beside the axis, then by their point on it."""
+    types, columns = {run.dtype for run in runs}, dict[str, dict[object, Run]]()
+    for run in runs:
+        others = [str(value) for key, value in run.parameters.items() if key != axis and value is not None]
+        title = ", ".join([run.label, *others, *([run.dtype] if len(types) > 1 else [])])
+        columns.setdefault(title, {})[run.parameters.get(axis)] = run
+    return columns
+
+
+def _legend(runs: Sequence[Run]) -> str:
+    """Return what the cells of the table mean, and how many have a speed."""
+    with_speed = [run for run in runs if run.throughput and not run.virtual]
+    legend = ["Bars: share of the best in the column."] if with_speed else []
+    legend += ["~ uncertain."] if any(run.doubts for run in with_speed) else []
+    legend += ["Virtual devices are verified, and have no speed."] if any(run.virtual for run in runs) else []
+    right = sum(1 for run in runs if run.throughput)
+    return " ".join((*legend, f"{right} of {len(runs)} results measured and verified."))
 
 
 def _cell(run: Run | None, best: float, factor: float) -> str:

@@ -27,13 +27,7 @@ _COMMAND = "tfgpu smoke"
 
 def page(smoke: Smoke, detail: Detail = "shared") -> Page:
     """A table of the checks, and what the doctor found."""
-    shown = [check for check in smoke.checks if detail != "least" or check.status in ("failed", "unknown")]
-    reasons = Counter(check.why for check in shown if check.status == "not run" and check.why)
-    few = detail in ("least", "normal")
-    skipped = {why: number for why, number in reasons.items() if few and number > 1}
-    alone = [check for check in shown if check.status != "not run" or check.why not in skipped]
-    rows = [(MARKS[check.status], title(check), outcome(check)) for check in alone]
-    rows += [("absent", count(number, "check"), f"not run: {why}") for why, number in skipped.items()]
+    rows = _rows(smoke, detail)
     table = Table("Checks", ("Check", "Found"), tuple(row[1:] for row in rows), tuple(row[0] for row in rows))
     word, _, counts = verdict(smoke).partition(": ")
     below: tuple[Part, ...] = ()
@@ -41,14 +35,28 @@ def page(smoke: Smoke, detail: Detail = "shared") -> Page:
         below = tuple(block(finding, doctor.titles_of(smoke.report.findings)) for finding in failing(smoke))
     elif detail == "shared":
         below = (doctor.page(smoke.report),)
-    hint = ""
-    if any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
-        python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
-        of = f" --python {quoted(python.value, system)}" if isinstance(python, Known) else ""
-        hint = f"Next: tfgpu doctor{of}"
     about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}"
     whole = Page(_COMMAND, (about,), MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, (table, *below))
-    return whole._replace(created=smoke.created, hint=hint)
+    return whole._replace(created=smoke.created, hint=_hint(smoke))
+
+
+def _rows(smoke: Smoke, detail: Detail) -> list[tuple[str, str, str]]:
+    """Return mark, check and outcome of each row; in brief, checks that were not run for one reason share a row."""
+    shown = [check for check in smoke.checks if detail != "least" or check.status in ("failed", "unknown")]
+    reasons = Counter(check.why for check in shown if check.status == "not run" and check.why)
+    few = detail in ("least", "normal")
+    skipped = {why: number for why, number in reasons.items() if few and number > 1}
+    alone = [check for check in shown if check.status != "not run" or check.why not in skipped]
+    rows = [(MARKS[check.status], title(check), outcome(check)) for check in alone]
+    return rows + [("absent", count(number, "check"), f"not run: {why}") for why, number in skipped.items()]
+
+
+def _hint(smoke: Smoke) -> str:
+    """Return the command that shows more, where the doctor's check is not ok."""
+    if not any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
+        return ""
+    python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
+    return "Next: tfgpu doctor" + (f" --python {quoted(python.value, system)}" if isinstance(python, Known) else "")
 
 
 def checks(smoke: Smoke) -> Checks:
