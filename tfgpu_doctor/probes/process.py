@@ -437,21 +437,19 @@ def _reaped(pid: int) -> bool:
 
 
 @atexit.register
-def _kill_running() -> None:
-    """Kill what threads still wait for when the program ends early: by an error elsewhere, or by Ctrl-C."""
-    for child in tuple(_running):
-        child.kill()
-
-
 def end_running() -> None:
     """Start nothing any more, and kill what this process has started here, as far as it is known to descend from it.
 
-    For a process that belongs to somebody else, whose other children stay.
+    For a process that belongs to somebody else, whose other children stay. When the program ends early, by an error
+    elsewhere or by Ctrl-C, threads still wait for children, or are about to start one; and one whose start was
+    interrupted is known by its mark alone.
     """
     _closed.set()
     if _starting.acquire(timeout=END_GRACE):
         _starting.release()
-    _kill_running()
+    for child in tuple(_running):
+        child.kill()
+    _kill(lambda: _orphans() - _abandoned, END_GRACE)
 
 
 def end_all() -> None:
