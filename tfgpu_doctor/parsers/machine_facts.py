@@ -111,20 +111,14 @@ _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNO
 
 def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
     """The NVIDIA cards that lspci lists or that a device id tells, else those that somebody names."""
-    listed = text.system.cards
-    if not listed:
-        stated = _stated_cards(text)
-        if matrix is None or stated != NOT_IN_TEXT:
-            return stated
-        described = _instance_cards(text, matrix)
-        return described if described != NOT_IN_TEXT else _described_card(text)
-    found = tuple(
-        PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
-        for one in listed
-        if one.vendor == "nvidia"
-    )
-    fact = Known(found, f"line {listed[0].line}: lspci")
-    return named(fact, matrix) if matrix is not None else fact
+    if text.system.cards_line is not None:
+        fact = Known(text.system.cards, f"line {text.system.cards_line}: lspci")
+        return named(fact, matrix) if matrix is not None else fact
+    stated = _stated_cards(text)
+    if matrix is None or stated != NOT_IN_TEXT:
+        return stated
+    described = _instance_cards(text, matrix)
+    return described if described != NOT_IN_TEXT else _described_card(text)
 
 
 def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
