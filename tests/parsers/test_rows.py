@@ -171,7 +171,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "gpus": _logged_gpus,
         "devices": _devices,
         "count": lambda text: tensorflow_outputs.parse(numbered(text)).gpu_count,
-        "built": lambda text: tensorflow_outputs.parse(numbered(text)).build.is_cuda_build,
+        "built": lambda text: getattr(tensorflow_outputs.parse(numbered(text)).build, "is_cuda_build", None),
     },
     "statements": {
         "form": _stated,

@@ -169,9 +169,8 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "gpu-created", gpu.line, **values)
         elif gpu.name and gpu.compute_capability:
             yield _message(text, "gpu-found", gpu.line)
-    build = text.tensorflow.build
-    if build.is_cuda_build is False and build.line:
-        yield _message(text, "built-without-cuda", build.line)
+    if text.tensorflow.build and not text.tensorflow.build.is_cuda_build:
+        yield _message(text, "built-without-cuda", text.tensorflow.build_line)
 
 
 def _wanted(text: ParsedText) -> Iterator[Message]:

@@ -521,17 +521,8 @@ _BARE_LIST = re.compile(r"^\[\]$")
 
 def build(text: ParsedText) -> Fact[Build]:
     """What tf.sysconfig.get_build_info() prints."""
-    built = text.tensorflow.build
-    if built.is_cuda_build is None:
-        return NOT_IN_TEXT
-    found = Build(
-        is_cuda_build=built.is_cuda_build,
-        is_rocm_build=bool(built.is_rocm_build),
-        cuda_version=built.cuda_version,
-        cudnn_version=built.cudnn_version,
-        compute_capabilities=built.compute_capabilities,
-    )
-    return Known(found, f"line {built.line}: TensorFlow's build")
+    seen = text.tensorflow
+    return Known(seen.build, f"line {seen.build_line}: TensorFlow's build") if seen.build else NOT_IN_TEXT
 
 
 def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
