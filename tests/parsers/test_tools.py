@@ -117,7 +117,7 @@ def test_tags_of_a_refused_wheel() -> None:
         for one in package_lists.parse_events(capture_of("pip_install", "wheel_refused.txt"))
         if one.kind == "wheel-refused"
     )
-    assert event.tags == ("cp35-cp35m-manylinux1_x86_64",)
+    assert event.tags == "cp35-cp35m-manylinux1_x86_64"
 
 
 def test_uv_at_any_width_of_the_terminal() -> None:

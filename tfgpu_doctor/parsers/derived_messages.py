@@ -82,7 +82,6 @@ _EVENTS = {
     "externally-managed": "externally-managed",
     "conda-unsatisfiable": "conda-unsatisfiable",
     "unresolvable": "conda-unsatisfiable",
-    "conda-not-found": "conda-not-found",
     "conda-no-provider": "conda-unsatisfiable",
 }
 
@@ -239,13 +238,13 @@ def _of_installers(text: ParsedText) -> Iterator[Message]:
             if event.kind == "no-version":
                 values["versions"] = ", ".join(event.versions) or "none"
         elif event.kind == "wheel-refused":
-            values = {"package": event.name, "version": event.version, "tags": " ".join(event.tags)}
+            values = {"package": event.name, "version": event.version, "tags": event.tags}
         elif event.kind == "conflict":
             values = {
                 "package": event.name,
                 "need": event.requirement,
                 "other": event.other,
-                "has": event.other_version or "",
+                "has": event.other_version,
             }
         elif event.kind in _NAMES_ONE:
             values = {"package": event.name, "version": event.version}
