@@ -11,11 +11,10 @@ from typing import Any
 from msgspec import field, to_builtins
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.lint import TABLES
 from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
 from tfgpu_doctor.matrix.queries import QueryError, same_as_far_as_given
 from tfgpu_doctor.matrix.rows import spelled_out
-from tfgpu_doctor.matrix.schema import Architecture
+from tfgpu_doctor.matrix.schema import TABLES, Architecture
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.similar import similar
 from tfgpu_doctor.records.versions import major, minor, numbers, padded
