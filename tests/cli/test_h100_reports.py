@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.findings.test_verified import H100, MATRIX, cudnn_ops_gone, ptxas_gone, saved
-from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import CallResult, ComputeCheck, Facts, Known, Limit, TemporaryFolder, TfDevice
 from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.smoke.judging import judge_doctor

@@ -248,7 +248,7 @@ def diagnosis(matrix: str | None) -> Callable[[Facts], Report]:
     """Return what gives the doctor's verdict over the facts that a result carries, which its page shows."""
 
     def diagnose(facts: Facts) -> Report:
-        from tfgpu_doctor.findings.engine import make_report
+        from tfgpu_doctor.plan.diagnosis import make_report
 
         return make_report(facts, commands.load_matrix(matrix), source="live", timings={})
 
