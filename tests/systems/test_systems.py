@@ -17,7 +17,7 @@ from tests.systems.recorded import (
     registry,
     windows,
 )
-from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, programs, systems
+from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, systems
 from tfgpu_doctor.probes.systems import PCI, SERVICE, SERVICES, MacOs, System
 from tfgpu_doctor.probes.transcript import Ending, Transcript, phases
 from tfgpu_doctor.records.facts import Known, Unknown, value_or
@@ -60,7 +60,7 @@ def test_toolkits_and_programs_of_windows(tmp_path: Path, monkeypatch: pytest.Mo
     assert (kit.path, kit.via, kit.version) == (f"{TOOLKIT}v12.6", "CUDA_PATH", "12.6")
     (kit,) = value_or(cuda.examine(environ={}).toolkits, ())
     assert (kit.path, kit.via) == (f"{TOOLKIT}v12.6", "Program Files")
-    assert programs.find("nvidia-smi", {"PATH": f'relative;"{SYSTEM32}"'}) == str(
+    assert systems.find("nvidia-smi", {"PATH": f'relative;"{SYSTEM32}"'}) == str(
         tmp_path / "C:" / "Windows" / "System32" / "nvidia-smi.exe"
     )
     assert driver.find_nvidia_smi({"PATH": ""}, "/") is not None

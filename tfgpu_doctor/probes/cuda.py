@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.plan.install_commands import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
-from tfgpu_doctor.probes import process, programs, systems
+from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
-from tfgpu_doctor.probes.loader import Listing, below_once, conda_prefixes, places, site_of, split_library_path
+from tfgpu_doctor.probes.loader import Listing, below_once, places, site_of, split_library_path
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -126,7 +126,7 @@ def _without(root: str, path: str) -> str:
 
 def _which(root: str, environ: Mapping[str, str]) -> str | None:
     """The nvcc that the shell would start, without the fake root."""
-    found = programs.find("nvcc", environ, root=root)
+    found = systems.find("nvcc", environ, root=root)
     return _without(root, found) if found else None
 
 
@@ -216,7 +216,7 @@ def _libraries(
         for path in (soname.winner, *(one.path for one in soname.candidates), *soname.other_versions)
         if path
     ]
-    beyond = places(site_packages, toolkits, conda_prefixes(site_packages, environ), root)
+    beyond = places(site_packages, toolkits, environ, root)
     for folder in (*split_library_path(environ), *(place.folder for place in beyond)):
         paths += [os.path.join(folder, name) for name in listing.names(folder) if LIBRARY.fullmatch(name)]
     seen = set()
@@ -353,7 +353,7 @@ def _libdevice(roots: tuple[tuple[str, str], ...]) -> Iterator[XlaFile]:
 def _ptxas(roots: tuple[tuple[str, str], ...], environ: Mapping[str, str], source: str) -> Fact[tuple[XlaFile, ...]]:
     named = [(os.path.join(path, "bin"), via) for path, via in roots]
     preferred = [pair for pair in named if pair[1] == "XLA_FLAGS"]
-    on_path = [(folder, "PATH") for folder in programs.folders(environ)]
+    on_path = [(folder, "PATH") for folder in systems.folders(environ)]
     found: list[XlaFile] = []
     for folder, via in dict.fromkeys((*preferred, *on_path, *named)):
         program = os.path.join(folder, "ptxas")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import platform
 import re
 import sys
 import threading
@@ -23,12 +22,13 @@ import msgspec
 
 from tfgpu_doctor.parsers import nvidia_smi
 from tfgpu_doctor.parsers.nvidia_smi import bus_id
-from tfgpu_doctor.probes import process, programs, systems
+from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.driver_child import BOOT
 from tfgpu_doctor.probes.files import below, listed, module_loaded, text_fact, text_in
-from tfgpu_doctor.probes.loader import MACHINES, Hit, LdSo, below_once, read_cache, split_library_path
+from tfgpu_doctor.probes.loader import LdSo, below_once, read_cache
 from tfgpu_doctor.records.facts import (
     CallResult,
+    Candidate,
     Driver,
     Fact,
     Gpu,
@@ -197,8 +197,7 @@ def _ask(
     if isinstance(files, Unknown):
         return files
     if all(file.problem == NOT_REACHED for file in files.value):
-        system = systems.other()
-        name = system.library_name(soname) if system else soname
+        name = systems.DLLS[soname] if systems.other() else soname
         return Unknown(f"{name} is not on the loader path ({files.source})")
     return start_child(child, environ, end)
 
@@ -219,7 +218,7 @@ def _fact(source: Source, key: str, kind: type[T]) -> Fact[T]:
 
 def find_nvidia_smi(environ: Mapping[str, str], root: str) -> str | None:
     """Path of nvidia-smi: on PATH, or where WSL2 and Windows keep it."""
-    if found := programs.find("nvidia-smi", environ):
+    if found := systems.find("nvidia-smi", environ):
         return found
     system = systems.other(root)
     places = [below(system.root, path) for path in system.smi_places(environ)] if system else [below(root, WSL_SMI)]
@@ -376,7 +375,7 @@ def _xid_events(root: str, asked: _Asked) -> Fact[tuple[str, ...]]:
     """Xid lines of the kernel's log, where dmesg may read it."""
     if system := systems.other(root):
         return Unknown(f"{system.title} has no kernel log with Xid events")
-    program = programs.find("dmesg", asked.environ)
+    program = systems.find("dmesg", asked.environ)
     if not program:
         return Unknown("dmesg is not on PATH")
     log = Probe("dmesg", [program], asked.environ, asked.end)
@@ -400,12 +399,8 @@ def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dic
     """For each soname the files that carry it, the loader's choice first; a fake `root` is taken for a Linux."""
     if system := systems.other(root):
         return {soname: system.driver_files(soname, environ) for soname in sonames}
-    linker = LdSo(
-        machine=MACHINES.get(platform.machine().lower(), "EM_X86_64"),
-        library_path=split_library_path(environ),
-        cache=read_cache(root),
-        root=root,
-    )
+    cache = read_cache(root)
+    linker = LdSo(environ, () if isinstance(cache, Unknown) else cache, root)
     return {soname: _linux(soname, linker, root) for soname in sonames}
 
 
@@ -419,14 +414,14 @@ def _linux(soname: str, linker: LdSo, root: str) -> Fact[tuple[LibraryFile, ...]
     seen = {os.path.realpath(below_once(root, hit.path)) for hit in hits}
     far = [f"{folder}/{soname}" for folder in OUT_OF_REACH]
     hits += [
-        Hit(path, "", NOT_REACHED)
+        Candidate(path=path, via="", reachable=False, problem=NOT_REACHED)
         for path in far
         if os.path.exists(below(root, path)) and os.path.realpath(below(root, path)) not in seen
     ]
     return Known(tuple(_described(hit, linker, root) for hit in hits), "LD_LIBRARY_PATH, ldconfig -p, default folders")
 
 
-def _described(hit: Hit, linker: LdSo, root: str) -> LibraryFile:
+def _described(hit: Candidate, linker: LdSo, root: str) -> LibraryFile:
     real = os.path.realpath(below_once(root, hit.path))
     version = _DRIVER_VERSION.search(real)
     stub = f"{STUB}: {real}" if "/stubs/" in hit.path or "/stubs/" in real else None

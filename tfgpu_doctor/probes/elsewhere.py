@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import names_in
-from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Python, Unknown, value_or
 

@@ -20,7 +20,7 @@ from types import TracebackType
 
 from tfgpu_doctor.probes import host, launch, transcript
 from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, Watch
-from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.probes.transcript import Ending, Transcript
 from tfgpu_doctor.records.facts import Fact, Known, Limit, Python, TensorFlow
