@@ -46,7 +46,7 @@ ARGUMENTS = {
     "probes/driver.py::_run": "see those who make one",
     "probes/driver.py::start_child": "paths of this package and of its own Python",
     "probes/loader.py::read_cache": "a constant",
-    "probes/tensorflow.py::start": "--python of the user, a script of ours",
+    "probes/tensorflow.py::__init__": "--python of the user, a script of ours",
     "probes/cuda.py::_program_version": "none",
 }
 # Law 2: who runs in a child process and may import TensorFlow there.

@@ -149,9 +149,10 @@ class _Survey:
         opening = self.linker.open(soname, self.callers, all_hits=True)
         winner = opening.winner
         cudnn = self.linker.check(winner) if winner and soname in SUBLIBRARIES else None
-        for part in SUBLIBRARIES[soname] if isinstance(cudnn, Elf) else ():
+        callers = (cudnn, *self.callers) if isinstance(cudnn, Elf) else ()
+        for part in SUBLIBRARIES[soname] if callers else ():
             name = soname.replace("libcudnn.", f"libcudnn_{part}.")
-            if failure := self.linker.open(name, (cudnn, *self.callers)).failure:
+            if failure := self.linker.open(name, callers).failure:
                 missing = failure if failure.startswith(name) else f"{name}, which needs {failure}"
                 at = next(number for number, hit in enumerate(opening.hits) if hit.path == winner)
                 opening.hits[at] = _hit(opening.hits[at].path, opening.hits[at].via, f"opens {missing}", "later")
@@ -437,6 +438,8 @@ def split_library_path(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------------------------------------------------- ELF files
 
+# what pyelftools lets through of a damaged file: offsets beyond the end, strings without end, its own assertions
+_DAMAGE = (ValueError, OverflowError, LookupError, AttributeError, TypeError, AssertionError)
 HEADER = 64  # bytes of a 64-bit ELF header; glibc says "file too short" below it
 Effect = Literal["skipped", "ends the list", "fatal", "later"]
 """What glibc's dlopen does about a file: goes on with the next folder (wrong class or machine, dangling link, no
@@ -495,17 +498,7 @@ def _checked(stream: IO[bytes], path: str) -> Elf | Refusal:
         return Refusal("for another machine: big-endian", "fatal")
     try:
         return _inspect(stream, path)
-    # what pyelftools lets through of a damaged file: offsets beyond the end, strings without end, its own assertions
-    except (
-        ELFError,
-        ConstructError,
-        ValueError,
-        OverflowError,
-        LookupError,
-        AttributeError,
-        TypeError,
-        AssertionError,
-    ):
+    except (ELFError, ConstructError, *_DAMAGE):
         return Refusal("damaged ELF file", "fatal")
 
 

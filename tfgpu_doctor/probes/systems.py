@@ -267,11 +267,8 @@ def _nvsmi(environ: Mapping[str, str]) -> str:
 def _found() -> System | None:
     if sys.platform.startswith("linux"):
         return None
-    return (
-        {"win32": Windows, "darwin": MacOs}[sys.platform]()
-        if sys.platform in ("win32", "darwin")
-        else System(sys.platform)
-    )
+    known: dict[str, type[System]] = {"win32": Windows, "darwin": MacOs}
+    return known[sys.platform]() if sys.platform in known else System(sys.platform)
 
 
 _here = _found()
