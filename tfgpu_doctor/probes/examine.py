@@ -135,7 +135,6 @@ def examine(
             ),
             driver=driver_facts.driver,
             gpus=driver_facts.gpus,
-            peers=driver_facts.peers,
             cuda=cuda_facts,
             loader=loader.with_loaded(loader_facts, result.loaded),
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
@@ -158,7 +157,7 @@ def _all_unknown(kind: type[R], reason: str) -> R:
 
 
 def _no_driver(why: str) -> driver.DriverFacts:
-    return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why), Unknown(why))
+    return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why))
 
 
 def _no_libraries(why: str) -> tuple[Cuda, Loader, Cudnn]:
