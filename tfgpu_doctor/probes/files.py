@@ -54,11 +54,6 @@ def why(error: OSError, path: str) -> str:
     return f"{(error.strerror or str(error)).lower()}: {path}"
 
 
-def whole(text: str) -> int | None:
-    """A number that the kernel writes, of 64 bits at most; None for anything else."""
-    return int(text) if text.isdecimal() and len(text) < 20 else None
-
-
 def text_fact(root: str, path: str) -> Fact[str]:
     """The stripped text of a file as a fact."""
     try:
