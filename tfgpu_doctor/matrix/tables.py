@@ -149,11 +149,7 @@ def _newest_first(lines: Iterable[CudnnRelease]) -> list[CudnnRelease]:
 
 def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
     """The releases whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
-    found = {
-        row.version
-        for row in matrix.stable()
-        if (built := getattr(row, name)) is not None and same_as_far_as_given(built, version)
-    }
+    found = {row.version for row in matrix.stable() if same_as_far_as_given(getattr(row, name), version)}
     return tuple(sorted(found, key=Version, reverse=True))
 
 
