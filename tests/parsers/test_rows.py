@@ -19,7 +19,6 @@ from tests.guard import guarded
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, ROWS, every_capture, mangled
 from tests.parsers.pasted import lines as numbered
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import (
     lines,
     nvidia_smi,
@@ -34,6 +33,7 @@ from tfgpu_doctor.parsers import (
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, look_up, value_or
 from tfgpu_doctor.records.report import Severity
 

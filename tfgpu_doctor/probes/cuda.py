@@ -9,7 +9,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.plan.install_commands import COMPILER, XLA_LINE, XLA_READS_PACKAGES_SINCE
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
+from tfgpu_doctor.plan.install_commands import (
+    XLA_LINE,
+)
 from tfgpu_doctor.probes import process, programs, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
@@ -310,7 +313,7 @@ def _roots(
     yield below(root, "/usr/local/cuda"), "/usr/local"
     if at_least(version, XLA_READS_PACKAGES_SINCE) is not False:  # of an unknown release as of today's
         yield below(root, "/opt/cuda"), "/opt"
-        yield os.path.join(site, *COMPILER.split("/")), "pip wheel"
+        yield os.path.join(site, *XLA_COMPILER.split("/")), "pip wheel"
         yield os.path.join(tensorflow_dir, "cuda"), "TensorFlow's own"
         yield os.path.normpath(os.path.join(tensorflow_dir, *[os.pardir] * 4)), "conda"
 
@@ -321,7 +324,7 @@ def _set_at_start(site: str, environ: Mapping[str, str]) -> str | None:
     if not os.path.exists(file):
         return None
     named = _NAMED.search(text_in("/", file))
-    folder = named[1] if named else os.path.join(site, *COMPILER.split("/"))
+    folder = named[1] if named else os.path.join(site, *XLA_COMPILER.split("/"))
     return folder if "XLA_FLAGS" not in environ and (named or os.path.isdir(folder)) else None
 
 
