@@ -66,8 +66,7 @@ _OF_A_PAGE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<!doctype html|<html|<div|<p
 # kubectl logs --timestamps, containerd's files, GitHub Actions, docker compose, a chat
 _PREFIX = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?(?=\S| {2,})"
-    r"|[\w.-]{1,60}[_-]\d{1,3} {1,30}\| (?=\S| )"
-    r"|\[\d\d?:\d\d(?::\d\d)?\] <?[\w.-]{1,30}(?:>|:) (?=\S)"
+    r"|[\w.-]{1,60}[_-]\d{1,3} {1,30}\| (?=\S| )|\[\d\d?:\d\d(?::\d\d)?\] <?[\w.-]{1,30}(?:>|:) (?=\S)"
 )
 _JOINT = re.compile(
     r"(?<=.{60})\s+(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}: [IWEF] |Traceback \(most recent call last\)"

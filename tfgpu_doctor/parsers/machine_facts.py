@@ -321,9 +321,8 @@ _AROUND = 20  # characters before and after that may turn a statement into a wis
 # a sentence about what a program wants or a page says, no statement of what is there
 NOT_HERE = re.compile(
     r"looking for|looks? (?:\w+ )?for|search|whereis|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
-    r"|Download and install|built (?:for"
-    r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
-    r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
+    r"|Download and install|built (?:for|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b"
+    r"|not found|could not|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
     re.IGNORECASE,
 )
 

@@ -32,12 +32,10 @@ from tfgpu_doctor.records.versions import major
 LONGEST = 400  # characters of a value that are looked at
 
 _NOTHING = re.compile(
-    r"[-–—_*.?/\\ ]*"
-    r"|[\"'(*_]*(?:n\.? ?/? ?[ax]\.?\b|none\b|null\b|nil\b|no response|unknown|unsure"
-    r"|not (?:applicable|relevant|sure|known|used)"
-    r"|don'?t know|do not know|see (?:above|below|title|log|output)|same as above|as above|irrelevant|no idea"
-    r"|no (?:cuda|cudnn|gpu)|without (?:cuda|gpu)).*"
-    r"|[\"'(*_]*(?:yes|no|true|false|latest|default|any|all|ok)\W*",
+    r"[-–—_*.?/\\ ]*|[\"'(*_]*(?:n\.? ?/? ?[ax]\.?\b|none\b|null\b|nil\b|no response|unknown|unsure|not (?:applicable"
+    r"|relevant|sure|known|used)|don'?t know|do not know|see (?:above|below|title|log|output)|same as above|as above"
+    r"|irrelevant|no idea|no (?:cuda|cudnn|gpu)|without (?:cuda|gpu)).*|[\"'(*_]*(?:yes|no|true|false|latest|default"
+    r"|any|all|ok)\W*",
     re.IGNORECASE,
 )
 _NUMBER = r"\d{1,2}(?:\.\d{1,3}){0,3}"
@@ -71,10 +69,9 @@ _OS = re.compile(
     re.IGNORECASE,
 )
 _GPU = re.compile(
-    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b"
-    r"|\barc\b|apple|\bm[1-4]\b"
-    r"|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b|grace|blackwell"
-    r"|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx",
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b|\barc\b"
+    r"|apple|\bm[1-4]\b|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b"
+    r"|grace|blackwell|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx",
     re.IGNORECASE,
 )
 _NO_GPU = re.compile(
@@ -230,9 +227,8 @@ LABELS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, key in (
         (
             r"(?:os|o\.s\.|operating systems?(?: version)?|os (?:version|type|name)|system(?: version)?|platform"
-            r"|distribution"
-            r"|os ?/ ?(?:platform|version|distro)|os,? platform(?: (?:and|&) distribution)?|linux distribution|host os"
-            r"|os information|distro|environment os)",
+            r"|distribution|os ?/ ?(?:platform|version|distro)|os,? platform(?: (?:and|&) distribution)?"
+            r"|linux distribution|host os|os information|distro|environment os)",
             "os",
         ),
         (
@@ -240,9 +236,8 @@ LABELS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "python",
         ),
         (
-            r"(?:tensor ?flow|tf)(?:[ _-]?(?:gpu|cpu|2|nightly))?(?: (?:docker )?(?:version|ver|v|image))?"
-            r"(?: ?/ ?keras(?: version)?)?"
-            r"|(?:version of tensorflow|tf\.?__version__|tf\.version)",
+            r"(?:tensor ?flow|tf)(?:[ _-]?(?:gpu|cpu|2|nightly))?(?: (?:docker )?(?:version|ver|v"
+            r"|image))?(?: ?/ ?keras(?: version)?)?|(?:version of tensorflow|tf\.?__version__|tf\.version)",
             "tensorflow",
         ),
         (
@@ -264,9 +259,8 @@ LABELS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r"(?:gcc ?/ ?compiler|compiler|g\+\+|clang)(?: version)?", "compiler"),
         (
-            r"tensorflow installed (?:from|with|using|via)|installed (?:using|via|with) .{0,40}"
-            r"|source|install(?:ation)? (?:method|type)"
-            r"|installed from",
+            r"tensorflow installed (?:from|with|using|via)|installed (?:using|via|with) .{0,40}|source"
+            r"|install(?:ation)? (?:method|type)|installed from",
             "install",
         ),
     )
@@ -311,9 +305,8 @@ _SYSTEM = re.compile(
 _PLAIN_SYSTEM = re.compile(r"windows|linux|mac|macos|wsl", re.IGNORECASE)
 _CARD = re.compile(
     r"(?:nvidia )?(?:(?:(?:geforce|quadro|tesla|titan|gtx|rtx|gt|mx) ?)+(?:[a-z]{0,3} ?\d{2,4}[a-z]{0,2}|xp?|v|rtx)?"
-    r"|[ahlvtpkb]\d{1,3}[a-z]?)"
-    r"(?: ?(?:ti|super|mobile|laptop|max-q|xp|black|z|notebook|d|gpu|-?pcie|-?sxm\d?))*(?: ?\d{1,3} ?gi?b)?"
-    r"(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
+    r"|[ahlvtpkb]\d{1,3}[a-z]?)(?: ?(?:ti|super|mobile|laptop|max-q|xp|black|z|notebook|d|gpu|-?pcie"
+    r"|-?sxm\d?))*(?: ?\d{1,3} ?gi?b)?(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
     re.IGNORECASE,
 )
 

@@ -144,17 +144,15 @@ _APPLE_SILICON = re.compile(
 # processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
 _ARM_MACHINE = re.compile(
     r"\bG[HB]\d{3}\b|\bGB10\b|\bGrace[ -](?:Hopper|Blackwell|CPU)|\bDGX Spark\b|\bGraviton ?\d?\b|\bAmpere Altra\b"
-    r"|\bNeoverse\b|\bRaspberry ?Pi\b"
-    r"|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner|servidor|сервер\w*)\b"
-    r"[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)"
-    r"|\b(?:arm(?:64|v8)?|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
+    r"|\bNeoverse\b|\bRaspberry ?Pi\b|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner"
+    r"|servidor|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?"
+    r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
     re.IGNORECASE,
 )
 _NO_WHEEL = re.compile(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b", re.IGNORECASE)
 _DISTRIBUTION_NAMED = re.compile(
     r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
-    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)"
-    r"(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
+    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
     re.IGNORECASE,
 )
 _OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
