@@ -40,13 +40,12 @@ ARGUMENTS = {
     "install/tools.py::install": "paths of ours",
     "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
     "install/tools.py::listed": "paths of ours",
-    "probes/driver.py::examine": "a constant",
+    "probes/driver.py::examine": "a constant, or paths of this package and of its own Python",
     "probes/driver.py::_gpus_by_smi": "constants",
     "probes/driver.py::_xid_events": "none",
     "probes/driver.py::_run": "see those who make one",
-    "probes/driver.py::start_child": "paths of this package and of its own Python",
-    "probes/loader.py::_cache": "a constant",
-    "probes/tensorflow.py::start": "--python of the user, a script of ours",
+    "probes/loader.py::read_cache": "a constant",
+    "probes/tensorflow.py::__init__": "--python of the user, a script of ours",
     "probes/cuda.py::_program_version": "none",
 }
 # Law 2: who runs in a child process and may import TensorFlow there.
@@ -288,7 +287,7 @@ def whose_the_arguments_are_is_known(file: str) -> Iterator[str]:
 
 
 def one_function_looks_programs_up(file: str) -> Iterator[str]:
-    """`programs.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
+    """`systems.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
     yield from (f"{file}:{call.lineno}" for call in calls(file) if dotted(call.func).split(".")[-1] == "which")
 
 

@@ -230,7 +230,7 @@ def find_python(python: File | None) -> str:
     """
     if python is None:
         return sys.executable
-    from tfgpu_doctor.probes.programs import find
+    from tfgpu_doctor.probes.systems import find
 
     text = os.fspath(python)
     if find(text, os.environ):
