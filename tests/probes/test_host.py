@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tfgpu_doctor.probes import host
-from tfgpu_doctor.probes.tensorflow import TensorFlowProbe
 from tfgpu_doctor.records.environment_variables import matters
 from tfgpu_doctor.records.facts import Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, value_or
 
@@ -225,17 +224,6 @@ def test_the_limit_of_the_address_space() -> None:
     done = subprocess.run([sys.executable, "-c", _READ, str(2**33)], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == f"Limit(soft={2**33}, hard=None)", done.stderr
     assert host.address_space_limit() == Known(Limit(None), "getrlimit(RLIMIT_AS)")
-
-
-def test_the_limit_that_the_program_of_the_user_sets(tmp_path: Path) -> None:
-    """A script that starts Python under a limit is not seen by the doctor's own process."""
-    script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\nulimit -v 6000000\nexec {sys.executable} "$@"\n')
-    script.chmod(0o755)
-    with TensorFlowProbe(str(script), until="packages") as probe:
-        found = probe.result().address_space_limit
-    assert isinstance(found, Known) and found.value == Limit(6_000_000 * 1024, 6_000_000 * 1024)
-    assert str(script) in found.source
 
 
 def folder(environ: dict[str, str], root: Path) -> TemporaryFolder:

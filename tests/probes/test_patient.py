@@ -159,7 +159,6 @@ INTERPRETER = {
     "externally_managed": False,
     "user_site": None,
     "wheel_platform": "linux_x86_64",
-    "address_space": [-1, -1],
     "sys_path": ["/home/ada", "/usr/lib/python3.11"],
 }
 PACKAGE = {"name": "tensorflow", "version": "2.15.1", "location": "/usr", "installer": "pip", "requires": ["numpy"]}
