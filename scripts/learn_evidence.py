@@ -29,10 +29,10 @@ sys.path[:0] = [str(ROOT)]
 
 from tfgpu_doctor.findings import engine, likeliest  # noqa: E402
 from tfgpu_doctor.findings.catalogue import DECLARATIONS  # noqa: E402
-from tfgpu_doctor.findings.declaration import Context  # noqa: E402
 from tfgpu_doctor.findings.likeliest import EVIDENCE  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix  # noqa: E402
 from tfgpu_doctor.parsers import lines, resemblance, text_to_facts  # noqa: E402
+from tfgpu_doctor.plan.diagnosis import context_of  # noqa: E402
 
 MATRIX = Matrix.load()
 FOLDS = 4
@@ -61,7 +61,7 @@ def main() -> int:
 
 def evidence(case: dict[str, Any]) -> tuple[Any, int] | None:
     """A row of numbers for each cause of a report, and the place of its cause; None where that is not among them."""
-    context = Context(text_to_facts.read(lines.read([case["text"].encode()]), MATRIX), MATRIX)
+    context = context_of(text_to_facts.read(lines.read([case["text"].encode()]), MATRIX), MATRIX)
     open_contexts = tuple(engine.hypotheses(context))
     judged = [engine.judge(one, context, open_contexts) for one in DECLARATIONS.values()]
     text, cause = likeliest.read(context), class_of(case["root_cause"])

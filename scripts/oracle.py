@@ -162,7 +162,7 @@ def _reports() -> Iterator[tuple[str, bytes]]:
     from tests.findings import rows_over_facts
     from tests.findings.test_repairs import SAME
     from tests.healthy import MATRIX, healthy, spoil
-    from tfgpu_doctor.findings.engine import make_report
+    from tfgpu_doctor.plan.diagnosis import make_report
     from tfgpu_doctor.records.facts import encode
 
     def report(changes: dict[str, Any]) -> bytes:

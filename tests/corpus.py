@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.report import Report, Severity
 
 CASES = Path(__file__).parent / "cases"

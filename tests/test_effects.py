@@ -19,7 +19,7 @@ from tests.bench.samples import result
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX, healthy
 from tests.test_foreign_code import CALLS
-from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.plan.diagnosis import make_report
 
 _seen: list[tuple[str, str]] | None = None  # a hook cannot be removed
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

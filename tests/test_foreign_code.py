@@ -20,7 +20,7 @@ from tests.bench.samples import result, run
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 from tfgpu_doctor.cli import COMMANDS
-from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
 from tfgpu_doctor.records.facts import Known
 

@@ -68,9 +68,6 @@ PURE = (
         "bench/saved.py",
         "bench/samples.py",
         "bench/speeds.py",
-        "bench/workload_registry.py",
-        "smoke/plan.py",
-        "smoke/judging.py",
         "smoke/records.py",
         "fleet/records.py",
         *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
@@ -122,9 +119,7 @@ CHANGES = {
     ),
 }
 CHANGES_FOR_A_REASON = {
-    "bench/plans/base.py": "the folder that its worker writes into, which it removes",
-    "bench/plans/inference.py": "the folder that its worker writes into, which it removes",
-    "bench/plans/input.py": "the folder that its worker writes into, which it removes",
+    "bench/plans/base.py": "folders that workers write into, which it removes",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("files/*",)
@@ -134,7 +129,6 @@ OPENS_FOR_A_REASON = {
     "__main__.py": "/dev/null, and the help page of this package",
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
-    "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "integrations/mcp/server.py": "standard input",
     "parsers/resemblance.py": "weights of this package",

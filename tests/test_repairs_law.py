@@ -24,10 +24,10 @@ from tests.healthy import MATRIX, healthy, spoil
 from tests.plan import test_check as manifests
 from tests.tables import each
 from tfgpu_doctor import check
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet.fleet import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.plan import gate
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import describe, from_facts

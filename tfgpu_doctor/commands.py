@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Fact, Facts
     from tfgpu_doctor.records.report import Checked, Report
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
-    from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
+    from tfgpu_doctor.smoke.running import SmokeOptions
 
 File: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = str | Sequence[str]
@@ -337,7 +337,7 @@ def diagnose(
 def _live(
     executable: str, load: Callable[[], Matrix], imports: bool, timeout: float | None, require_gpus: int | None
 ) -> Report:
-    from tfgpu_doctor.findings.engine import make_report
+    from tfgpu_doctor.plan.diagnosis import make_report
     from tfgpu_doctor.probes.examine import examine
 
     matrices: list[Matrix] = []
@@ -353,7 +353,7 @@ def _live(
 
 def _again(old: Report, matrix: File | None, require_gpus: int | None = None) -> Report:
     """Diagnose a saved report; that of a pasted text stays one."""
-    from tfgpu_doctor.findings.engine import make_report
+    from tfgpu_doctor.plan.diagnosis import make_report
 
     source: Literal["text", "report"] = "text" if old.source == "text" else "report"
     return make_report(old.facts, load_matrix(matrix), source=source, timings=old.timings, require_gpus=require_gpus)
@@ -409,8 +409,8 @@ def _chunks(path: str, note: Note) -> Iterator[bytes]:
 
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
     """Diagnose a text or a saved report; `source` is what it is called. Raises UsageError: it is neither."""
-    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.parsers import lines, text_to_facts
+    from tfgpu_doctor.plan.diagnosis import make_report
 
     first = next(chunks, b"")
     if wrong := _not_text(first):
@@ -849,10 +849,10 @@ def bench(
             (`tfgpu bench matpow --help`).
     """
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import TooLargeError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.runner.process import WorkerError
-    from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, TooSlowError
+    from tfgpu_doctor.bench.session import NoTensorFlowError
     from tfgpu_doctor.plan.windows_shell import quoted
 
     executable = find_python(python)

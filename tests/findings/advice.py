@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from tests.healthy import MATRIX
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan import gate
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.gate import Situation, refused
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Finding, Fix, load_report

@@ -13,10 +13,9 @@ from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, pac
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
 from tests.tables import each
-from tfgpu_doctor.findings.declaration import Context
-from tfgpu_doctor.findings.engine import diagnose
-from tfgpu_doctor.findings.python import without_musl
 from tfgpu_doctor.manifests import Image, Place
+from tfgpu_doctor.plan.diagnosis import context_of, diagnose
+from tfgpu_doctor.plan.manifest_signs import without_musl
 from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Unknown, value_or
 
 # tests/test_cases.py asks the same of the collected reports
@@ -109,7 +108,7 @@ def test_an_unpinned_tensorflow_is_seen() -> None:
 def test_a_machine_of_which_nothing_is_known_gets_a_version() -> None:
     for platform in ("linux_x86_64", "windows_amd64", "macos_arm64"):
         facts = spoil(Facts(), {"python.wheel_platform": release("2.17.1", platform)["python.wheel_platform"]})
-        assert all("==" in one for one in Context(facts, MATRIX).remedies.tensorflow)
+        assert all("==" in one for one in context_of(facts, MATRIX).remedies.tensorflow)
 
 
 def advised(**changes: object) -> list[tuple[str, tuple[str, ...]]]:

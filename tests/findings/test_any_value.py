@@ -11,8 +11,8 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.records.facts import Facts
 
 VALUES = ("", "abc", "9.x", "²", "9" * 5000)

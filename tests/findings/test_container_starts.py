@@ -7,8 +7,8 @@ import re
 from tests.findings.test_signs_over_messages import findings, signs_alone
 from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import make_report
 
 
 def _first(text: str) -> tuple[str, bool] | None:

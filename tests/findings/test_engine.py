@@ -19,9 +19,9 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.findings.inputs import DERIVED, PATHS
 from tfgpu_doctor.findings.symptoms import Symptom
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.records.facts import Facts, Known, Message, Unknown
 from tfgpu_doctor.records.report import Finding, Severity
 

@@ -6,7 +6,7 @@ import msgspec
 
 from tests.healthy import MATRIX, healthy, known, sonames, spoil
 from tests.tables import each
-from tfgpu_doctor.findings.engine import diagnose
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.records.facts import Candidate, Facts, Soname, Unknown
 from tfgpu_doctor.records.report import Finding
 

@@ -9,8 +9,8 @@ import msgspec
 from tests.findings.logs import text
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.probes.examine import _messages
 from tfgpu_doctor.records.facts import Facts, Phase
 

@@ -6,8 +6,8 @@ from tests.corpus import report_of
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.report import Severity
 
 _MODULE = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Sat Feb 17 22:55:48 UTC 2024"

@@ -11,7 +11,7 @@ from tests.findings.rows_over_facts import FIRES
 from tests.findings.test_signs_over_messages import facts_of
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.engine import diagnose, make_report
+from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.records.facts import Facts, Message
 from tfgpu_doctor.records.report import Finding, Report
 from tfgpu_doctor.render.console import console_for

@@ -7,8 +7,8 @@ from tests.findings.row_texts import LOOK_ALIKES, QUESTIONS
 from tests.findings.test_signs_over_messages import signs_alone
 from tests.healthy import MATRIX
 from tests.tables import each
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.report import Severity
 
 WHICH = QUESTIONS["which"]  # question → what the title of its answer says

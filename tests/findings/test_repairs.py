@@ -8,7 +8,7 @@ from tests.findings.rows_over_facts import absent, packages, phases, release
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.findings.engine import diagnose
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.facts import Unknown

@@ -10,8 +10,8 @@ from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Declaration, Sign
-from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.findings.inputs import facts_behind
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Build, Facts, GpuProcess, Message, Package, Python

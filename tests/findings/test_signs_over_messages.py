@@ -17,9 +17,9 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
 from tfgpu_doctor.findings import likeliest
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, value_or
 from tfgpu_doctor.records.report import Finding, Severity
 

@@ -10,8 +10,8 @@ import msgspec
 
 from tests.tables import each
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import CallResult, ComputeCheck, DamagedPackage, Facts, Known
 from tfgpu_doctor.records.report import Report, Severity, load_report
 

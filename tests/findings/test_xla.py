@@ -9,7 +9,7 @@ import msgspec
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.findings import xla
-from tfgpu_doctor.findings.engine import diagnose
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.records.facts import ComputeCheck
 from tfgpu_doctor.records.report import Severity
 

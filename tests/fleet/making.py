@@ -20,7 +20,7 @@ import msgspec
 from tests.bench import samples
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import (
     Facts,
     LibraryFile,

@@ -18,10 +18,10 @@ import pytest
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.cli.fleet import collect as command
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.fleet import collect as collecting
 from tfgpu_doctor.fleet.collect import LARGEST, Task, answer, line, names_of, node_result, srun_line, why_ray_failed
 from tfgpu_doctor.fleet.records import NodeResult
+from tfgpu_doctor.plan.diagnosis import make_report
 
 HOST = "gpu-1.internal"
 REPORT = make_report(spoil(healthy(), {"host.name": known(HOST)}), MATRIX, source="live", timings={}).to_json()

@@ -27,10 +27,10 @@ from tests.guard import guarded
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError, problem
 from tfgpu_doctor.bench.saved import load_result
-from tfgpu_doctor.findings.engine import diagnose, make_report
 from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.probes import (
     cuda,
     driver,

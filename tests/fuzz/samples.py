@@ -17,9 +17,9 @@ from tests.corpus import earlier
 from tests.findings.rows_over_facts import FIRES
 from tests.matrix.test_matrix_layers import BUILD, HEAD
 from tests.records.test_report import report
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.plan.diagnosis import make_report
 
 TESTS = Path(__file__).parents[1]
 LARGEST = 30_000  # bytes of a text that is mutated, so that each takes a moment only

@@ -14,10 +14,10 @@ from tests.fault_bench import MadeUp
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy, known, sonames
 from tests.tables import each
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.install import proof
 from tfgpu_doctor.install.proof import bare, judged, prove
 from tfgpu_doctor.install.tools import Proof, Step
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.probes.examine import Examination
 from tfgpu_doctor.records.facts import DamagedPackage, Facts, Known, Unknown
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known
-from tfgpu_doctor.findings.engine import make_report
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import Facts, Gpu, TfDevice, Unknown
 
 if sys.version_info >= (3, 11):

@@ -28,9 +28,9 @@ from tests.cli.hostile import BOMB, offences
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations.mcp import command, server
 from tfgpu_doctor.integrations.mcp.server import LONGEST, Tools, make_server
+from tfgpu_doctor.plan.diagnosis import make_report
 
 NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
 PRIVATE = (

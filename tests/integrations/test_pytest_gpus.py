@@ -12,7 +12,6 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, known
 from tests.integrations.making import GIB, facts_with, small
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.integrations import pytest_gpus
 from tfgpu_doctor.integrations.pytest_gpus import (
     Machine,
@@ -23,6 +22,7 @@ from tfgpu_doctor.integrations.pytest_gpus import (
     read,
     usable,
 )
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import ComputeCheck, Facts
 
 SIZES = {"memory": 40 * GIB, "compute_capability": "9.0"}

@@ -138,6 +138,6 @@ def test_the_environment_names_layers_for_every_command(tmp_path: Path) -> None:
 
 def healthy_report() -> bytes:
     from tests.healthy import MATRIX, healthy
-    from tfgpu_doctor.findings.engine import make_report
+    from tfgpu_doctor.plan.diagnosis import make_report
 
     return make_report(healthy(), MATRIX, source="live", timings={}).to_json()

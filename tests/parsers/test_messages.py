@@ -25,7 +25,7 @@ SAMPLES = samples()
 # are read all the same, so that a text with one is not taken for one that gives no reason.
 ONLY_COMPLAINTS = {
     *("assertion-failed", "launch-failed", "nan-result", "no-space-left", "cufft-failed"),
-    *("externally-managed", "conda-not-found", "build-failed"),  # an installer's refusal that is none of TensorFlow's
+    *("externally-managed", "build-failed"),  # an installer's refusal that is none of TensorFlow's
     "system-not-ready",  # its number is read from the line about cuInit
 }
 

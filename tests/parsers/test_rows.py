@@ -19,7 +19,6 @@ from tests.guard import guarded
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, ROWS, every_capture, mangled
 from tests.parsers.pasted import lines as numbered
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.parsers import (
     lines,
     nvidia_smi,
@@ -34,6 +33,7 @@ from tfgpu_doctor.parsers import (
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
+from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, look_up, value_or
 from tfgpu_doctor.records.report import Severity
 
@@ -90,9 +90,7 @@ def _logged_gpus(text: str) -> list[Any]:
 
 
 def _system(text: str) -> dict[str, Any]:
-    seen = system_outputs.parse(numbered(text))
-    values = {name: getattr(seen, name) for name in seen.__dataclass_fields__ if name != "cards"}
-    return {name: one.value for name, one in values.items() if one is not None}
+    return {name: one.value for name, one in system_outputs.parse(numbered(text)).facts.items()}
 
 
 def _offered(text: str) -> tuple[int, tuple[str, ...]]:
@@ -165,7 +163,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "nvidia_smi": _smi,
         "nvidia_smi_failure": lambda text: nvidia_smi.parse(text).failure,
         "cards": lambda text: [
-            [card.address, card.vendor, card.name, card.device_id, card.driver]
+            [card.address, card.name, card.device_id, card.driver]
             for card in system_outputs.parse(numbered(text)).cards
         ],
     },
@@ -173,7 +171,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "gpus": _logged_gpus,
         "devices": _devices,
         "count": lambda text: tensorflow_outputs.parse(numbered(text)).gpu_count,
-        "built": lambda text: tensorflow_outputs.parse(numbered(text)).build.is_cuda_build,
+        "built": lambda text: getattr(tensorflow_outputs.parse(numbered(text)).build, "is_cuda_build", None),
     },
     "statements": {
         "form": _stated,

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.requests import OPTIONS, SHARED
-from tfgpu_doctor.bench.workload_registry import WORKLOADS
+from tfgpu_doctor.bench.results import WORKLOADS
 from tfgpu_doctor.cli.options import HAS_TENSORFLOW, Group, define_command, matrix_option, option, python_option
 from tfgpu_doctor.cli.output import (
     NotWrittenError,
@@ -248,7 +248,7 @@ def diagnosis(matrix: str | None) -> Callable[[Facts], Report]:
     """Return what gives the doctor's verdict over the facts that a result carries, which its page shows."""
 
     def diagnose(facts: Facts) -> Report:
-        from tfgpu_doctor.findings.engine import make_report
+        from tfgpu_doctor.plan.diagnosis import make_report
 
         return make_report(facts, commands.load_matrix(matrix), source="live", timings={})
 

@@ -171,9 +171,9 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
 
 def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | None:
     """What the doctor says of an environment that does not work, or of what a program wrote."""
-    from tfgpu_doctor.findings.engine import make_report
     from tfgpu_doctor.install.tools import CommandError, UnprovenError
     from tfgpu_doctor.parsers import lines, text_to_facts
+    from tfgpu_doctor.plan.diagnosis import make_report
 
     if isinstance(error, UnprovenError) and error.proof.report:
         return _without_commands(error.proof.report, str(prefix))

@@ -18,10 +18,11 @@ from tfgpu_doctor.compare.differences import Difference, arrow, differences
 from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, How, Side, Weight
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Context, Sign, matches
-from tfgpu_doctor.findings.engine import Diagnosis, diagnose, verdict
+from tfgpu_doctor.findings.engine import Diagnosis, verdict
 from tfgpu_doctor.findings.inputs import facts_behind, fetch
 from tfgpu_doctor.findings.judging import signs_that_show
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.diagnosis import context_of, diagnose
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, about, compact, look_up, value_or
 from tfgpu_doctor.records.report import (
     EXIT_OK,
@@ -51,7 +52,7 @@ def compare(
     aligned = _aligned(good.facts, bad.facts)
     before, after = (diagnose(facts, matrix, require_gpus=require_gpus) for facts in (good.facts, bad.facts))
     found = differences(aligned, bad.facts)
-    contexts = [Context(facts, matrix, require_gpus) for facts in (aligned, bad.facts)]
+    contexts = [context_of(facts, matrix, require_gpus=require_gpus) for facts in (aligned, bad.facts)]
     sides = [
         _Judged(before, contexts[0], contexts[1], "lost", found),
         _Judged(after, contexts[1], contexts[0], "unexamined", found),

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import structs
-
 from tfgpu_doctor.findings.declaration import (
-    CONDA_RECIPE,
-    USE_PIP,
     Context,
     MessageLog,
     Problem,
-    conda_builds,
     evidence,
     finding,
-    in_manifests,
     message_evidence,
 )
 from tfgpu_doctor.findings.requirements import ended_on_macos, without_windows
-from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
-from tfgpu_doctor.plan.file_edits import replacement, write_image, write_tensorflow
-from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
-_OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
-_NOT_A_MAC = Fix("Use a Linux machine with an NVIDIA GPU; containers on a Mac have none", ("tfgpu plan --os linux",))
-_RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
 # what only a build with CUDA prints, whatever version is stated
 _OF_A_CUDA_BUILD = (
     *("library-not-opened", "library-opened", "gpu-created", "gpu-found", "cuinit-failed", "cudart-not-found"),
@@ -83,9 +69,8 @@ def release_without_cuda(
 
 def _native(context: Context) -> Iterator[Fix]:
     """The last release that uses a GPU there, where it can use this one."""
-    target = structs.replace(from_facts(context.facts, context.matrix), python="3.10")
     row = context.matrix.tensorflow("2.10.1", "windows_amd64")
-    if row and broken_within(PlanRequest(context.matrix, target), row, frozenset({"known-issue"})) is not None:
+    if row and context.remedies.can_use(row):
         yield Alternative(
             text="Stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
             commands=(
@@ -93,27 +78,6 @@ def _native(context: Context) -> Iterator[Fix]:
                 'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"',
             ),
         )
-
-
-@in_manifests(WINDOWS_NATIVE)
-def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A GPU is to be used on Windows, with a release after 2.10."""
-    row, tensorflow = view.release, view.tensorflow
-    if row is None or not _is_windows_native(view, row) or not view.wants_gpu:
-        return
-    fixes = [Fix("Run it in WSL2")]
-    if tensorflow and (better := replacement(view, "2.11")):
-        fixes.append(write_tensorflow(tensorflow, better))
-    yield Problem(
-        title=f"TensorFlow {row.version} has no CUDA on Windows",
-        cause=WINDOWS_NATIVE.cause,
-        evidence=(Evidence(f"TensorFlow {row.version} on Windows", view.where, "2.10, or WSL2", GUIDE),),
-        fixes=tuple(fixes),
-    )
-
-
-def _is_windows_native(view: PlannedEnvironment, row: Release | None) -> bool:
-    return bool(view.target.os == "windows" and row and not row.gpu and at_least(row.version, "2.11"))
 
 
 CPU_BUILD = finding(
@@ -272,49 +236,3 @@ def _mac_fixes(context: Context) -> Iterator[Fix]:
         title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
         yield Fix(text=f"On Apple silicon, in an environment of its own: {title}", commands=_WITH_METAL)
     yield Fix(text="Use the CPU: TensorFlow works there as it is installed")
-
-
-@in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))
-def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A GPU is to be used, but what will be installed contains no CUDA."""
-    row, tensorflow, base = view.release, view.tensorflow, view.base
-    if not view.wants_gpu or _is_windows_native(view, row):
-        return
-    if tensorflow is None:
-        if base and base.tensorflow and not base.gpu:
-            image = base.image
-            yield Problem(
-                title=f"{image.reference} is the image without CUDA",
-                cause=_RUNS_ON_CPU,
-                evidence=(Evidence(image.reference, str(image.place), f"{image.reference}-gpu", "image tags"),),
-                fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
-            )
-    elif tensorflow.build and "cpu" in tensorflow.build:
-        yield _cpu_requirement(view, tensorflow, f"{tensorflow.text} selects a CPU build of conda")
-    elif row is not None and not row.gpu and not (view.conda or tensorflow.name == "tensorflow-base"):
-        yield _cpu_requirement(view, tensorflow, f"{row.package} {row.version} contains no CUDA on {row.platform}")
-
-
-def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: str) -> Problem:
-    better = replacement(view)
-    other = _NOT_A_MAC if view.target.os == "macos" else _OTHER_HARDWARE
-    return Problem(
-        title=title,
-        cause=_RUNS_ON_CPU,
-        evidence=(Evidence(tensorflow.text, str(tensorflow.place), "a build with CUDA", "compat_matrix.yaml"),),
-        fixes=(write_tensorflow(tensorflow, better) if better else other,),
-    )
-
-
-@in_manifests(CPU_BUILD, unless=("tf.package-removed", "tf.windows-native"))
-def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
-    """conda-forge has only CPU builds of these versions, or for this platform."""
-    rows, tensorflow = conda_builds(view) if view.wants_gpu else (), view.tensorflow
-    if tensorflow and rows and not any(row.cuda for row in rows):
-        place, recipe = str(tensorflow.place), f"{CONDA_RECIPE}, {rows[0].version}"
-        yield Problem(
-            title=f"conda-forge has no GPU build of {tensorflow.text} for {view.target.platform}",
-            cause=_RUNS_ON_CPU,
-            evidence=(Evidence(tensorflow.text, place, "a build with CUDA", recipe),),
-            fixes=(USE_PIP,),
-        )

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-
-from msgspec import structs
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
-    CONDA_RECIPE,
-    DECIDED_BY_PACKAGE,
-    USE_PIP,
     Context,
     MessageLog,
     Problem,
-    conda_builds,
     evidence,
     finding,
-    in_manifests,
     message_evidence,
 )
 from tfgpu_doctor.findings.libraries import (
@@ -39,51 +31,15 @@ from tfgpu_doctor.findings.libraries import (
     requested_in_vain,
 )
 from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_libraries, tell_apart, without_bug
-from tfgpu_doctor.manifests import Requirement
+from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.library_names import Library
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
-from tfgpu_doctor.plan.file_edits import replacement, with_extra, write, write_conda_cuda, write_tensorflow
-from tfgpu_doctor.plan.install_commands import forgets_folders
-from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, specifier
 from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, TfDevice, Toolkit, lists_gpu, value_or
-from tfgpu_doctor.records.report import Alternative, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, major, minor, same_minor
+from tfgpu_doctor.records.report import Alternative, Fix
+from tfgpu_doctor.records.versions import at_least, major, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # How a file changes that brings another CUDA than its TensorFlow loads. Pure.
-
-
-def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> Iterator[Fix]:
-    """Either the requirement or what brings the CUDA can change: first what keeps the TensorFlow that is asked for."""
-    extra = with_extra(view, release) if view.tensorflow and release.extra else None
-    edit = (
-        write_tensorflow(view.tensorflow, extra)
-        if view.tensorflow and extra not in (None, view.tensorflow.text)
-        else None
-    )
-    keeps = edit is not None and same_minor((extra or "").partition("==")[2], release.version)
-    of_conda = write_conda_cuda(view, release.cuda, release.cudnn)
-    yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
-    if view.tensorflow and (near := _nearest(view, release, other.major)):
-        by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
-        better = with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}"
-        if better:
-            edit = write(view.tensorflow, better, f": it loads CUDA {minor(near.cuda)}")
-            yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
-
-
-def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
-    """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
-    rows = view.matrix.stable(platform=view.target.platform, package="tensorflow")
-    request = PlanRequest(view.matrix, structs.replace(view.target, python=view.python))
-    fitting = [
-        row
-        for row in rows
-        if row.cuda and major(row.cuda) == cuda and broken_within(request, row, frozenset({"known-issue"})) is not None
-    ]
-    newer = [row for row in fitting if at_least(row.version, release.version)]
-    return newer[-1] if newer else next(iter(fitting), None)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -92,9 +48,8 @@ def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release |
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
-_ON_THE_CPU = "On a GPU machine it runs on the CPU, unless CUDA is installed by other means"
-_OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
-_WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
+OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
+WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
 
 
 # ------------------------------------------------------------------------------------ cuda.version-mismatch
@@ -189,46 +144,6 @@ def _is_of_other_minor(solver: Library, cuda: ReportedCuda) -> bool:
     return not later and (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed))
 
 
-@in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
-def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """An image or a package brings CUDA of another major version, and nothing brings the right one."""
-    release = view.release
-    if release is None or release.cuda is None or view.extra or view.conda:
-        return
-    others = [cuda for cuda in view.cudas if cuda.major != major(release.cuda)]
-    if not others or len(others) < len(view.cudas):
-        return
-    loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
-    expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
-    yield Problem(
-        title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
-        evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
-        fixes=tuple(edits_for_cuda(view, release, others[0])),
-    )
-
-
-def for_conda_build(view: PlannedEnvironment, pin: Cuda, cuda: str, cudnn: str | None) -> Fix:
-    """The lines of conda with a CUDA that conda-forge builds TensorFlow for."""
-    words = Fix(f"In {pin.place}, write cuda-version={cuda}, or leave the choice to conda")
-    return write_conda_cuda(view, cuda, cudnn) or words
-
-
-@in_manifests(VERSION_MISMATCH, unless=DECIDED_BY_PACKAGE)
-def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A CUDA is pinned for which conda-forge has no build of these versions."""
-    rows = [row for row in conda_builds(view) if row.cuda]
-    for pin in view.cudas if rows else ():
-        if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
-            continue
-        built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
-        yield Problem(
-            title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
-            cause="conda cannot solve the environment, or installs a CPU build",
-            evidence=(evidence(pin.text, pin.place, f"CUDA {built}", f"{CONDA_RECIPE}, {rows[0].version}"),),
-            fixes=(for_conda_build(view, pin, first, rows[0].cudnn), USE_PIP),
-        )
-
-
 # --------------------------------------------------------------------------------------------- cuda.missing
 
 MISSING = finding(
@@ -256,7 +171,7 @@ def no_usable_file(
     if not wanting:
         return None
     partly = len(wanting) < len(cuda_sonames)
-    cause = _WITHOUT_EXTRA if gpu_release.extra else _OF_THE_SYSTEM
+    cause = WITHOUT_EXTRA if gpu_release.extra else OF_THE_SYSTEM
     if partly or any(package.name.startswith("nvidia-") for package in packages or ()):
         cause = "only some of the CUDA libraries are installed"
     # the libraries, or what those that are there need
@@ -282,7 +197,7 @@ def not_opened(
     if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
         return None
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
-    cause = _WITHOUT_EXTRA if has_extra else _OF_THE_SYSTEM
+    cause = WITHOUT_EXTRA if has_extra else OF_THE_SYSTEM
     certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
     misses = messages.has("no-gpu-listed", "gpu-libraries-not-opened")  # who misses a GPU, and not only reads a line
     return Problem(
@@ -302,55 +217,6 @@ def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> t
         return install
     look = f"Look up the cuDNN that belongs to CUDA {wanted}; both must be installed"
     return (*install, Alternative(look, (f"tfgpu matrix tensorflow --cuda {wanted}",)))
-
-
-@in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
-def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
-    release, tensorflow, base = view.release, view.tensorflow, view.base
-    if release is None or tensorflow is None or release.cuda is None or not _lacks_cuda(view):
-        return
-    runtime_only, wheel = _has_runtime_only(view), f"TensorFlow {release.version}"
-    # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
-    certain = runtime_only or (base is not None and base.no_cuda)
-    found = f"{tensorflow.text}, and {base.image.reference}" if base else tensorflow.text
-    expected = f"CUDA {release.cuda} and cuDNN {release.cudnn}"
-    cause = _WITHOUT_EXTRA if release.extra else _OF_THE_SYSTEM
-    if runtime_only:
-        cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
-    elif not view.wants_gpu:
-        cause = f"{_ON_THE_CPU}. {cause}"
-    grave = Severity.ERROR if certain else Severity.WARNING
-    nothing = f"Nothing installs CUDA {minor(release.cuda)} for {wheel}"
-    yield Problem(
-        title=nothing if certain and view.wants_gpu else f"{tensorflow.text} does not install CUDA",
-        cause=cause,
-        evidence=(evidence(found, str(tensorflow.place), expected, f"{wheel} (wheel)"),),
-        fixes=tuple(_bring_cuda(view, release, tensorflow)),
-        severity=grave if view.wants_gpu else Severity.NOTE,
-    )
-
-
-def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
-    """The line with its extra; another release only where a GPU is meant and the extra of this one is broken."""
-    better = with_extra(view, release) if release.extra else replacement(view)
-    version, wanted = (better or "").partition("==")[2], specifier(tensorflow.specifier)
-    keeps = version and (same_minor(version, release.version) or (wanted and wanted.contains(version)))
-    if not (view.wants_gpu and release.extra) and not keeps:
-        yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
-    elif better and better != tensorflow.text:
-        yield write_tensorflow(tensorflow, better)
-
-
-def _lacks_cuda(view: PlannedEnvironment) -> bool:
-    if view.extra or view.conda or (view.cudas and not _has_runtime_only(view)):
-        return False
-    unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
-    return view.wants_gpu or not (unknown or view.cudnns)
-
-
-def _has_runtime_only(view: PlannedEnvironment) -> bool:
-    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

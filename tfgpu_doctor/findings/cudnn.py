@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
-    DECIDED_BY_PACKAGE,
     OF_ANY_CRASH,
     Context,
     MessageLog,
     Problem,
     evidence,
     finding,
-    in_manifests,
     matching_errors,
     message_evidence,
 )
@@ -42,8 +39,6 @@ from tfgpu_doctor.findings.library_fixes import (
     tell_apart,
 )
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import with_extra, write, write_cudnn, write_tensorflow
-from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, CudnnFile, Message, Phase, Soname, TfDevice, Toolkit, lists_gpu
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, major, minor
@@ -160,42 +155,6 @@ def _installed_problem(
     )
 
 
-@in_manifests(VERSION_MISMATCH, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))
-def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """cuDNN of another major version, or older than the one compiled against."""
-    release = view.release
-    if release is None or release.cudnn is None or view.extra or view.conda:
-        return
-    better = with_extra(view, release) if view.tensorflow and release.extra else None
-    for cudnn in view.cudnns:
-        exact = "." in cudnn.version
-        serves = at_least(cudnn.version, minor(release.cudnn)) if exact else cudnn.major == major(release.cudnn)
-        if not cudnn.version or serves is None or (serves and cudnn.major == major(release.cudnn)):
-            continue
-        source = f"TensorFlow {release.version} ({view.where})"
-        yield Problem(
-            title=f"TensorFlow {release.version} needs cuDNN {release.cudnn}, but {cudnn.text} contains "
-            f"cuDNN {cudnn.version}",
-            evidence=(evidence(cudnn.text, cudnn.place, f"cuDNN {release.cudnn}", source),),
-            fixes=tuple(_edits_for_cudnn(view, release, cudnn, better)),
-        )
-
-
-def _edits_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda, better: str | None) -> Iterator[Fix]:
-    """TensorFlow's line, where its extra brings cuDNN, or the one that brings it."""
-    if view.tensorflow and better:
-        yield write_tensorflow(view.tensorflow, better)
-        return
-    line = found.line
-    needed = f">={minor(release.cudnn)},<{int(major(release.cudnn)) + 1}"
-    if line and line.installer in ("pip", "conda") and found.major == major(release.cudnn):
-        yield write(line, f"{line.name}{needed}")
-    elif line:
-        yield Fix(f"In {found.place}, install cuDNN {needed} in place of {found.text}")
-    else:
-        yield Fix(f"In {found.place}, use an image with cuDNN {needed}")
-
-
 # -------------------------------------------------------------------------------------------- cudnn.missing
 
 MISSING = finding(
@@ -239,23 +198,6 @@ def not_opened(
         evidence=message_evidence(*lines, most=3),
         fixes=(*install_libraries(context), tell_apart(context)),
     )
-
-
-@in_manifests(MISSING, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))
-def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """An image with CUDA but without cuDNN."""
-    release, base = view.release, view.base
-    if release is None or release.cudnn is None or base is None or base.flavour in (None, "base"):
-        return
-    same = bool(base.cuda) and major(base.cuda) == major(release.cuda)
-    if same and not (view.extra or view.conda or view.cudnns):
-        reference, place = base.image.reference, base.image.place
-        source = f"TensorFlow {release.version} (wheel)"
-        yield Problem(
-            title=f"{reference} contains no cuDNN",
-            evidence=(evidence(reference, str(place), f"cuDNN {release.cudnn}", source),),
-            fixes=tuple(write_cudnn(view, release, base)),
-        )
 
 
 # ------------------------------------------------------------------------------------------- cudnn.lib-path

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.schema import CondaBuild
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.plan.file_edits import FileEdits
-from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.facts import ComputeCheck, Facts, Known, Message, Phase, Unknown, look_up
 from tfgpu_doctor.records.printable import cut
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a finding is: declared once, with its signs below it in the same file.
@@ -180,14 +176,72 @@ def evidence(found: Any, source: str, expected: str | None = None, expected_sour
 # What every sign gets besides its inputs: sources, the matrix, and commands for this very machine.
 
 
+class Fixes(Protocol):
+    """What repairs this machine, as plan.fixes makes it; its members are described there."""
+
+    @property
+    def os(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def image(self) -> str | None: ...
+    @property
+    def python(self) -> str: ...
+    @property
+    def release(self) -> Release | None: ...
+    @property
+    def tensorflow(self) -> tuple[str, ...]: ...
+    @property
+    def knows_gpu(self) -> bool: ...
+    def that_work_here(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]: ...
+    def refuses(self, fix: Fix) -> bool: ...
+
+    # releases
+    def can_use(self, row: Release) -> bool: ...
+    def kept_release(self) -> Release | None: ...
+    def best_release(self, *, this_python: bool = True) -> Release | None: ...
+    def python_for(self, row: Release) -> str: ...
+    def image_cuda(self) -> tuple[str, str | None] | None: ...
+
+    # fixes
+    def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]: ...
+    def reinstall_best(self, why: str) -> tuple[Fix, ...]: ...
+    def beside_the_wheels(self, why: str) -> tuple[Fix, ...]: ...
+    def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]: ...
+    def for_cpu(self) -> tuple[Fix, ...]: ...
+    def for_image(self) -> tuple[Fix, ...] | None: ...
+    def use_wsl(self) -> Iterator[Fix]: ...
+    def install_driver(self, minimum: str | None = None) -> Fix: ...
+    def installing(
+        self, text: str, *requirements: str, first: tuple[str, ...] = (), then: tuple[str, ...] = ()
+    ) -> tuple[Fix, ...]: ...
+
+    # commands
+    def install_tensorflow(self, row: Release) -> tuple[str, ...]: ...
+    def made_visible(self, row: Release) -> tuple[str, ...]: ...
+    def new_environment(self, row: Release) -> tuple[str, ...]: ...
+    def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]: ...
+    def pip_uninstall(self, *names: str) -> str: ...
+    def doctor(self, *arguments: str) -> str: ...
+    def quote(self, word: str) -> str: ...
+    def unset(self, *names: str) -> str: ...
+    def rename(self, old: str, new: str) -> str: ...
+    def filtered(self, command: str, *words: str, most: int = 0) -> str: ...
+    def without_folders(self, variable: str, value: str, folders: Collection[str]) -> str | None: ...
+    def comment_out(self, file: str, line: int, word: str) -> str: ...
+    def link(self, folders: Iterable[str], target: str) -> str: ...
+    def xla_data_dir(self, folder: str) -> str: ...
+
+
 @dataclass(frozen=True)
 class Context:
     """The machine at hand. Signs read facts only through their parameters; this gives sources and fixes."""
 
     facts: Facts
     matrix: Matrix
+    fixes: Callable[[Facts, Matrix], Fixes]
     require_gpus: int | None = None
-    planned: PlannedEnvironment | None = None  # of a manifest, before anything is installed
+    planned: object | None = None  # the environment of a manifest, before anything is installed
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
 
     def source(self, path: str) -> str:
@@ -208,7 +262,7 @@ class Context:
     @cached_property
     def remedies(self) -> Fixes:
         """Commands that are right for this OS, this Python and this package manager."""
-        return FileEdits(self.facts, self.matrix, self.planned) if self.planned else Fixes(self.facts, self.matrix)
+        return self.fixes(self.facts, self.matrix)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -337,61 +391,3 @@ def matching_errors(
 def is_wrong(check: ComputeCheck) -> bool:
     """Whether there was a result, which names its device, and it was wrong; without one, the computation failed."""
     return not check.ok and (check.placed_on is not None or not check.error)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Signs over the environment that a manifest describes, before anything is installed.
-
-
-# findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
-# package that has been discontinued, unless one of its releases is asked for by its number
-DECIDED_BY_PACKAGE = ("tf.windows-native", "tf.cpu-build")
-
-Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
-
-
-def in_manifests(declared: Declaration, unless: tuple[str, ...] = ()) -> Callable[[Search], Search]:
-    """Register a search of a planned environment as a sign; what it yields becomes one problem."""
-
-    def register(search: Search) -> Search:
-        @declared.sign(conclusive=False, unless=unless)
-        def sign(planned: PlannedEnvironment) -> Problem | None:
-            one = planned.tensorflow  # a discontinued package, of any release
-            replaced = one is not None and one.name in ("tensorflow-gpu", "tf-nightly-gpu") and pinned(one) is None
-            decided = replaced and set(DECIDED_BY_PACKAGE) <= set(unless)
-            return None if decided else _joined(tuple(search(planned)))
-
-        return search
-
-    return register
-
-
-def _joined(problems: Iterable[Problem]) -> Problem | None:
-    """The gravest of several, with the evidence and the fixes of all."""
-    order = tuple(Severity)
-    several = sorted(problems, key=lambda one: order.index(one.severity or Severity.ERROR))
-    if not several:
-        return None
-    first = several[0]
-    fixes = (fix for one in several for fix in one.fixes or ())
-    return Problem(
-        title=first.title,
-        cause=first.cause,
-        evidence=tuple(dict.fromkeys(line for one in several for line in one.evidence)),
-        fixes=tuple(dict.fromkeys(fixes)),
-        severity=first.severity or Severity.ERROR,
-    )
-
-
-CONDA_RECIPE = "conda-forge's tensorflow recipe"
-USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
-
-
-def conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
-    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
-    tensorflow, channels = view.tensorflow, view.environment.channels
-    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
-        return ()
-    wanted = specifier(tensorflow.specifier)
-    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
-    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))

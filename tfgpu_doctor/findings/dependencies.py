@@ -15,7 +15,6 @@ from tfgpu_doctor.findings.declaration import (
     evidence,
     finding,
     import_fails,
-    in_manifests,
     message_evidence,
     phase_named,
 )
@@ -24,8 +23,6 @@ from tfgpu_doctor.findings.requirements import (
     bounds_of,
     first_of_each,
     narrowed,
-    outside_bounds,
-    refused,
     refused_versions,
     required_by,
     requirements,
@@ -33,12 +30,10 @@ from tfgpu_doctor.findings.requirements import (
 )
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.file_edits import remove, write_beside
-from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.records.facts import FailingFile, Message, Package, Phase
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability, minor
+from tfgpu_doctor.records.versions import at_least, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Which Keras a message asks for.
@@ -225,13 +220,13 @@ def _of_another_release(packages: tuple[Package, ...], release: Release | None) 
         if release is None or package.name not in _COMPANIONS:
             continue
         # 2.4 requires tensorboard ~=2.4, which is anything below 3
-        bound = required.get(package.name, _companion_bound(package.name, release))
+        bound = required.get(package.name, companion_bound(package.name, release))
         if bound and allows(bound, package.version) is False:
             found, folder = f"{package.name} {package.version}", package.location or "installed packages"
             yield evidence(found, folder, f"{package.name} {bound}", f"TensorFlow {release.version} (wheel)")
 
 
-def _companion_bound(name: str, release: Release) -> str | None:
+def companion_bound(name: str, release: Release) -> str | None:
     version = release.version
     if name == "keras":
         # 2.6 has no upper bound for Keras, and cannot be imported with a newer one (keras 2.7 needs TensorFlow 2.7)
@@ -295,30 +290,6 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
         selectors = messages.all("conda-tensorflow")
         seen += tuple(one for one in selectors if minor(one.values.get("version")) != minor(release.version))
     return Problem(evidence=message_evidence(*seen)) if seen else None
-
-
-@in_manifests(PACKAGE_CONFLICT)
-def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Two distributions that install their files into the same folder."""
-    first, others = view.tensorflow, view.others
-    names = {one.name for one in others} - {"tensorflow-base"}
-    if first is None or not names or view.conda:
-        return
-    yield Problem(
-        title=f"{first.name} and {', '.join(sorted(names))} overwrite each other",
-        cause="each of them installs the folder tensorflow/; the order of installation decides which files remain",
-        evidence=tuple(Evidence(one.text, str(one.place), f"{first.name} alone", GUIDE) for one in others),
-        fixes=tuple(remove(one) for one in others),
-    )
-
-
-@in_manifests(PACKAGE_CONFLICT)
-def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Versions that pip cannot install together: a Keras of another release, a tf-keras for another TensorFlow."""
-    yield from refused(view, but=("numpy", "protobuf"))
-    yield from outside_bounds(view, "keras", view.release.keras if view.release else None)
-    # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
-    yield from outside_bounds(view, "tf-keras", _companion_bound("tf-keras", view.release) if view.release else None)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -460,26 +431,6 @@ def symbolic_tensor_message(context: Context, messages: MessageLog, release: Rel
     )
 
 
-@in_manifests(ABI_NUMPY, unless=("tf.package-removed",))
-def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
-    row, tensorflow, python = view.release, view.tensorflow, view.python
-    bound = numpy_bound(row) if row else None
-    yield from refused(view, only="numpy")
-    yield from outside_bounds(view, "numpy", bound)
-    if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda or view.requirement("numpy"):
-        return
-    if python is None or capability(python) < (3, 9):
-        return  # NumPy 2 needs Python 3.9
-    wheel = f"TensorFlow {row.version}"
-    yield Problem(
-        title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",
-        cause="it is compiled for NumPy 1, but its metadata has no upper bound",
-        evidence=(Evidence(tensorflow.text, str(tensorflow.place), f"numpy{bound}", wheel),),
-        fixes=(write_beside(tensorflow, "numpy<2"),),
-    )
-
-
 ABI_PROTOBUF = finding(
     "tf.abi-protobuf",
     layer="Python",
@@ -526,13 +477,6 @@ def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | Non
     bounds = [row.protobuf or "" for row in context.matrix.stable("linux_x86_64", "tensorflow")]
     lowest = re.compile(r">=(\d+(?:\.\d+)*)")
     return narrowed(one for one in bounds if (low := lowest.search(one)) and at_least(low[1], _RUNTIME_VERSION))
-
-
-@in_manifests(ABI_PROTOBUF, unless=("tf.package-removed",))
-def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A protobuf that does not support the release's generated code."""
-    yield from refused(view, only="protobuf")
-    yield from outside_bounds(view, "protobuf", view.release.protobuf if view.release else None)
 
 
 ABI_KERAS = finding(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -12,7 +11,6 @@ from tfgpu_doctor.findings.declaration import (
     Problem,
     evidence,
     finding,
-    in_manifests,
     message_evidence,
 )
 from tfgpu_doctor.findings.declaration import evidence as line
@@ -20,11 +18,9 @@ from tfgpu_doctor.findings.inputs import MISMATCH, Card
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
-from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.planned import PlannedEnvironment, base_named, driver_of
 from tfgpu_doctor.records.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, major, minor, numbers, parts, same_minor
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix
+from tfgpu_doctor.records.versions import at_least, numbers, parts, same_minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the NVIDIA driver: whether it is installed, loaded, consistent, and responds.
@@ -405,14 +401,13 @@ def _requirement(
 
     An image has its own CUDA, and starts on the driver that this was published with; compiling PTX takes that, too.
     """
-    image = context.remedies.image
-    base = base_named(image, context.matrix) if image else None
-    cuda = base.cuda if base and base.cuda else cuda
+    of_image = context.remedies.image_cuda()
+    cuda = of_image[0] if of_image else cuda
     oldest, published = _drivers(context, cuda)
-    if base is None or base.cuda is None:
+    if of_image is None:
         return cuda, oldest, published if compiles else oldest, f"CUDA {cuda}"
-    needed = published if _is_of_windows(context) else driver_of(base, context.matrix)
-    return cuda, oldest, needed, f"CUDA {cuda} of {image}"
+    needed = published if _is_of_windows(context) else of_image[1]
+    return cuda, oldest, needed, f"CUDA {cuda} of {context.remedies.image}"
 
 
 def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | None) -> str | None:
@@ -489,7 +484,6 @@ def cannot_compile_ptx(
     gpu_release: Release,
     cards: tuple[Card, ...],
     cuda_supported: str | None = None,
-    planned: PlannedEnvironment | None = None,
 ) -> Problem | None:
     """Recent enough for the CUDA of the release, but not for what it has for the GPU as PTX alone."""
     alone, needed = _alone(gpu_release, cards), _needed_on(context, gpu_release, cards)
@@ -497,9 +491,7 @@ def cannot_compile_ptx(
     if alone is None or _is_older(driver_version, oldest) or not _is_older(driver_version, needed):
         return None
     card, ptx = alone
-    base = planned.base if planned and is_data_centre(planned.target) else None
-    libcuda = cuda_supported or (minor(base.cuda) if base and base.cuda else None)
-    if at_least(libcuda, ptx.cuda):
+    if at_least(cuda_supported, ptx.cuda):
         return None  # libcuda is that of the forward-compatibility package
     expected = f"{needed} or newer for PTX {ptx.isa}", f"the fat binaries of TensorFlow {gpu_release.version}"
     why = "it runs on this driver"
@@ -560,29 +552,6 @@ def insufficient_driver_message(
     if refused:
         return _compatibility_refused(context, evidence, needed)
     return _problem(context, evidence, cuda_in_use, driver_version, needed)
-
-
-@in_manifests(TOO_OLD, unless=("tf.python-unsupported",))
-def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The described driver is older than the base image accepts; the release itself is judged over facts."""
-    driver, base = view.target.driver, view.base
-    needed = driver_of(base, view.matrix) if base else None
-    if driver is None or base is None or needed is None or driver_reaches(driver, needed):
-        return
-    if view.target.os == "windows":
-        return
-    forward = is_data_centre(view.target)
-    if forward and base.container and major(driver) in base.container.data_center_branches:
-        return
-    refuses = f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"'
-    source = f"{base.image.place}: CUDA {base.cuda}"
-    yield Problem(
-        title=f"{base.image.reference} needs driver {needed}",
-        cause=f"{refuses}; on data-center GPUs, CUDA's forward compatibility can help" if forward else refuses,
-        evidence=(line(f"driver {driver}", "--driver", f"driver {needed} or newer", source),),
-        fixes=(Fix(f"Install driver {needed} or newer on the host"), Alternative("Use an image with an older CUDA")),
-        severity=Severity.WARNING if forward else Severity.ERROR,
-    )
 
 
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.

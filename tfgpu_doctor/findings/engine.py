@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.declaration import Context, Declaration, matches
+from tfgpu_doctor.findings.declaration import Context, Declaration, Fixes, matches
 from tfgpu_doctor.findings.gpu import FEWER_THAN_REQUIRED
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS, fetch
 from tfgpu_doctor.findings.judging import (
@@ -40,7 +40,6 @@ from tfgpu_doctor.findings.likeliest import (
 )
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import Facts, Known, Record, encode, lists_gpu, value_or
 from tfgpu_doctor.records.report import SCHEMA, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
 from tfgpu_doctor.records.report import judge as judge_findings
@@ -76,8 +75,9 @@ def diagnose(
     facts: Facts,
     matrix: Matrix,
     *,
+    fixes: Callable[[Facts, Matrix], Fixes],
     require_gpus: int | None = None,
-    planned: PlannedEnvironment | None = None,
+    planned: object | None = None,
     declarations: Iterable[Declaration] | None = None,
     for_any_machine: bool = False,
 ) -> Diagnosis:
@@ -85,7 +85,7 @@ def diagnose(
 
     `for_any_machine`: the environment is made for a machine that has a GPU, whether or not this one has.
     """
-    context = Context(facts, matrix, require_gpus, planned)
+    context = Context(facts, matrix, fixes, require_gpus, planned)
     open_contexts = tuple(hypotheses(context))
     chosen = DECLARATIONS.values() if declarations is None else declarations
     judged = [judge(one, context, open_contexts) for one in chosen]
@@ -236,13 +236,14 @@ def make_report(
     facts: Facts,
     matrix: Matrix,
     *,
+    fixes: Callable[[Facts, Matrix], Fixes],
     source: Literal["live", "report", "text"],
     timings: dict[str, float],
     require_gpus: int | None = None,
     for_any_machine: bool = False,
 ) -> Report:
     """Diagnose `facts` and put everything into a report, dated now; the options are those of `diagnose`."""
-    diagnosis = diagnose(facts, matrix, require_gpus=require_gpus, for_any_machine=for_any_machine)
+    diagnosis = diagnose(facts, matrix, fixes=fixes, require_gpus=require_gpus, for_any_machine=for_any_machine)
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),

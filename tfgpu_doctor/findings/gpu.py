@@ -7,26 +7,18 @@ from collections.abc import Iterator
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
-    CONDA_RECIPE,
     Context,
     MessageLog,
     Problem,
-    conda_builds,
     evidence,
     finding,
-    in_manifests,
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, needs, of_card, required_by, visible_devices
-from tfgpu_doctor.manifests import Requirement
-from tfgpu_doctor.matrix.compatibility import cudnn_bound, cudnn_limit, driver_reaches, runs_on
+from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import Architecture
-from tfgpu_doctor.plan.file_edits import remove_setting, write, write_beside
-from tfgpu_doctor.plan.gate import Situation
-from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned
-from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
@@ -311,21 +303,6 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
     return Problem(title=title, evidence=seen)
 
 
-@in_manifests(HIDDEN)
-def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A line of the file sets a variable that hides every GPU."""
-    hiding = {"NVIDIA_VISIBLE_DEVICES": ("none", "void", ""), "CUDA_VISIBLE_DEVICES": ("-1", "", "none", "nodevfiles")}
-    for setting in view.environment.settings if view.wants_gpu else ():
-        if setting.value.strip().lower() in hiding.get(setting.name, ()):
-            found = evidence(f"{setting.name}={setting.value}", str(setting.place), "unset, or all")
-            yield Problem(
-                title=f"{setting.name} hides all GPUs",
-                cause="TensorFlow will list no GPU, and run on the CPU",
-                evidence=(found,),
-                fixes=(remove_setting(setting),),
-            )
-
-
 _EVERY_CAUSE = (
     *("driver.*", "gpu.none", "gpu.hidden", "gpu.arch-*", "gpu.fault", "gpu.mig", "container.*", "wsl.*"),
     # files and packages that are missing (tf.install-damaged) hide a GPU only through CUDA, cuDNN or the import
@@ -408,7 +385,7 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 
 
 def _older_release(context: Context) -> tuple[Fix, ...]:
-    if not from_facts(context.facts, context.matrix).gpus:
+    if not context.remedies.knows_gpu:
         return (_WHICH_BUILD,)
     see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", ("tfgpu matrix gpu NAME",))
     return _other_release(context, "the newest release with kernels for this GPU") or (see,)
@@ -473,59 +450,6 @@ def _dropped_by_cudnn(
     )
 
 
-@in_manifests(ARCH_TOO_OLD, unless=("tf.package-removed", "tf.python-unsupported"))
-def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The extra allows a cuDNN that no longer supports the described GPU."""
-    release, tensorflow = view.release, view.tensorflow
-    if release is None or tensorflow is None or view.conda or not view.extra or not (release.sass or release.ptx):
-        return
-    name = f"nvidia-cudnn-cu{major(release.cuda)}"
-    pin, named = release.pip_nvidia.get(name, "=="), view.requirement(name)
-    if pin.startswith("==") or (named and _chosen(view, named) is None):
-        return
-    for gpu in view.target.gpus:
-        dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
-        if dropped is None or (named and not at_least(_chosen(view, named), dropped)):
-            continue
-        fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else None
-        fix = fix or write_beside(tensorflow, f"{name}<{dropped}")
-        line, card = named or tensorflow, gpu.name or f"compute capability {gpu.compute_capability}"
-        exact = pinned(named) if named else None
-        yield Problem(
-            title=f"cuDNN {exact} has dropped {card}" if exact else f"The newest cuDNN has dropped {card}",
-            cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
-            evidence=(evidence(line.text, str(line.place), f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),),
-            fixes=(fix,),
-        )
-
-
-def _chosen(view: PlannedEnvironment, cudnn: Requirement) -> str | None:
-    """The version that a line pins, also one that the matrix does not have, or that pip chooses for it."""
-    return pinned(cudnn) or view.versions.get(cudnn.name)
-
-
-@in_manifests(ARCH_TOO_OLD, unless=("tf.package-removed", "tf.python-unsupported"))
-def older_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The described GPU is older than the kernels of every build."""
-    yield from _without_kernels(view, newer=False)
-
-
-def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
-    rows = [row for row in conda_builds(view) if row.cuda and (row.sass or row.ptx)]
-    for gpu in view.target.gpus if rows else ():
-        found = gpu.compute_capability
-        above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
-        if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
-            name = gpu.name or f"compute capability {found}"
-            expected, source = f"one of SASS {' '.join(rows[0].sass)}", f"{CONDA_RECIPE}, {rows[0].version}"
-            yield Problem(
-                title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
-                cause="its builds contain no SASS for the GPU",
-                evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, source),),
-                fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
-            )
-
-
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
 _REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driver compiled nothing to keep
 
@@ -571,16 +495,13 @@ _KEEP_CACHE = Fix(
 
 def _newer_release(context: Context) -> tuple[Fix, ...]:
     """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
-    target = from_facts(context.facts, context.matrix)
     is_refused = any(one.kind in _REFUSED for one in value_or(context.facts.messages, ()))
     kept = () if is_refused else (_KEEP_CACHE,)
-    if not target.gpus:
+    if not context.remedies.knows_gpu:
         return (_WHICH_BUILD, *kept)
     others = _other_release(context, "it has kernels for this GPU")
-    image = None if others else Situation(context.facts, context.matrix).container
-    if image and not (target.driver and driver_reaches(target.driver, image.min_driver)):
-        return (context.remedies.install_driver(),)  # the image has kernels, and its driver is what is missing
-    return others if image else (*others, *kept)
+    of_image = None if others else context.remedies.for_image()
+    return (*others, *kept) if of_image is None else of_image
 
 
 ARCH_TOO_NEW = finding(
@@ -691,9 +612,3 @@ def _wrong_in_old_cuda(
         return None
     failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
     return log.first("nan-result", "wrong-result") or next(failed, None)
-
-
-@in_manifests(ARCH_TOO_NEW, unless=("tf.package-removed", "tf.python-unsupported"))
-def newer_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The described GPU is newer than the kernels of every build."""
-    yield from _without_kernels(view, newer=True)

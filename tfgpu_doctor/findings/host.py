@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -11,11 +9,8 @@ from tfgpu_doctor.findings.declaration import (
     Problem,
     evidence,
     finding,
-    in_manifests,
     message_evidence,
 )
-from tfgpu_doctor.plan.file_edits import add_to_container
-from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import (
     CallResult,
     Gpu,
@@ -500,54 +495,6 @@ def _requests_gpus(log: MessageLog) -> bool:
     starts = sorted(log.all("container-start"), key=lambda message: message.line)
     before = [start for start in starts if first is None or start.line <= first] or starts
     return bool(before) and before[-1].values["gpus"] == "yes"
-
-
-_RESERVATION = (
-    *("deploy:", "  resources:", "    reservations:", "      devices:"),
-    *("        - driver: nvidia", "          count: all", "          capabilities: [gpu]"),
-)
-
-
-# what each kind of file needs: what is expected, its lines, where that is documented, why
-_REQUESTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
-    "kubernetes": (
-        "resources.limits nvidia.com/gpu: 1",
-        ("resources:", "  limits:", "    nvidia.com/gpu: 1"),
-        "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
-        "Kubernetes gives a container only the devices under its limits",
-    ),
-    "compose": (
-        "a device reservation with capabilities: [gpu]",
-        _RESERVATION,
-        "https://docs.docker.com/compose/how-tos/gpu-support/",
-        "Docker gives a container no GPU unless it requests one",
-    ),
-}
-
-
-@in_manifests(NO_GPU)
-def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A service or a pod whose image is made for GPUs requests none, or in a way that has no effect."""
-    environment = view.environment
-    if environment.kind not in _REQUESTS:
-        return
-    expected, fix, docs, why = _REQUESTS[environment.kind]
-    request = environment.gpu
-    if request and request.problem:
-        yield Problem(
-            title=f"{environment.label} gets no GPU: {request.problem}",
-            cause="the request is in the file, but has no effect",
-            evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(Fix("Write it as", fix),),
-        )
-    elif view.needs_request:
-        found = view.base.image.reference if view.base else environment.label
-        yield Problem(
-            title=f"{environment.label} requests no GPU",
-            cause=why,
-            evidence=(evidence(found, str(environment.place), expected, docs),),
-            fixes=(add_to_container(view, fix),),
-        )
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
 from tfgpu_doctor.matrix.loader import Gpu as Model
-from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import (
     NOT_ASKED,
     CallResult,
@@ -225,7 +224,7 @@ def required_gpus(context: Context) -> Fact[int]:
     return Known(context.require_gpus, "--require-gpus")
 
 
-def planned(context: Context) -> Fact[PlannedEnvironment]:
+def planned(context: Context) -> Fact[object]:
     """The environment that a manifest describes; asked for by `tfgpu check` alone."""
     return Known(context.planned, "the manifest") if context.planned else NOT_ASKED
 

@@ -9,10 +9,8 @@ from collections.abc import Collection, Iterable
 from tfgpu_doctor.findings.declaration import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
+from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
-from tfgpu_doctor.plan.gate import Situation, refused
-from tfgpu_doctor.plan.install_commands import forgets_folders, link_found
-from tfgpu_doctor.plan.target import from_facts
 from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.records.report import Alternative, Fix
 from tfgpu_doctor.records.versions import minor
@@ -44,7 +42,7 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     if any(map(forgets_folders, release.known_issues)):
         why = f"it finds the CUDA libraries that pip installs with it, which {release.version} does not"
     best = remedies.reinstall(why)
-    if not best and from_facts(context.facts, context.matrix).gpus:
+    if not best and remedies.knows_gpu:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
     if release.extra:
         return best or (own,)
@@ -113,7 +111,7 @@ def _linked(
     text = "Link them into a folder that this TensorFlow searches; this works in every shell"
     if release and target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
         return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
-    return (Fix(text=text, commands=(link_found(folders, target),)),)
+    return (Fix(text=text, commands=(context.remedies.link(folders, target),)),)
 
 
 def _exported(context: Context, folders: Iterable[str]) -> Fix:
@@ -152,6 +150,5 @@ def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[
     own = Fix(text=issue.fix, commands=tuple(one.replace("python3 -m pip", pip) for one in issue.commands))
     advised = context.remedies.release
     if not any("tensorflow" in one for one in issue.commands) or (advised and advised.version == release.version):
-        unfit = refused(own, Situation(context.facts, context.matrix))
-        return (Fix(text=issue.fix) if unfit else own,)
+        return (Fix(text=issue.fix) if context.remedies.refuses(own) else own,)
     return context.remedies.reinstall("it does not have this bug") or (Fix(text=issue.fix),)

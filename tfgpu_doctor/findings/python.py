@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
-    CONDA_RECIPE,
-    USE_PIP,
     Context,
     MessageLog,
     Problem,
-    conda_builds,
     evidence,
     finding,
-    in_manifests,
     message_evidence,
     phase_named,
 )
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.requirements import ended_on_macos, newest_minor, offered, python_offered_to, requested
-from tfgpu_doctor.manifests import Image, Requirement
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
-from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, pythons_for
-from tfgpu_doctor.plan.constraints import best_release
-from tfgpu_doctor.plan.file_edits import (
-    replacement,
-    write_all,
-    write_image,
-    write_python,
-    write_release,
-    write_tensorflow,
-)
-from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.install_commands import comment_out
-from tfgpu_doctor.plan.planned import PlannedEnvironment, pinned, specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import (
     NOT_IN_TEXT,
@@ -52,7 +34,7 @@ from tfgpu_doctor.records.facts import (
     value_or,
 )
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability, minor, numbers
+from tfgpu_doctor.records.versions import at_least, capability, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The Python that runs: it has no TensorFlow, or another environment was meant.
@@ -252,8 +234,8 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
 # Why pip offers no wheel although the Python is right: the C library is musl, or the Python has 32 bits.
 
 
-_MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
-_MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
+MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
+MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
 _GLIBC = "a system with glibc, such as Debian or Ubuntu"
 
 
@@ -265,20 +247,9 @@ def pythons_of(row: Release) -> str:
 def for_glibc(context: Context) -> tuple[Fix, ...]:
     """A system with glibc, and the release that is best there."""
     host = structs.replace(context.facts.host, libc=NOT_IN_TEXT)
-    release = Fixes(structs.replace(context.facts, host=host), context.matrix).release
+    release = replace(context, facts=structs.replace(context.facts, host=host), derived={}).remedies.release
     image = f"docker run -it --rm python:{release.python[-1] if release else '3.12'}-slim bash"
     return (Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),)
-
-
-def without_musl(image: Image) -> str | None:
-    """The image of the same Python with glibc; None where this one is none of Alpine."""
-    tag = image.tag or ""
-    if image.name.rsplit("/", 1)[-1] == "alpine":
-        return "python:3.12-slim"
-    if "alpine" not in tag:
-        return None
-    head = tag.partition("alpine")[0].rstrip("-")
-    return f"{image.name}:{head + '-' if head else ''}{'bookworm-slim' if 'astral' in image.name else 'slim'}"
 
 
 def with_32_bits(context: Context) -> Problem:
@@ -298,66 +269,6 @@ FOR_64_BITS = Fix(
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Releases and Pythons of a manifest for which pip finds no wheel.
-
-
-_NO_MATCH = 'pip prints "No matching distribution found"'
-
-
-def without_wheels(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> Iterator[Problem]:
-    """The allowed releases have wheels for none of the Pythons, or only for some of them."""
-    pythons, newest = view.pythons or (), allowed[0]
-    with_wheels = {python for row in allowed for python in row.python}
-    without = [python for python in pythons if python not in with_wheels]
-    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
-    seen = Evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels)
-    if without and len(without) == len(pythons):
-        yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
-            cause=_NO_MATCH,
-            evidence=(seen,),
-            fixes=_another_python(view, tensorflow, allowed),
-        )
-    elif without and tensorflow.specifier:
-        yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
-            cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
-            evidence=(seen,),
-            fixes=(write_python(view, pythons_for(view, allowed)),),
-            severity=Severity.WARNING,
-        )
-
-
-def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> tuple[Fix, ...]:
-    """A Python that has wheels, or another release; first the release where this one has no CUDA anyway."""
-    newest, pythons = allowed[0], pythons_for(view, allowed)
-    own = pythons == tuple(newest.python)
-    use = write_python(view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS)
-    better = replacement(view)
-    if not better:
-        return (use,)
-    other = write_release(view, tensorflow, better)
-    if len(view.pythons or ()) > 1:
-        return (other,)  # bounds of a project are narrowed, not moved
-    without_cuda = view.wants_gpu and not newest.extra and not view.cudas
-    return (other, use) if without_cuda else (use, other)
-
-
-def no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
-    """No release that is published for the platform matches the requirement."""
-    newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
-    wanted = specifier(tensorflow.specifier)
-    if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
-        return
-    first, second, *_ = numbers(newest.version)
-    if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
-        return  # newer than this matrix
-    expected = f"a release such as {newest.version}"
-    yield Problem(
-        title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
-        cause=_NO_MATCH,
-        evidence=(Evidence(tensorflow.text, str(tensorflow.place), expected, "names of the wheels"),),
-        fixes=tuple(write_all(view, tensorflow)),
-    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -404,11 +315,11 @@ def python_without_wheels(
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
     if not context.probed or any(package.name in TENSORFLOW for package in packages or ()):
         return None  # a person can install into another Python than the one that a text names: pip's answer decides
-    if context.planned and context.planned.tensorflow:
-        return None  # its line and that of its Python are judged together, in no_wheel_for_required_python
+    if context.planned:
+        return None  # its line and that of its Python are judged together, by signs over manifests
     if libc and libc.startswith("musl"):
         seen = (evidence(libc, context.source("host.libc"), "glibc"),)
-        return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen)
+        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen)
     platform, is_32_bit = wheel_platform or "linux_x86_64", python_bits == 32
     rows, python = context.matrix.stable(platform, "tensorflow"), minor(python_version)
     last = None if is_32_bit else next((row.version for row in rows if python in row.python), None)
@@ -444,11 +355,11 @@ def _what_decides(context: Context) -> Fix:
 
 def _another_environment(context: Context) -> tuple[Fix, ...]:
     """A Python that has wheels, in an environment of its own."""
-    row = best_release(context.facts, context.matrix, this_python=False)
+    row = context.remedies.best_release(this_python=False)
     if row is None:
         return ()
     text = "If the Python is the reason, create an environment with Python {}, 64-bit, on a glibc system"
-    python = context.remedies.installation(row).python
+    python = context.remedies.python_for(row)
     return (Fix(text=text.format(python), commands=context.remedies.new_environment(row)),)
 
 
@@ -471,7 +382,7 @@ def no_matching_distribution(
         return None  # pip got no list at all
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
-        return Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=seen, fixes=for_glibc(context))
+        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=for_glibc(context))
     return _refused(context, refused, python_version, wheel_platform)
 
 
@@ -530,7 +441,7 @@ def _pip_python(
 def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
     if not context.remedies.can_use(row):
         return ()
-    python = context.remedies.installation(row).python
+    python = context.remedies.python_for(row)
     text = f"Create an environment with Python {python} for TensorFlow {row.version}"
     return (Fix(text=text, commands=context.remedies.new_environment(row)),)
 
@@ -547,44 +458,6 @@ def _incompatible(context: Context, python: str | None, release: Release | None)
         cause="the stated versions are incompatible: one is mistyped, or a different Python is running",
         evidence=(evidence(f"Python {python}", context.source("python.version"), pythons_of(release), wheels),),
         fixes=(Fix(text="Print the versions that are running", commands=(command,)),),
-    )
-
-
-@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
-def image_with_musl(view: PlannedEnvironment) -> Iterator[Problem]:
-    """pip finds no wheel of TensorFlow in an image of Alpine."""
-    image = view.base.image if view.base and view.tensorflow and not view.conda else None
-    if image and (better := without_musl(image)):
-        seen = Evidence(image.reference, str(image.place), "an image with glibc", "names of the wheels")
-        yield Problem(title=_MUSL_TITLE, cause=_MUSL, evidence=(seen,), fixes=(write_image(image, better),))
-
-
-@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
-def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
-    """No allowed release has a wheel for the Python, or for some of those that are allowed."""
-    if view.tensorflow is None or view.conda:
-        return
-    if view.allowed:
-        yield from without_wheels(view, view.tensorflow, view.allowed)
-    else:
-        yield from no_release(view, view.tensorflow)
-
-
-@in_manifests(PYTHON_UNSUPPORTED, unless=("tf.package-removed",))
-def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
-    """conda-forge has no build of these versions for the Python."""
-    rows, pythons, tensorflow = conda_builds(view), view.pythons, view.tensorflow
-    if tensorflow is None or not rows or not pythons:
-        return
-    if any(python in row.python for row in rows for python in pythons):
-        return
-    first, last = rows[0].python[0], rows[0].python[-1]
-    recipe = f"{CONDA_RECIPE}, {rows[0].version}"
-    yield Problem(
-        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
-        cause="conda cannot solve the environment",
-        evidence=(Evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", recipe),),
-        fixes=(write_python(view, rows[0].python), USE_PIP),
     )
 
 
@@ -635,46 +508,6 @@ def _after_the_last(version: str, versions: list[str] | None, os: str | None) ->
     if versions:  # up to 2.10, the last for Windows, and no further: this Python is not the reason
         return newest_minor(versions) >= last_on_windows and wanted > newest_minor(versions)
     return versions is None and wanted > (last_on_windows if os == "windows" else (2, 11))
-
-
-@in_manifests(PACKAGE_REMOVED)
-def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
-    # beside tensorflow it is one of two: tf.package-conflict
-    for requirement in (view.tensorflow, *(view.others if view.conda else ())):
-        if requirement is None or requirement.installer == "conda":
-            continue
-        if requirement.name not in ("tensorflow-gpu", "tf-nightly-gpu"):
-            continue
-        wanted, better = specifier(requirement.specifier), replacement(view)
-        nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
-        nothing = nothing or (requirement is view.tensorflow and view.python is not None and view.release is None)
-        if not nothing and pinned(requirement) and _renamed(view, requirement) is None:
-            continue  # the GPU build of that release has no other name
-        yield Problem(
-            title=f"{requirement.name} cannot be installed" if nothing else f"{requirement.name} has been discontinued",
-            cause=PACKAGE_REMOVED.cause,
-            evidence=(Evidence(requirement.text, str(requirement.place), "tensorflow", GUIDE),),
-            fixes=tuple(_under_its_name(view, requirement, better)),
-            severity=Severity.ERROR if nothing else Severity.WARNING,
-        )
-
-
-def _renamed(view: PlannedEnvironment, one: Requirement) -> Release | None:
-    """The release that is asked for by its number, under the name `tensorflow`; before 2.1 that was the CPU build."""
-    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    return row if row and row.gpu else None
-
-
-def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | None) -> Iterator[Fix]:
-    """The same release as `tensorflow`; another one only where none is asked for by its number."""
-    row = _renamed(view, one)
-    if row and view.pythons and not set(view.pythons) & set(row.python):
-        yield write_python(view, row.python)
-    elif row:
-        yield write_tensorflow(one, f"tensorflow{one.specifier}")
-    elif better and pinned(one) is None:
-        yield write_tensorflow(one, better)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -816,7 +649,7 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
 def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
     folder, name = posixpath.split(_slashes(module.path))
     if module.via and module.line:
-        command = comment_out(module.via, module.line, posixpath.basename(folder), context.remedies.os)
+        command = context.remedies.comment_out(module.via, module.line, posixpath.basename(folder))
         return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
     if module.version is None:
         rename = context.remedies.rename(module.path, posixpath.join(folder, "my_" + name))

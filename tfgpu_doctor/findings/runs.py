@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -13,16 +12,13 @@ from tfgpu_doctor.findings.declaration import (
     evidence,
     finding,
     how_it_ended,
-    in_manifests,
     is_wrong,
     last_lines,
     message_evidence,
     was_cut_short,
 )
-from tfgpu_doctor.plan.file_edits import add_to_container
-from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, Gpu, Message, Phase, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Fix, Severity
 from tfgpu_doctor.records.units import MIB
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -31,7 +27,7 @@ from tfgpu_doctor.records.units import MIB
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
-_POD_SHM = (
+POD_SHM = (
     "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}]",
     "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
 )
@@ -45,7 +41,7 @@ def _more_shm(context: Context) -> tuple[Fix, ...]:
     container = value_or(context.facts.host.container, None)
     start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
     docker = Fix(text="Start the container with more", commands=(f"{start} --shm-size=1g --ulimit memlock=-1 ...",))
-    pod = Fix(text="In Kubernetes, mount a volume in memory at /dev/shm", commands=_POD_SHM)
+    pod = Fix(text="In Kubernetes, mount a volume in memory at /dev/shm", commands=POD_SHM)
     more = {None: (docker, pod), "kubernetes": (pod,)}.get(container, (docker,))
     return (*more, Fix(text="Remove files that crashed jobs left in /dev/shm", commands=("ls -l /dev/shm",)))
 
@@ -92,25 +88,6 @@ def shared_memory_message(messages: MessageLog) -> Problem | None:
     if not full and not (listed and no_space):
         return None
     return Problem(severity=Severity.ERROR, evidence=message_evidence(*full, *no_space, *listed))
-
-
-@in_manifests(SMALL)
-def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
-    request, kind = view.environment.gpu, view.environment.kind
-    # without a request, container.no-gpu advises one of all GPUs in a compose file, and of one in a pod
-    advised = request is None and kind == "compose" and view.needs_request
-    several = advised or (request is not None and (request.count is None or request.count > 1))
-    given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    if several and not given and kind in ("compose", "kubernetes"):
-        found, place = (request.text, request.place) if request else (view.environment.label, view.environment.place)
-        add = Fix("Add", _POD_SHM) if kind == "kubernetes" else add_to_container(view, ("shm_size: 1gb",))
-        yield Problem(
-            title=f"/dev/shm has 64 MiB, and several GPUs are {'to be ' * advised}requested",
-            evidence=(Evidence(found, str(place), "1 GiB or more", "NVIDIA's container notes"),),
-            fixes=(add,),
-            severity=Severity.WARNING,
-        )
 
 
 # -------------------------------------------------------------------------------------------------- p2p.failed

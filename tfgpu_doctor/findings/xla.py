@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator
-
 from tfgpu_doctor.findings.declaration import (
-    DECIDED_BY_PACKAGE,
     Context,
     MessageLog,
     Problem,
     evidence,
     finding,
-    in_manifests,
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import Card, fetch
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
-from tfgpu_doctor.plan.file_edits import with_extra, write_image, write_tensorflow
-from tfgpu_doctor.plan.fixes import SITE
-from tfgpu_doctor.plan.install_commands import (
-    COMPILER,
-    XLA_LINE,
-    XLA_READS_PACKAGES_SINCE,
-    StartLine,
-    start_line_command,
-    xla_line,
-)
-from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.records.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major
 
-_KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
+KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
-_FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
 
 
 def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...] | None, word: str) -> Severity | None:
@@ -43,7 +26,7 @@ def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...] | 
     compiled = [check for check in checks or () if check.kind == "xla"]
     if any(word in (check.error or "") for check in compiled):
         return Severity.ERROR
-    needed = usable and at_least(release.version, _KERAS_SINCE) and not any(check.ok for check in compiled)
+    needed = usable and at_least(release.version, KERAS_SINCE) and not any(check.ok for check in compiled)
     return Severity.WARNING if needed else None
 
 
@@ -78,29 +61,15 @@ def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:
         "does not look there by itself",
         commands=(
             *context.remedies.pip_install("nvidia-cuda-nvcc-cu11"),
-            _tell_xla(context, XLA_LINE, f"{_site(context)}/{COMPILER}"),
+            context.remedies.xla_data_dir(XLA_COMPILER),
         ),
     )
 
 
-def _data_dir(context: Context, text: str, folder: str | None = None) -> Fix:
+def _data_dir(context: Context, text: str, folder: str = "") -> Fix:
     """Tell XLA where to look."""
-    if context.remedies.os == "windows":
-        option = f'--xla_gpu_cuda_data_dir=\\"{folder or "%CUDA_PATH%"}\\"'
-        return Fix(text=text, commands=(f'if not defined XLA_FLAGS setx XLA_FLAGS "{option}"',))
-    folder = folder or "/usr/local/cuda"
-    return Fix(text=text, commands=(_tell_xla(context, xla_line(folder), shlex.quote(folder)),))
-
-
-def _tell_xla(context: Context, line: StartLine, folder: str) -> str:
-    """A line that Python executes lasts; where XLA_FLAGS is set, it is kept, and the last folder in it counts."""
-    if "XLA_FLAGS" in value_or(context.facts.variables, {}):
-        return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{folder}'
-    return start_line_command(line, _site(context))
-
-
-def _site(context: Context) -> str:
-    return SITE.format(python=context.remedies.python)
+    default = "%CUDA_PATH%" if context.remedies.os == "windows" else "/usr/local/cuda"
+    return Fix(text=text, commands=(context.remedies.xla_data_dir(folder or default),))
 
 
 # ------------------------------------------------------------------------------------- xla.libdevice-missing
@@ -161,32 +130,6 @@ def libdevice_message(messages: MessageLog) -> Problem | None:
     if not failed or messages.has(*others, "cuda-error"):
         return None
     return Problem(possible=True, severity=Severity.WARNING, evidence=message_evidence(*failed))
-
-
-_COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minimal-build)-.*|nvidia-cuda-toolkit")
-
-
-@in_manifests(LIBDEVICE_MISSING, unless=(*DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing"))
-def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
-    release, base = view.release, view.base
-    if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
-        return
-    lines = view.environment.requirements
-    installed = view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in lines)
-    if installed or not release.cuda or not at_least(release.version, _KERAS_SINCE):
-        return
-    image = base.image
-    better = with_extra(view, release) if view.tensorflow and release.extra else None
-    yield Problem(
-        title=f"{image.reference} contains neither libdevice nor ptxas, which XLA needs",
-        evidence=(evidence(image.reference, str(image.place), "an image with the CUDA compiler", _FLAVOURS),),
-        fixes=(
-            write_image(image, f"{image.name}:{(image.tag or '').replace('-runtime', '-devel')}"),
-            *((write_tensorflow(view.tensorflow, better),) if view.tensorflow and better else ()),
-        ),
-        severity=Severity.WARNING,
-    )
 
 
 # ----------------------------------------------------------------------------------------- xla.ptxas-missing

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfgpu_doctor.files import writing
-from tfgpu_doctor.findings.engine import make_report
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install import proof_child
 from tfgpu_doctor.install.folder import python_of
 from tfgpu_doctor.install.tools import Added, Proof, Step, StepState
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.install_commands import COMPILER, Links, library_paths
+from tfgpu_doctor.plan.diagnosis import make_report
+from tfgpu_doctor.plan.install_commands import (
+    Links,
+    library_paths,
+)
 from tfgpu_doctor.probes import launch, loader, process
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.loader import Elf, caller_of
@@ -51,7 +55,7 @@ def add_library_paths(prefix: Path, release: Release) -> tuple[Added, ...]:
             added.append(Added(link.relative_to(prefix).as_posix(), "link", why))
         for line in paths.lines:
             file = site / line.file
-            if (site / COMPILER).is_dir() and not file.exists():
+            if (site / XLA_COMPILER).is_dir() and not file.exists():
                 writing.replace(str(file), utf8(f"{line.text}\n"))
                 why = "XLA of this release looks for ptxas and libdevice in toolkits only"
                 added.append(Added(file.relative_to(prefix).as_posix(), "pth", why))

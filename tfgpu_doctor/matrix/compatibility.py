@@ -8,11 +8,15 @@ from typing import Protocol
 
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.records.facts import Fact, Known, Unknown
 from tfgpu_doctor.records.versions import capability, major, numbers
 
 _TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
+# XLA of 2.13 and older does not look into NVIDIA's packages for ptxas and libdevice: those wheels do not hold the
+# string "../nvidia/cuda_nvcc"
+XLA_READS_PACKAGES_SINCE = "2.14"
+XLA_COMPILER = "nvidia/cuda_nvcc"  # below site-packages
 _GB10 = "12.1"
 _GRACE = re.compile(r"(?:NVIDIA )?G[HB]\d{3}\b")  # GH200, GB200: with a Grace processor
 
@@ -227,3 +231,8 @@ def requirement(row: Release) -> str:
     """The pip requirement that brings a release and its CUDA libraries: "tensorflow[and-cuda]==2.15.1"."""
     extra = f"[{row.extra}]" if row.extra and row.gpu else ""
     return f"{row.package}{extra}=={row.version}"
+
+
+def forgets_folders(issue: KnownIssue) -> bool:
+    """Whether the issue is a RUNPATH that lacks folders of the extra: links repair it."""
+    return issue.severity == "error" and issue.affects == "run" and issue.condition.extra

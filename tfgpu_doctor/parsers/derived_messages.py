@@ -82,7 +82,6 @@ _EVENTS = {
     "externally-managed": "externally-managed",
     "conda-unsatisfiable": "conda-unsatisfiable",
     "unresolvable": "conda-unsatisfiable",
-    "conda-not-found": "conda-not-found",
     "conda-no-provider": "conda-unsatisfiable",
 }
 
@@ -169,9 +168,8 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "gpu-created", gpu.line, **values)
         elif gpu.name and gpu.compute_capability:
             yield _message(text, "gpu-found", gpu.line)
-    build = text.tensorflow.build
-    if build.is_cuda_build is False and build.line:
-        yield _message(text, "built-without-cuda", build.line)
+    if text.tensorflow.build and not text.tensorflow.build.is_cuda_build:
+        yield _message(text, "built-without-cuda", text.tensorflow.build_line)
 
 
 def _wanted(text: ParsedText) -> Iterator[Message]:
@@ -240,13 +238,13 @@ def _of_installers(text: ParsedText) -> Iterator[Message]:
             if event.kind == "no-version":
                 values["versions"] = ", ".join(event.versions) or "none"
         elif event.kind == "wheel-refused":
-            values = {"package": event.name, "version": event.version, "tags": " ".join(event.tags)}
+            values = {"package": event.name, "version": event.version, "tags": event.tags}
         elif event.kind == "conflict":
             values = {
                 "package": event.name,
                 "need": event.requirement,
                 "other": event.other,
-                "has": event.other_version or "",
+                "has": event.other_version,
             }
         elif event.kind in _NAMES_ONE:
             values = {"package": event.name, "version": event.version}

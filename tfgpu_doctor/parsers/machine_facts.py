@@ -111,20 +111,14 @@ _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNO
 
 def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
     """The NVIDIA cards that lspci lists or that a device id tells, else those that somebody names."""
-    listed = text.system.cards
-    if not listed:
-        stated = _stated_cards(text)
-        if matrix is None or stated != NOT_IN_TEXT:
-            return stated
-        described = _instance_cards(text, matrix)
-        return described if described != NOT_IN_TEXT else _described_card(text)
-    found = tuple(
-        PciGpu(address=one.address, device_id=one.device_id or "10de", driver=one.driver, name=one.name)
-        for one in listed
-        if one.vendor == "nvidia"
-    )
-    fact = Known(found, f"line {listed[0].line}: lspci")
-    return named(fact, matrix) if matrix is not None else fact
+    if text.system.cards_line is not None:
+        fact = Known(text.system.cards, f"line {text.system.cards_line}: lspci")
+        return named(fact, matrix) if matrix is not None else fact
+    stated = _stated_cards(text)
+    if matrix is None or stated != NOT_IN_TEXT:
+        return stated
+    described = _instance_cards(text, matrix)
+    return described if described != NOT_IN_TEXT else _described_card(text)
 
 
 def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
@@ -527,17 +521,8 @@ _BARE_LIST = re.compile(r"^\[\]$")
 
 def build(text: ParsedText) -> Fact[Build]:
     """What tf.sysconfig.get_build_info() prints."""
-    built = text.tensorflow.build
-    if built.is_cuda_build is None:
-        return NOT_IN_TEXT
-    found = Build(
-        is_cuda_build=built.is_cuda_build,
-        is_rocm_build=bool(built.is_rocm_build),
-        cuda_version=built.cuda_version,
-        cudnn_version=built.cudnn_version,
-        compute_capabilities=built.compute_capabilities,
-    )
-    return Known(found, f"line {built.line}: TensorFlow's build")
+    seen = text.tensorflow
+    return Known(seen.build, f"line {seen.build_line}: TensorFlow's build") if seen.build else NOT_IN_TEXT
 
 
 def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:

@@ -7,7 +7,7 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import structs
 
@@ -22,7 +22,6 @@ from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
 from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.parsers.resemblance import resembling, telling
 from tfgpu_doctor.parsers.statements import Statement
-from tfgpu_doctor.parsers.system_outputs import Seen
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import (
     NOT_IN_TEXT,
@@ -134,7 +133,6 @@ def with_asks(facts: Facts) -> Facts:
 
 # ------------------------------------------------------------------------------------------ text to facts
 
-T = TypeVar("T")
 _ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
 _APPLE_SILICON = re.compile(
     r"\b(?:MacBook|iMac|Mac(?: mini| Studio| Pro)?|Apple)\b.{0,30}?\bM[1-5]\b|\bM[1-5] (?:Mac|Pro|Max|Ultra)"
@@ -218,7 +216,7 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     where = text.hints
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
-    system = text.system
+    shown = text.system.facts
     identifier = _first_word(stated)
     version: Fact[str] = NOT_IN_TEXT
     if identifier == NOT_IN_TEXT:  # an image of another one is no host
@@ -226,21 +224,18 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         identifier, version = (_named_distribution(named, part) for part in ("distribution_id", "distribution_version"))
     elif stated and (number := platform_hints.name(stated.value).distribution_version):
         version = Known(number, stated_at(stated), "stated")
-    container = Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT
+    if "distribution_id" in shown:
+        identifier, version = shown["distribution_id"], NOT_IN_TEXT
+    distribution = Known(_as_written(stated), stated_at(stated), "stated") if stated else NOT_IN_TEXT
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
-        kernel=_of(system.kernel),
-        machine=_of(system.machine),
-        distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
-        distribution_id=_of(system.distribution_id) if system.distribution_id else identifier,
-        distribution_version=_of(system.distribution_version)
-        if system.distribution_version or system.distribution_id
-        else version,
-        cpu_model=_of(system.cpu_model),
-        cpu_flags=_of(system.cpu_flags),
-        container=container,
+        distribution=distribution if stated else shown.get("distribution", NOT_IN_TEXT),
+        distribution_id=identifier,
+        distribution_version=shown.get("distribution_version", version),
+        container=Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT,
         pci_gpus=cards(text, matrix),
         address_space_limit=_address_space(text),
+        **{name: shown.get(name, NOT_IN_TEXT) for name in ("kernel", "machine", "cpu_model", "cpu_flags")},
     )
 
 
@@ -260,14 +255,8 @@ def _as_written(stated: Statement) -> str:
     return (raw[place : place + len(stated.value)] if place >= 0 else stated.value)[:80]
 
 
-def _of(seen: Seen[T] | None) -> Fact[T]:
-    return Known(seen.value, f"line {seen.line}") if seen else NOT_IN_TEXT
-
-
 def _python(text: ParsedText, matrix: Matrix | None) -> Python:
-    version = text.stated_fact("python")
-    if text.system.python:
-        version = _of(text.system.python)  # what the interpreter prints of itself
+    version = text.system.facts.get("python", text.stated_fact("python"))  # first what the interpreter prints of itself
     if isinstance(version, Unknown) and (wheel := text.find(_WHEEL)):
         digits = wheel[0]["python"]
         version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name", "inferred")
@@ -277,7 +266,7 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
     platform = _platform(text)
     if matrix is not None:  # the Python that pip serves, whatever somebody fills in
         version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
-    bits = _of(text.system.python_bits)
+    bits = text.system.facts.get("python_bits", NOT_IN_TEXT)
     if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
         bits = Known(32, f"line {path[1]}: a path", "inferred")
     return Python(version=version, bits=bits, wheel_platform=platform, packages=_packages(text))
@@ -314,7 +303,7 @@ def _platform(text: ParsedText) -> Fact[str]:
 
 def _is_arm(text: ParsedText) -> bool:
     stated = " ".join(one.raw for one in text.all_stated("os")).lower()
-    machine = text.system.machine.value if text.system.machine else ""
+    machine = value_or(text.system.facts.get("machine", NOT_IN_TEXT), "")
     named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
     return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
 

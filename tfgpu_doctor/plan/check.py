@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
@@ -18,6 +19,9 @@ from tfgpu_doctor.manifests.editing import Refused, apply
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan import manifest_signs as _signs_are_added  # noqa: F401
+from tfgpu_doctor.plan.alternatives import is_data_centre
+from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
@@ -34,6 +38,7 @@ from tfgpu_doctor.records.report import (
     Undetermined,
     Verdict,
 )
+from tfgpu_doctor.records.versions import minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Fixes of one report that go together: made all at once, they end in files that pass. Pure.
@@ -244,6 +249,9 @@ def facts_of(one: PlannedEnvironment) -> Facts:
         s.name: s.value for s in one.environment.settings if s.name.isupper() and s.name not in _ABOUT_VISIBILITY
     }
     facts = structs.replace(facts, variables=Known(variables, where)) if variables else facts
+    if one.base and one.base.cuda and is_data_centre(one.target):  # libcuda of the forward-compatibility package
+        cuda = Known(minor(one.base.cuda), str(one.base.image.place), "inferred")
+        facts = structs.replace(facts, driver=structs.replace(facts.driver, cuda_supported=cuda))
     row = one.release
     if row is None or one.conda or not one.wants_gpu or not row.gpu:
         return (
@@ -279,7 +287,7 @@ def _distinct(fixes: Iterable[Fix]) -> Iterator[Fix]:
 
 
 def _findings(one: PlannedEnvironment, matrix: Matrix) -> Iterator[Finding]:
-    diagnosis = diagnose(facts_of(one), matrix, planned=one)
+    diagnosis = diagnose(facts_of(one), matrix, fixes=partial(FileEdits, planned=one), planned=one)
     for finding in diagnosis.findings:
         if finding.root_cause and not finding.possible:
             edited = any(fix.edits for fix in finding.fixes)

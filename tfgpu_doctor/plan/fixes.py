@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+import shlex
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from tfgpu_doctor.matrix.compatibility import driver_reaches
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, nearest_release
-from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, tensorflow_image
-from tfgpu_doctor.plan.install_commands import Installation, lasting, link_commands
+from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused, tensorflow_image
+from tfgpu_doctor.plan.install_commands import (
+    XLA_LINE,
+    Installation,
+    comment_out,
+    lasting,
+    link_commands,
+    link_found,
+    start_line_command,
+    xla_line,
+)
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -83,6 +93,10 @@ class Fixes:
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
         return admitted(useful or tuple(here for _, here in found), self.facts, self.matrix)
 
+    def refuses(self, fix: Fix) -> bool:
+        """True if the gate refuses a fix."""
+        return bool(refused(fix, Situation(self.facts, self.matrix)))
+
     @property
     def _computes_elsewhere(self) -> bool:
         """True if the text shows that PyTorch or JAX computes: settings of TensorFlow change nothing there."""
@@ -135,6 +149,27 @@ class Fixes:
         left = separator.join(filter(None, kept))
         return f"export {variable}={self.quote(left)}" if left else self.unset(variable)
 
+    def comment_out(self, file: str, line: int, word: str) -> str:
+        """The command that makes a comment of one line, if it still holds the word."""
+        return comment_out(file, line, word, self.os)
+
+    def link(self, folders: Iterable[str], target: str) -> str:
+        """The command that links all libraries of folders into one that TensorFlow searches."""
+        return link_found(folders, target)
+
+    def xla_data_dir(self, folder: str) -> str:
+        """The command that tells XLA where its compiler is; a relative folder is below site-packages.
+
+        A line that Python executes lasts; where XLA_FLAGS is set, it is kept, and the last folder in it counts.
+        """
+        if self.os == "windows":
+            return f'if not defined XLA_FLAGS setx XLA_FLAGS "--xla_gpu_cuda_data_dir=\\"{folder}\\""'
+        site, below = SITE.format(python=self.python), folder == XLA_COMPILER
+        if "XLA_FLAGS" in value_or(self.facts.variables, {}):
+            path = f"{site}/{folder}" if below else shlex.quote(folder)
+            return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{path}'
+        return start_line_command(XLA_LINE if below else xla_line(folder), site)
+
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.
 
@@ -171,6 +206,32 @@ class Fixes:
         if not value_or(self.facts.python.pip, True) and "uv" in value_or(self.facts.python.installers, ()):
             return f"uv pip uninstall --python {self.python} {packages}"
         return f"{self.python} -m pip uninstall -y {packages}"
+
+    @property
+    def knows_gpu(self) -> bool:
+        """True if the compute capability of a GPU is known."""
+        return bool(from_facts(self.facts, self.matrix).gpus)
+
+    def python_for(self, row: Release) -> str:
+        """The Python of the environment that a release is installed into."""
+        return self.installation(row).python
+
+    def image_cuda(self) -> tuple[str, str | None] | None:
+        """The CUDA of the image that TensorFlow is part of, and the oldest driver on which it starts."""
+        if not self.image:
+            return None
+        from tfgpu_doctor.plan.planned import base_named, driver_of  # of no use to a doctor without an image
+
+        base = base_named(self.image, self.matrix)
+        return (base.cuda, driver_of(base, self.matrix)) if base and base.cuda else None
+
+    def for_image(self) -> tuple[Fix, ...] | None:
+        """What an image with kernels for the GPU lacks: a newer driver, or nothing; None without a known image."""
+        situation = Situation(self.facts, self.matrix)
+        image, driver = situation.container, situation.target.driver
+        if image is None:
+            return None
+        return () if driver and driver_reaches(driver, image.min_driver) else (self.install_driver(),)
 
     def installation(self, row: Release) -> Installation:
         """How a release is installed here: for this Python, or for its own newest."""
@@ -212,7 +273,7 @@ class Fixes:
     @property
     def release(self) -> Release | None:
         """The one release that this report advises."""
-        return self.kept_release() or self._best_release() or self._best_release(this_python=False)
+        return self.kept_release() or self.best_release() or self.best_release(this_python=False)
 
     @property
     def tensorflow(self) -> tuple[str, ...]:
@@ -267,13 +328,13 @@ class Fixes:
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
-        if row := self._best_release():
+        if row := self.best_release():
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
-        if row := self._best_release(this_python=False):
+        if row := self.best_release(this_python=False):
             new = f"TensorFlow {row.version} with Python {self.installation(row).python}"
             text = f"Install {new} (uv or conda can install that Python): {why}"
             return (Fix(text=text, commands=self.new_environment(row)),)
-        if row := self._best_release(this_python=False, own_cuda=False):
+        if row := self.best_release(this_python=False, own_cuda=False):
             return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why))
         return ()
 
@@ -289,8 +350,8 @@ class Fixes:
         commands = self.pip_install(f"{option.package}=={option.tensorflow}") if here else option.commands["pip"]
         return (Fix(text=f"Install {option.title}: this machine has no NVIDIA GPU", commands=commands),)
 
-    def _best_release(self, this_python: bool = True, own_cuda: bool = True) -> Release | None:
-        """Looked for once: going through all releases takes some milliseconds, and several rules ask."""
+    def best_release(self, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
+        """The best release here; looked for once: all releases take some milliseconds, and several signs ask."""
         key = (this_python, own_cuda)
         if self.image:
             return None

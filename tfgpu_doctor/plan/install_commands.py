@@ -12,14 +12,17 @@ from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import (
+    XLA_COMPILER,
+    XLA_READS_PACKAGES_SINCE,
     cudnn_bound,
     cudnn_limit,
     extra_fails,
+    forgets_folders,
     numpy_bound,
     protobuf_bound,
     requirement,
 )
-from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.facts import Setting
 from tfgpu_doctor.records.report import Fix
@@ -325,12 +328,6 @@ def _change(setting: Setting, os: str) -> str:
     return comment_out(setting.file, setting.line, setting.name, os)
 
 
-# XLA of 2.13 and older does not look into NVIDIA's packages for ptxas and libdevice: those wheels do not hold the
-# string "../nvidia/cuda_nvcc"
-XLA_READS_PACKAGES_SINCE = "2.14"
-COMPILER = "nvidia/cuda_nvcc"  # below site-packages
-
-
 @dataclass(frozen=True)
 class Links:
     """Links in one folder to the files of others, all below site-packages."""
@@ -364,15 +361,10 @@ _FORGOTTEN = Links(
 XLA_LINE = StartLine(  # a value that is set already is kept
     "_tfgpu_xla_flags.pth",
     'import os, sysconfig; os.environ.setdefault("XLA_FLAGS", '
-    f'"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/{COMPILER}")',
+    f'"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/{XLA_COMPILER}")',
 )
 _ACTIVATE = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
 _DEACTIVATE = 'LD_LIBRARY_PATH="${LD_LIBRARY_PATH#"$CONDA_PREFIX/lib"}"; export LD_LIBRARY_PATH="${LD_LIBRARY_PATH#:}"'
-
-
-def forgets_folders(issue: KnownIssue) -> bool:
-    """Whether the issue is a RUNPATH that lacks folders of the extra: links repair it."""
-    return issue.severity == "error" and issue.affects == "run" and issue.condition.extra
 
 
 def repaired_by_links(matrix: Matrix) -> frozenset[str]:

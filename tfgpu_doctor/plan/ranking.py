@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.matrix.compatibility import beyond_the_known
+from tfgpu_doctor.matrix.compatibility import beyond_the_known, forgets_folders
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import (
@@ -27,7 +27,6 @@ from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.install_commands import (
     Installation,
-    forgets_folders,
     list_gpus,
     repaired_by_links,
     what_may_be_missing,

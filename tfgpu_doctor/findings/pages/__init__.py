@@ -10,7 +10,7 @@ continue on the next lines.
 > a line that a program prints, word for word, with ... where it varies
 = Which versions print it, and what it does not mean. Without a line above it: a symptom that is not printed.
 ? How to distinguish this finding from others.
-  $ a command, never wrapped; below Windows, one for cmd, and that for PowerShell is added
+  $ a command, never wrapped; below Windows, one for cmd, and that for PowerShell behind it where it is another
   -> ids.of other.findings
 * Linux: One fix on one platform (records.Platform).
   | a line for a file or a program:
@@ -28,7 +28,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from tfgpu_doctor.plan.windows_shell import for_both_shells
 from tfgpu_doctor.records.facts import Record, encode
 from tfgpu_doctor.records.report import Severity
 from tfgpu_doctor.records.similar import similar
@@ -143,8 +142,7 @@ def _add(pages: list[dict[str, Any]], mark: str, text: str) -> None:
         page["sources"].append({"title": title, "url": f"https://{url}"})
     else:
         item = (page["fixes"] or page["checks"])[-1]
-        windows = mark == "  $" and item.get("platform") == "Windows"
-        item[_PARTS[mark]] += text.split() if mark == "  ->" else for_both_shells([text]) if windows else [text]
+        item[_PARTS[mark]] += text.split() if mark == "  ->" else [text]
 
 
 def _page(page: dict[str, Any], name: str) -> Page:

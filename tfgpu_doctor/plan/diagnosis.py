@@ -1,0 +1,238 @@
+"""The engine with plan's fixes, and plan's answer to: which TensorFlow, CUDA, cuDNN and Python work together?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from msgspec import structs
+
+from tfgpu_doctor.findings import engine
+from tfgpu_doctor.findings.answers import WHICH
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, message_evidence
+from tfgpu_doctor.findings.symptoms import nothing_fails
+from tfgpu_doctor.matrix.compatibility import arm_only
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.queries import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
+from tfgpu_doctor.plan.constraints import PlanRequest, candidates, source, span, violations
+from tfgpu_doctor.plan.fixes import Fixes
+from tfgpu_doctor.plan.ranking import MachineState, Planner, make_plan
+from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.plan.target import Target, from_facts, unknown_gpu
+from tfgpu_doctor.records.facts import Message, PciGpu, TfDevice, value_or
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix
+from tfgpu_doctor.records.versions import at_least, minor, same_minor
+
+diagnose = partial(engine.diagnose, fixes=Fixes)
+make_report = partial(engine.make_report, fixes=Fixes)
+context_of = partial(Context, fixes=Fixes)
+
+_SYSTEMS = {"linux": "Linux", "windows": "native Windows", "wsl2": "WSL2", "macos": "macOS"}
+_BROUGHT_ALONG = "12"  # from this CUDA on, pip brings it whatever toolkit is installed
+_AN = tuple("AHLMNR")  # an RTX 4090, an H100
+
+
+@WHICH.sign
+def asked(
+    context: Context,
+    messages: MessageLog,
+    pci_gpus: tuple[PciGpu, ...] | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+) -> Problem | None:
+    """Somebody asks, and nothing in the text fails."""
+    questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
+    question = next((one for one in questions if "tensorflow" in one.values), next(iter(questions), None))
+    if context.probed or question is None or not nothing_fails(messages, devices):
+        return None
+    answer = _Answer(PlanRequest(context.matrix, _target(context, question)), question)
+    found = answer.find(without_nvidia=pci_gpus == () or "graphics" in question.values)
+    if pci_gpus and pci_gpus[0].name and not answer.request.target.gpus:
+        found = replace(found, cause=f"{unknown_gpu(context.matrix, pci_gpus[0].name)}. {found.cause}")
+    return replace(found, rank_first=True, fixes=() if context.remedies.image else found.fixes)
+
+
+def _target(context: Context, question: Message) -> Target:
+    """The machine that the text describes; Windows may be named without its version."""
+    python = question.values.get("python")
+    target = from_facts(context.facts, context.matrix, minor(python) if python else None)
+    target = structs.replace(target, driver=target.driver or question.values.get("driver"))
+    if question.values.get("os") == "windows" and not value_or(context.facts.host.os, None):
+        return structs.replace(target, os="windows", machine="x86_64")
+    if target.gpus and all(arm_only(one.name, one.compute_capability) for one in target.gpus):
+        return structs.replace(target, machine="aarch64")
+    return target
+
+
+class _Answer:
+    """What is said about the release that is named, the CUDA that is there, or else what plan ranks first."""
+
+    def __init__(self, request: PlanRequest, question: Message) -> None:
+        self.request = request
+        self.target = request.target
+        self.question = question
+        self.named = question.values
+        self.works = self.named["about"] == "works"
+
+    def find(self, *, without_nvidia: bool) -> Problem:
+        cuda, version = self.named.get("cuda"), self.named.get("tensorflow")
+        if without_nvidia:
+            return self._planned(MachineState(no_gpu=True))
+        if version and (row := self._row(version)):
+            return self._about_release(row)
+        if cuda is None or at_least(cuda, _BROUGHT_ALONG):
+            return self._planned()
+        for cudnn in dict.fromkeys((self.named.get("cudnn"), None)):
+            filters = Filters(platform=self.target.platform, cuda=cuda, cudnn=cudnn)
+            rows = [row for row in _with_cuda(self.request.matrix, filters) if not violations(self.request, row)]
+            if rows:
+                return self._about_cuda(filters, rows)
+        answer = self._planned()
+        return replace(answer, title=f"No TensorFlow for CUDA {cuda} works here. {answer.title}")
+
+    def _row(self, version: str) -> Release | None:
+        """The release of that version, or the newest of that minor version that works here."""
+        rows = candidates(self.request.matrix, self.target.platform)
+        same = [row for row in rows if same_minor(row.version, version)]
+        same.sort(key=lambda row: row.version != version)  # the exact one first
+        return next((row for row in same if not violations(self.request, row)), next(iter(same), None))
+
+    def _about_release(self, row: Release) -> Problem:
+        """Whether it works with all that is named, or what it was built with."""
+        broken, line = violations(self.request, row), f"line {self.question.line}"
+        against = (
+            *(Evidence(one.saw, line, one.need, one.source) for one in broken),
+            *self._other_libraries(row, line),
+        )
+        option = Planner(self.request).option("as-is", row)
+        driver = f", driver {option.min_driver} or newer" if option.min_driver else ""
+        title = self._refusal(row, against[0]) if against else f"{_line(option)}{driver}"
+        fixes = [*_fixes(self._best() if broken else (option,))]
+        cuda = self.named.get("cuda")
+        others = [*_with_cuda(self.request.matrix, Filters(platform=self.target.platform, cuda=cuda))] if cuda else []
+        if against and others:
+            fixes.append(Fix(f"For CUDA {cuda}: TensorFlow {_span_of(others)}"))
+        compiled = " ".join(dict.fromkeys((*row.sass, *row.ptx)))
+        return Problem(
+            title=f"{'No' if against else 'Yes'}: {title}" if self.works else title,
+            cause=f"{_built_with(row)}{driver}{f'; compiled for compute capability {compiled}' if row.gpu else ''}",
+            evidence=against or message_evidence(self.question, need=_built_with(row)),
+            fixes=tuple(fixes),
+        )
+
+    def _other_libraries(self, row: Release, line: str) -> Iterator[Evidence]:
+        """The CUDA and cuDNN that are named and that this build does not load."""
+        cuda, cudnn = self.named.get("cuda"), self.named.get("cudnn")
+        other = row.cuda and cuda and not same_as_far_as_given(row.cuda, cuda)
+        # of Linux, where later builds prove it; on Windows the numbers in the names are these
+        if other and row.version not in {one.version for one in also_load(self.request.matrix, Filters(cuda=cuda))}:
+            yield evidence(f"CUDA {cuda}", line, f"CUDA {minor(row.cuda)}", source(row, "cuda"))
+        if row.cudnn and cudnn and not takes_cudnn(row, cudnn):
+            yield evidence(f"cuDNN {cudnn}", line, f"cuDNN {row.cudnn}", source(row, "cudnn"))
+
+    def _refusal(self, row: Release, first: Evidence) -> str:
+        """The first obstacle in a sentence."""
+        if not row.gpu:
+            return f"TensorFlow {row.version} has no GPU support on {_SYSTEMS[self.target.os]}"
+        if first.saw.startswith("compute capability"):
+            return f"TensorFlow {row.version} has no kernels for{self._card('')} ({first.saw})"
+        return f"TensorFlow {row.version} needs {first.need}, not {first.saw}"
+
+    def _about_cuda(self, filters: Filters, rows: list[Release]) -> Problem:
+        """The releases for the CUDA that somebody has."""
+        row, libraries = rows[0], f"CUDA {filters.cuda}{f', cuDNN {filters.cudnn}' if filters.cudnn else ''}"
+        return Problem(
+            title=f"{'Yes: for' if self.works else 'For'} {libraries}{self._card(' and')}: TensorFlow "
+            f"{_span_of(rows)} ({minor(row.version)}: cuDNN {row.cudnn}, Python {span(row.python)})",
+            cause=f"these releases load CUDA {filters.cuda}; newer releases need a newer CUDA",
+            evidence=message_evidence(self.question, need=_built_with(row)),
+            fixes=tuple(_fixes((Planner(self.request).option("as-is", row), *self._best()[:1]))),
+        )
+
+    def _best(self, options: tuple[Option, ...] | None = None) -> tuple[Option, ...]:
+        """What plan ranks first; on Windows both WSL2 and Windows itself."""
+        options = make_plan(self.request.matrix, self.target).options if options is None else options
+        if self.target.os != "windows" or not options or options[0].kind == "cpu":
+            return options[:1]
+        native = next((one for one in options if one.kind in ("as-is", "python", "driver", "python+driver")), None)
+        inside = next((one for one in options if one.kind == "wsl2"), None)
+        both = (native, inside) if "native" in self.named or options[0] is native else (inside, native)
+        return tuple(one for one in both if one) or options[:1]
+
+    def _planned(self, state: MachineState | None = None) -> Problem:
+        """What plan answers for this machine."""
+        plan = make_plan(self.request.matrix, self.target, state=state)
+        ways = self._best(plan.options)
+        if not ways:
+            return Problem(
+                title=next(iter(plan.problems), "No release is known to work there"),
+                cause=" ".join(plan.problems[1:]),
+                evidence=message_evidence(self.question),
+                fixes=(Fix("See what plan says of that machine", ("tfgpu plan",)),),
+            )
+        first = ways[0]
+        title = f"{'Without an NVIDIA GPU' if state else self._machine(first)}: {_line(first)}"
+        if len(ways) > 1 and first.kind == "wsl2":
+            title += f"; without WSL2: {_line(ways[1])}"
+        need = f"the driver must be {first.min_driver} or newer" if first.min_driver else "CUDA is for NVIDIA GPUs"
+        return Problem(
+            title=title,
+            cause=". ".join((need, *(() if state else plan.problems), *first.notes)),
+            evidence=message_evidence(self.question, need=_line(first)),
+            fixes=tuple(_fixes(ways)),
+        )
+
+    def _machine(self, first: Option) -> str:
+        """The GPU and the system; without a word about it Linux is meant, whose wheels WSL2 takes as well."""
+        system = _SYSTEMS[self.target.os]
+        if self.target.os == "linux" and self.named.get("os") != "linux":
+            system = "Linux or WSL2"
+        elif self.target.os == "windows" and first.kind == "wsl2":
+            system = "Windows"
+        return f"For{self._card('')} on {system}" if self.target.gpus else f"On {system}"
+
+    def _card(self, before: str) -> str:
+        """ " a GeForce RTX 3090", where a card is named."""
+        named = next((one.name for one in self.target.gpus if one.name), None)
+        known = self.request.matrix.gpu(named) if named else None
+        name = known.name if known else named
+        return f"{before} {'an' if name.startswith(_AN) else 'a'} {name}" if name else ""
+
+
+def _with_cuda(matrix: Matrix, filters: Filters) -> Iterator[Release]:
+    """The releases that load a CUDA, the newest first; `tensorflow` before packages of other names."""
+    rows = [*releases(matrix, filters), *also_load(matrix, filters)]
+    newest = sorted(rows, key=lambda row: tuple(map(int, minor(row.version).split("."))), reverse=True)
+    yield from (row for row in newest if row.package in ("tensorflow", "tensorflow-gpu"))
+
+
+def _span_of(rows: list[Release]) -> str:
+    return span(tuple(dict.fromkeys(minor(row.version) for row in reversed(rows))))
+
+
+def _built_with(row: Release) -> str:
+    cuda = f"CUDA {minor(row.cuda)}, cuDNN {row.cudnn}" if row.cuda else "no CUDA"
+    return f"TensorFlow {row.version}: {cuda}, Python {span(row.python)}"
+
+
+def _line(option: Option) -> str:
+    """Everything that belongs together in one line."""
+    pythons = span(option.pythons) if option.pythons else option.python
+    parts = (
+        option.title,
+        f"CUDA {minor(option.cuda)}" if option.cuda else "",
+        f"cuDNN {option.cudnn}" if option.cudnn else "",
+        f"Python {pythons}" if pythons and "with Python" not in option.title else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _fixes(ways: tuple[Option, ...]) -> Iterator[Fix]:
+    """The recipes, the best first."""
+    for number, option in enumerate(ways):
+        tool, commands = next(iter(option.commands.items()), ("", ()))
+        yield from option.first
+        missing = [one for one in option.missing if one.text.startswith(f"{tool} is missing")]
+        yield from (Fix(f"Install {tool}, if it is missing", one.commands) for one in missing)
+        way = "Use" if option.kind == "container" else "Install"
+        yield (Alternative if number else Fix)(f"{way} {option.title}", commands)

@@ -1,0 +1,841 @@
+"""Signs over the environment that manifests describe, before anything is installed: edits of the files are the fixes.
+
+Each stands below the finding of a machine that it shows, and shares its severity, cause and link. Importing this module
+adds them; `tfgpu check` does so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from msgspec import structs
+
+from tfgpu_doctor.findings.answers import is_about_architecture
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
+from tfgpu_doctor.findings.declaration import Problem, evidence
+from tfgpu_doctor.findings.dependencies import companion_bound
+from tfgpu_doctor.findings.judging import SEVERITIES
+from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
+from tfgpu_doctor.findings.runs import POD_SHM
+from tfgpu_doctor.findings.xla import KERAS_SINCE
+from tfgpu_doctor.manifests import Image, Requirement
+from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy_bound, requirement, runs_on
+from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
+from tfgpu_doctor.plan.alternatives import is_data_centre
+from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, Conflict, all_fitting, conflicts, pythons_for
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
+from tfgpu_doctor.plan.file_edits import (
+    add_to_container,
+    remove,
+    remove_setting,
+    replacement,
+    with_extra,
+    write,
+    write_all,
+    write_beside,
+    write_conda_cuda,
+    write_cudnn,
+    write_image,
+    write_python,
+    write_release,
+    write_tensorflow,
+)
+from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, driver_of, pinned, specifier
+from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.versions import at_least, capability, major, minor, numbers, same_minor
+
+Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
+
+# findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
+# package that has been discontinued, unless one of its releases is asked for by its number
+_DECIDED_BY_PACKAGE = ("tf.windows-native", "tf.cpu-build")
+_NO_CUDA_AT_ALL = (*_DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing")
+_NOT_INSTALLED = ("tf.package-removed", "tf.python-unsupported")
+_DISCONTINUED = ("tensorflow-gpu", "tf-nightly-gpu")
+_CONDA_RECIPE = "conda-forge's tensorflow recipe"
+_USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
+_KNOWN_ISSUE = frozenset({"known-issue"})
+
+
+def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search], Search]:
+    """Register a search of a planned environment as a sign of a finding; what it yields becomes one problem."""
+
+    def register(search: Search) -> Search:
+        @DECLARATIONS[finding].sign(conclusive=False, unless=unless)
+        def sign(planned: PlannedEnvironment) -> Problem | None:
+            one = planned.tensorflow  # a discontinued package, of any release
+            replaced = one is not None and one.name in _DISCONTINUED and pinned(one) is None
+            decided = replaced and set(_DECIDED_BY_PACKAGE) <= set(unless)
+            return None if decided else _joined([*search(planned)])
+
+        return search
+
+    return register
+
+
+def _joined(problems: list[Problem]) -> Problem | None:
+    """The gravest of several, with the evidence and the fixes of all."""
+    if not problems:
+        return None
+    problems.sort(key=lambda one: SEVERITIES.index(one.severity or Severity.ERROR))
+    return Problem(
+        title=problems[0].title,
+        cause=problems[0].cause,
+        evidence=tuple(dict.fromkeys(line for one in problems for line in one.evidence)),
+        fixes=tuple(dict.fromkeys(fix for one in problems for fix in one.fixes or ())),
+        severity=problems[0].severity or Severity.ERROR,
+    )
+
+
+def _seen(one: Requirement | Image, need: str, source: str) -> tuple[Evidence, ...]:
+    return (evidence(one.reference if isinstance(one, Image) else one.text, str(one.place), need, source),)
+
+
+def _conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
+    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
+    tensorflow, channels = view.tensorflow, view.environment.channels
+    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
+        return ()
+    wanted = specifier(tensorflow.specifier)
+    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
+    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))
+
+
+def _recipe(row: CondaBuild) -> str:
+    return f"{_CONDA_RECIPE}, {row.version}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Python, and the package that brings TensorFlow.
+
+
+_NO_MATCH = 'pip prints "No matching distribution found"'
+
+
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def image_with_musl(view: PlannedEnvironment) -> Iterator[Problem]:
+    """pip finds no wheel of TensorFlow in an image of Alpine."""
+    image = view.base.image if view.base and view.tensorflow and not view.conda else None
+    if image and (better := without_musl(image)):
+        seen = _seen(image, "an image with glibc", "names of the wheels")
+        yield Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=(write_image(image, better),))
+
+
+def without_musl(image: Image) -> str | None:
+    """The image of the same Python with glibc; None where this one is none of Alpine."""
+    tag = image.tag or ""
+    if image.name.rsplit("/", 1)[-1] == "alpine":
+        return "python:3.12-slim"
+    if "alpine" not in tag:
+        return None
+    head = tag.partition("alpine")[0].rstrip("-")
+    return f"{image.name}:{head + '-' if head else ''}{'bookworm-slim' if 'astral' in image.name else 'slim'}"
+
+
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """No allowed release has a wheel for the Python, or for some of those that are allowed."""
+    tensorflow, allowed, pythons = view.tensorflow, view.allowed, view.pythons or ()
+    if tensorflow is None or view.conda:
+        return
+    if not allowed:
+        yield from _no_release(view, tensorflow)
+        return
+    newest = allowed[0]
+    without = [python for python in pythons if not any(python in row.python for row in allowed)]
+    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
+    seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
+    if without and len(without) == len(pythons):
+        yield Problem(
+            title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
+            cause=_NO_MATCH,
+            evidence=seen,
+            fixes=_another_python(view, tensorflow, allowed),
+        )
+    elif without and tensorflow.specifier:
+        yield Problem(
+            title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
+            cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
+            evidence=seen,
+            fixes=(write_python(view, pythons_for(view, allowed)),),
+            severity=Severity.WARNING,
+        )
+
+
+def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> tuple[Fix, ...]:
+    """A Python that has wheels, or another release; first the release where this one has no CUDA anyway."""
+    newest, pythons = allowed[0], pythons_for(view, allowed)
+    own = pythons == tuple(newest.python)
+    use = write_python(view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS)
+    better = replacement(view)
+    if not better:
+        return (use,)
+    other = write_release(view, tensorflow, better)
+    if len(view.pythons or ()) > 1:
+        return (other,)  # bounds of a project are narrowed, not moved
+    without_cuda = view.wants_gpu and not newest.extra and not view.cudas
+    return (other, use) if without_cuda else (use, other)
+
+
+def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
+    """No release that is published for the platform matches the requirement."""
+    newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
+    wanted = specifier(tensorflow.specifier)
+    if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
+        return
+    first, second, *_ = numbers(newest.version)
+    if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
+        return  # newer than this matrix
+    yield Problem(
+        title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
+        cause=_NO_MATCH,
+        evidence=_seen(tensorflow, f"a release such as {newest.version}", "names of the wheels"),
+        fixes=tuple(write_all(view, tensorflow)),
+    )
+
+
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has no build of these versions for the Python."""
+    rows, pythons, tensorflow = _conda_builds(view), view.pythons, view.tensorflow
+    if tensorflow is None or not rows or not pythons or any(one in row.python for row in rows for one in pythons):
+        return
+    first, last = rows[0].python[0], rows[0].python[-1]
+    yield Problem(
+        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
+        cause="conda cannot solve the environment",
+        evidence=(evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", _recipe(rows[0])),),
+        fixes=(write_python(view, rows[0].python), _USE_PIP),
+    )
+
+
+@in_manifests("tf.package-removed")
+def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
+    # beside tensorflow it is one of two: tf.package-conflict
+    for one in (view.tensorflow, *(view.others if view.conda else ())):
+        if one is None or one.installer == "conda" or one.name not in _DISCONTINUED:
+            continue
+        wanted = specifier(one.specifier)
+        nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
+        nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
+        if not nothing and pinned(one) and _renamed(view, one) is None:
+            continue  # the GPU build of that release has no other name
+        yield Problem(
+            title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
+            cause=DECLARATIONS["tf.package-removed"].cause,
+            evidence=_seen(one, "tensorflow", GUIDE),
+            fixes=tuple(_under_its_name(view, one, replacement(view))),
+            severity=Severity.ERROR if nothing else Severity.WARNING,
+        )
+
+
+def _renamed(view: PlannedEnvironment, one: Requirement) -> Release | None:
+    """The release that is asked for by its number, under the name `tensorflow`; before 2.1 that was the CPU build."""
+    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+    return row if row and row.gpu else None
+
+
+def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | None) -> Iterator[Fix]:
+    """The same release as `tensorflow`; another one only where none is asked for by its number."""
+    row = _renamed(view, one)
+    if row and view.pythons and not set(view.pythons) & set(row.python):
+        yield write_python(view, row.python)
+    elif row:
+        yield write_tensorflow(one, f"tensorflow{one.specifier}")
+    elif better and pinned(one) is None:
+        yield write_tensorflow(one, better)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lines that exclude each other.
+
+
+def _refused(view: PlannedEnvironment, *, only: str | None = None, but: Collection[str] = ()) -> Iterator[Problem]:
+    """Lines that pip cannot install together.
+
+    Args:
+        only: those of which the line of this package has to give way.
+        but: not those, as they are problems of other findings.
+    """
+    for conflict in conflicts(view):
+        alone = next(iter(conflict.names)) if len(conflict.names) == 1 else None
+        if (only is None and alone not in but) or (only is not None and alone == only):
+            pairs = zip(conflict.changed, map(partial(_for_the_gpu, view), conflict.better), strict=True)
+            yield Problem(
+                title=_title(view, conflict),
+                cause="the installer finds no versions that meet all requirements, and installs nothing",
+                evidence=conflict.evidence,
+                fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
+                # a Python for which all packages have a wheel, where there is one
+                or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := all_fitting(view)) else ()),
+            )
+
+
+def _for_the_gpu(view: PlannedEnvironment, better: str | None) -> str | None:
+    """A TensorFlow that goes with the other lines, where it goes with the GPU, too; else what the report advises."""
+    name, _, version = (better or "").partition("==")
+    row = view.matrix.tensorflow(version, view.target.platform, name) if name in TENSORFLOW and version else None
+    request = PlanRequest(view.matrix, structs.replace(view.target, python=None))
+    suits = row is None or not row.gpu or broken_within(request, row, _KNOWN_ISSUE) is not None
+    return better if suits else replacement(view)
+
+
+def _title(view: PlannedEnvironment, conflict: Conflict) -> str:
+    first, *rest = conflict.lines
+    if not rest:
+        return f"{first.text} cannot be installed with Python {view.universe.python}"
+    if first.name in TENSORFLOW and view.release and len(rest) == 1:
+        return f"{rest[0].text} is incompatible with TensorFlow {view.release.version}"
+    texts = [first.text, *(one.text for one in rest)]
+    return f"{', '.join(texts[:-1])} and {texts[-1]} exclude each other"
+
+
+def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
+    """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
+    row, line = view.release, view.requirement(name)
+    if row is None or line is None or bound is None or view.conda:
+        return
+    giving_way = {one for conflict in conflicts(view) for one in conflict.names}
+    if name not in giving_way and _both(view, line, bound) is False:
+        yield Problem(
+            title=f"{line.text} is incompatible with TensorFlow {row.version}",
+            cause="the installer refuses this combination, or the import fails",
+            evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} (metadata)"),
+            fixes=(write(line, f"{name}{bound}"),),
+        )
+
+
+def _both(view: PlannedEnvironment, line: Requirement, bound: str) -> bool | None:
+    """Whether some version meets both; those that are named in either count, too. None: one cannot be read."""
+    wanted, allowed = specifier(line.specifier), specifier(bound)
+    if wanted is None or allowed is None:
+        return None
+    named = [one.version.removesuffix(".*") for one in (*wanted, *allowed)]
+    if any(wanted.contains(one) and allowed.contains(one) for one in named):
+        return True
+    if not view.universe.known(line.name):
+        return False
+    package = view.universe.package(line.name)
+    return bool(package.allowed(line.specifier) & package.allowed(bound))
+
+
+@in_manifests("tf.package-conflict")
+def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Two distributions that install their files into the same folder."""
+    first, others = view.tensorflow, view.others
+    names = {one.name for one in others} - {"tensorflow-base"}
+    if first and names and not view.conda:
+        yield Problem(
+            title=f"{first.name} and {', '.join(sorted(names))} overwrite each other",
+            cause="each of them installs the folder tensorflow/; the order of installation decides which files remain",
+            evidence=tuple(line for one in others for line in _seen(one, f"{first.name} alone", GUIDE)),
+            fixes=tuple(remove(one) for one in others),
+        )
+
+
+@in_manifests("tf.package-conflict")
+def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Versions that pip cannot install together: a Keras of another release, a tf-keras for another TensorFlow."""
+    row = view.release
+    yield from _refused(view, but=("numpy", "protobuf"))
+    yield from _outside_bounds(view, "keras", row.keras if row else None)
+    # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
+    yield from _outside_bounds(view, "tf-keras", companion_bound("tf-keras", row) if row else None)
+
+
+@in_manifests("tf.abi-numpy", unless=("tf.package-removed",))
+def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
+    row, tensorflow, python = view.release, view.tensorflow, view.python
+    bound = numpy_bound(row) if row else None
+    yield from _refused(view, only="numpy")
+    yield from _outside_bounds(view, "numpy", bound)
+    if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda or view.requirement("numpy"):
+        return
+    if python is not None and capability(python) >= (3, 9):  # the first of NumPy 2
+        wheel = f"TensorFlow {row.version}"
+        yield Problem(
+            title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",
+            cause="it is compiled for NumPy 1, but its metadata has no upper bound",
+            evidence=_seen(tensorflow, f"numpy{bound}", wheel),
+            fixes=(write_beside(tensorflow, "numpy<2"),),
+        )
+
+
+@in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
+def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A protobuf that does not support the release's generated code."""
+    yield from _refused(view, only="protobuf")
+    yield from _outside_bounds(view, "protobuf", view.release.protobuf if view.release else None)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Containers, the driver and the GPU.
+
+
+# what each kind of file needs: what is expected, its lines, where that is documented, why
+_REQUESTS = {
+    "kubernetes": (
+        "resources.limits nvidia.com/gpu: 1",
+        ("resources:", "  limits:", "    nvidia.com/gpu: 1"),
+        "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
+        "Kubernetes gives a container only the devices under its limits",
+    ),
+    "compose": (
+        "a device reservation with capabilities: [gpu]",
+        (
+            *("deploy:", "  resources:", "    reservations:", "      devices:"),
+            *("        - driver: nvidia", "          count: all", "          capabilities: [gpu]"),
+        ),
+        "https://docs.docker.com/compose/how-tos/gpu-support/",
+        "Docker gives a container no GPU unless it requests one",
+    ),
+}
+_HIDE_EVERY_GPU = {
+    "NVIDIA_VISIBLE_DEVICES": ("none", "void", ""),
+    "CUDA_VISIBLE_DEVICES": ("-1", "", "none", "nodevfiles"),
+}
+
+
+@in_manifests("container.no-gpu")
+def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A service or a pod whose image is made for GPUs requests none, or in a way that has no effect."""
+    environment, request = view.environment, view.environment.gpu
+    if environment.kind not in _REQUESTS:
+        return
+    expected, fix, docs, why = _REQUESTS[environment.kind]
+    if request and request.problem:
+        yield Problem(
+            title=f"{environment.label} gets no GPU: {request.problem}",
+            cause="the request is in the file, but has no effect",
+            evidence=(evidence(request.text, str(request.place), expected, docs),),
+            fixes=(Fix("Write it as", fix),),
+        )
+    elif view.needs_request:
+        found = view.base.image.reference if view.base else environment.label
+        yield Problem(
+            title=f"{environment.label} requests no GPU",
+            cause=why,
+            evidence=(evidence(found, str(environment.place), expected, docs),),
+            fixes=(add_to_container(view, fix),),
+        )
+
+
+@in_manifests("shm.small")
+def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
+    request, kind = view.environment.gpu, view.environment.kind
+    # without a request, container.no-gpu advises one of all GPUs in a compose file, and of one in a pod
+    advised = request is None and kind == "compose" and view.needs_request
+    several = advised or (request is not None and (request.count is None or request.count > 1))
+    given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
+    if several and not given and kind in ("compose", "kubernetes"):
+        found, place = (request.text, request.place) if request else (view.environment.label, view.environment.place)
+        yield Problem(
+            title=f"/dev/shm has 64 MiB, and several GPUs are {'to be ' * advised}requested",
+            evidence=(evidence(found, str(place), "1 GiB or more", "NVIDIA's container notes"),),
+            fixes=(Fix("Add", POD_SHM) if kind == "kubernetes" else add_to_container(view, ("shm_size: 1gb",)),),
+            severity=Severity.WARNING,
+        )
+
+
+@in_manifests("gpu.hidden")
+def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A line of the file sets a variable that hides every GPU."""
+    for one in view.environment.settings if view.wants_gpu else ():
+        if one.value.strip().lower() in _HIDE_EVERY_GPU.get(one.name, ()):
+            yield Problem(
+                title=f"{one.name} hides all GPUs",
+                cause="TensorFlow will list no GPU, and run on the CPU",
+                evidence=(evidence(f"{one.name}={one.value}", str(one.place), "unset, or all"),),
+                fixes=(remove_setting(one),),
+            )
+
+
+@in_manifests("driver.too-old", unless=("tf.python-unsupported",))
+def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described driver is older than the base image accepts; the release itself is judged over facts."""
+    driver, base = view.target.driver, view.base
+    needed = driver_of(base, view.matrix) if base else None
+    if driver is None or base is None or needed is None or driver_reaches(driver, needed):
+        return
+    forward = is_data_centre(view.target)
+    compatible = forward and base.container and major(driver) in base.container.data_center_branches
+    if compatible or view.target.os == "windows":
+        return
+    refuses = f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"'
+    source = f"{base.image.place}: CUDA {base.cuda}"
+    yield Problem(
+        title=f"{base.image.reference} needs driver {needed}",
+        cause=f"{refuses}; on data-center GPUs, CUDA's forward compatibility can help" if forward else refuses,
+        evidence=(evidence(f"driver {driver}", "--driver", f"driver {needed} or newer", source),),
+        fixes=(Fix(f"Install driver {needed} or newer on the host"), Alternative("Use an image with an older CUDA")),
+        severity=Severity.WARNING if forward else Severity.ERROR,
+    )
+
+
+@in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)
+def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The extra allows a cuDNN that no longer supports the described GPU."""
+    release, tensorflow = view.release, view.tensorflow
+    if release is None or tensorflow is None or view.conda or not view.extra or not (release.sass or release.ptx):
+        return
+    name = f"nvidia-cudnn-cu{major(release.cuda)}"
+    pin, named = release.pip_nvidia.get(name, "=="), view.requirement(name)
+    # also a version that the matrix does not have, or that pip chooses for the line
+    chosen = (pinned(named) or view.versions.get(name)) if named else None
+    if pin.startswith("==") or (named and chosen is None):
+        return
+    for gpu in view.target.gpus:
+        dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
+        if dropped is None or (named and not at_least(chosen, dropped)):
+            continue
+        fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else None
+        card = gpu.name or f"compute capability {gpu.compute_capability}"
+        exact = f"cuDNN {pinned(named)}" if named and pinned(named) else "The newest cuDNN"
+        yield Problem(
+            title=f"{exact} has dropped {card}",
+            cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
+            evidence=_seen(named or tensorflow, f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),
+            fixes=(fix or write_beside(tensorflow, f"{name}<{dropped}"),),
+        )
+
+
+@in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)
+def older_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described GPU is older than the kernels of every build."""
+    yield from _without_kernels(view, newer=False)
+
+
+@in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)
+def newer_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The described GPU is newer than the kernels of every build."""
+    yield from _without_kernels(view, newer=True)
+
+
+def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
+    rows = [row for row in _conda_builds(view) if row.cuda and (row.sass or row.ptx)]
+    for gpu in view.target.gpus if rows else ():
+        found = gpu.compute_capability
+        above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
+        if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
+            name = gpu.name or f"compute capability {found}"
+            expected = f"one of SASS {' '.join(rows[0].sass)}"
+            yield Problem(
+                title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
+                cause="its builds contain no SASS for the GPU",
+                evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, _recipe(rows[0])),),
+                fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
+            )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Builds without CUDA.
+
+
+_RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
+_OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
+_NOT_A_MAC = Fix("Use a Linux machine with an NVIDIA GPU; containers on a Mac have none", ("tfgpu plan --os linux",))
+
+
+@in_manifests("tf.windows-native")
+def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A GPU is to be used on Windows, with a release after 2.10."""
+    row, tensorflow = view.release, view.tensorflow
+    if row is None or not _is_windows_native(view) or not view.wants_gpu:
+        return
+    fixes = [Fix("Run it in WSL2")]
+    if tensorflow and (better := replacement(view, "2.11")):
+        fixes.append(write_tensorflow(tensorflow, better))
+    yield Problem(
+        title=f"TensorFlow {row.version} has no CUDA on Windows",
+        cause=DECLARATIONS["tf.windows-native"].cause,
+        evidence=(evidence(f"TensorFlow {row.version} on Windows", view.where, "2.10, or WSL2", GUIDE),),
+        fixes=tuple(fixes),
+    )
+
+
+def _is_windows_native(view: PlannedEnvironment) -> bool:
+    row = view.release
+    return bool(view.target.os == "windows" and row and not row.gpu and at_least(row.version, "2.11"))
+
+
+@in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
+def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A GPU is to be used, but what will be installed contains no CUDA."""
+    row, tensorflow, base = view.release, view.tensorflow, view.base
+    if not view.wants_gpu or _is_windows_native(view):
+        return
+    if tensorflow is None:
+        if base and base.tensorflow and not base.gpu:
+            image = base.image
+            yield Problem(
+                title=f"{image.reference} is the image without CUDA",
+                cause=_RUNS_ON_CPU,
+                evidence=_seen(image, f"{image.reference}-gpu", "image tags"),
+                fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
+            )
+    elif tensorflow.build and "cpu" in tensorflow.build:
+        yield _cpu_requirement(view, tensorflow, f"{tensorflow.text} selects a CPU build of conda")
+    elif row is not None and not row.gpu and not (view.conda or tensorflow.name == "tensorflow-base"):
+        yield _cpu_requirement(view, tensorflow, f"{row.package} {row.version} contains no CUDA on {row.platform}")
+
+
+def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: str) -> Problem:
+    better = replacement(view)
+    other = _NOT_A_MAC if view.target.os == "macos" else _OTHER_HARDWARE
+    return Problem(
+        title=title,
+        cause=_RUNS_ON_CPU,
+        evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
+        fixes=(write_tensorflow(tensorflow, better) if better else other,),
+    )
+
+
+@in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
+def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has only CPU builds of these versions, or for this platform."""
+    rows, tensorflow = _conda_builds(view) if view.wants_gpu else (), view.tensorflow
+    if tensorflow and rows and not any(row.cuda for row in rows):
+        yield Problem(
+            title=f"conda-forge has no GPU build of {tensorflow.text} for {view.target.platform}",
+            cause=_RUNS_ON_CPU,
+            evidence=_seen(tensorflow, "a build with CUDA", _recipe(rows[0])),
+            fixes=(_USE_PIP,),
+        )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# CUDA, cuDNN and XLA's compiler.
+
+
+def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> Iterator[Fix]:
+    """Either the requirement or what brings the CUDA can change: first what keeps the TensorFlow that is asked for."""
+    line = view.tensorflow
+    extra = with_extra(view, release) if line and release.extra else None
+    edit = write_tensorflow(line, extra) if line and extra and extra != line.text else None
+    keeps = edit is not None and same_minor((extra or "").partition("==")[2], release.version)
+    of_conda = write_conda_cuda(view, release.cuda, release.cudnn)
+    yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
+    if line and (near := _nearest(view, release, other.major)):
+        by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
+        if better := with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}":
+            edit = write(line, better, f": it loads CUDA {minor(near.cuda)}")
+            yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
+
+
+def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
+    """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
+    rows = view.matrix.stable(platform=view.target.platform, package="tensorflow")
+    request = PlanRequest(view.matrix, structs.replace(view.target, python=view.python))
+    of_cuda = (row for row in rows if row.cuda and major(row.cuda) == cuda)
+    fitting = [row for row in of_cuda if broken_within(request, row, _KNOWN_ISSUE) is not None]
+    newer = [row for row in fitting if at_least(row.version, release.version)]
+    return newer[-1] if newer else next(iter(fitting), None)
+
+
+@in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
+def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """An image or a package brings CUDA of another major version, and nothing brings the right one."""
+    release = view.release
+    if release is None or release.cuda is None or view.extra or view.conda:
+        return
+    others = [cuda for cuda in view.cudas if cuda.major != major(release.cuda)]
+    if not others or len(others) < len(view.cudas):
+        return
+    loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
+    expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
+    yield Problem(
+        title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
+        evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
+        fixes=tuple(edits_for_cuda(view, release, others[0])),
+    )
+
+
+@in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
+def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A CUDA is pinned for which conda-forge has no build of these versions."""
+    rows = [row for row in _conda_builds(view) if row.cuda]
+    for pin in view.cudas if rows else ():
+        if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
+            continue
+        built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
+        words = Fix(f"In {pin.place}, write cuda-version={first}, or leave the choice to conda")
+        yield Problem(
+            title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
+            cause="conda cannot solve the environment, or installs a CPU build",
+            evidence=(evidence(pin.text, pin.place, f"CUDA {built}", _recipe(rows[0])),),
+            fixes=(write_conda_cuda(view, first, rows[0].cudnn) or words, _USE_PIP),
+        )
+
+
+@in_manifests("cuda.missing", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
+def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
+    release, tensorflow, base = view.release, view.tensorflow, view.base
+    if release is None or tensorflow is None or release.cuda is None or not _lacks_cuda(view):
+        return
+    runtime_only, wheel = _has_runtime_only(view), f"TensorFlow {release.version}"
+    # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
+    certain = runtime_only or (base is not None and base.no_cuda)
+    cause = WITHOUT_EXTRA if release.extra else OF_THE_SYSTEM
+    if runtime_only:
+        cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
+    elif not view.wants_gpu:
+        cause = f"On a GPU machine it runs on the CPU, unless CUDA is installed by other means. {cause}"
+    grave = Severity.ERROR if certain else Severity.WARNING
+    found = f"{tensorflow.text}, and {base.image.reference}" if base else tensorflow.text
+    nothing = f"Nothing installs CUDA {minor(release.cuda)} for {wheel}"
+    need = f"CUDA {release.cuda} and cuDNN {release.cudnn}"
+    yield Problem(
+        title=nothing if certain and view.wants_gpu else f"{tensorflow.text} does not install CUDA",
+        cause=cause,
+        evidence=(evidence(found, str(tensorflow.place), need, f"{wheel} (wheel)"),),
+        fixes=tuple(_bring_cuda(view, release, tensorflow)),
+        severity=grave if view.wants_gpu else Severity.NOTE,
+    )
+
+
+def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
+    """The line with its extra; another release only where a GPU is meant and the extra of this one is broken."""
+    better = with_extra(view, release) if release.extra else replacement(view)
+    version, wanted = (better or "").partition("==")[2], specifier(tensorflow.specifier)
+    keeps = version and (same_minor(version, release.version) or (wanted and wanted.contains(version)))
+    if not (view.wants_gpu and release.extra) and not keeps:
+        yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
+    elif better and better != tensorflow.text:
+        yield write_tensorflow(tensorflow, better)
+
+
+def _lacks_cuda(view: PlannedEnvironment) -> bool:
+    if view.extra or view.conda or (view.cudas and not _has_runtime_only(view)):
+        return False
+    unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
+    return view.wants_gpu or not (unknown or view.cudnns)
+
+
+def _has_runtime_only(view: PlannedEnvironment) -> bool:
+    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
+
+
+@in_manifests("cudnn.version-mismatch", unless=_NO_CUDA_AT_ALL)
+def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """cuDNN of another major version, or older than the one compiled against."""
+    release = view.release
+    if release is None or release.cudnn is None or view.extra or view.conda:
+        return
+    for cudnn in view.cudnns:
+        exact = "." in cudnn.version
+        serves = at_least(cudnn.version, minor(release.cudnn)) if exact else cudnn.major == major(release.cudnn)
+        if not cudnn.version or serves is None or (serves and cudnn.major == major(release.cudnn)):
+            continue
+        need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version} ({view.where})"
+        yield Problem(
+            title=f"TensorFlow {release.version} needs {need}, but {cudnn.text} contains cuDNN {cudnn.version}",
+            evidence=(evidence(cudnn.text, cudnn.place, need, source),),
+            fixes=(_edit_for_cudnn(view, release, cudnn),),
+        )
+
+
+def _edit_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda) -> Fix:
+    """TensorFlow's line, where its extra brings cuDNN, or the one that brings it."""
+    better = with_extra(view, release) if view.tensorflow and release.extra else None
+    if view.tensorflow and better:
+        return write_tensorflow(view.tensorflow, better)
+    line, needed = found.line, f">={minor(release.cudnn)},<{int(major(release.cudnn)) + 1}"
+    if line and line.installer in ("pip", "conda") and found.major == major(release.cudnn):
+        return write(line, f"{line.name}{needed}")
+    if line:
+        return Fix(f"In {found.place}, install cuDNN {needed} in place of {found.text}")
+    return Fix(f"In {found.place}, use an image with cuDNN {needed}")
+
+
+@in_manifests("cudnn.missing", unless=_NO_CUDA_AT_ALL)
+def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """An image with CUDA but without cuDNN."""
+    release, base = view.release, view.base
+    if release is None or release.cudnn is None or base is None or base.flavour in (None, "base"):
+        return
+    same = bool(base.cuda) and major(base.cuda) == major(release.cuda)
+    if same and not (view.extra or view.conda or view.cudnns):
+        yield Problem(
+            title=f"{base.image.reference} contains no cuDNN",
+            evidence=_seen(base.image, f"cuDNN {release.cudnn}", f"TensorFlow {release.version} (wheel)"),
+            fixes=tuple(write_cudnn(view, release, base)),
+        )
+
+
+_COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minimal-build)-.*|nvidia-cuda-toolkit")
+_FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
+
+
+@in_manifests("xla.libdevice-missing", unless=_NO_CUDA_AT_ALL)
+def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
+    release, base = view.release, view.base
+    if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
+        return
+    lines = view.environment.requirements
+    installed = view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in lines)
+    if installed or not release.cuda or not at_least(release.version, KERAS_SINCE):
+        return
+    image = base.image
+    better = with_extra(view, release) if view.tensorflow and release.extra else None
+    yield Problem(
+        title=f"{image.reference} contains neither libdevice nor ptxas, which XLA needs",
+        evidence=_seen(image, "an image with the CUDA compiler", _FLAVOURS),
+        fixes=(
+            write_image(image, f"{image.name}:{(image.tag or '').replace('-runtime', '-devel')}"),
+            *((write_tensorflow(view.tensorflow, better),) if view.tensorflow and better else ()),
+        ),
+        severity=Severity.WARNING,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Known bugs.
+
+
+@in_manifests(
+    "tf.known-bug", unless=("tf.package-removed", *_DECIDED_BY_PACKAGE, "gpu.arch-too-new", "gpu.arch-too-old")
+)
+def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
+    """What will be installed has a bug in this environment."""
+    row = view.release
+    if row is None or view.conda:
+        return
+    issues = view.matrix.issues_for(
+        row, python=view.python, compute_capabilities=view.target.capabilities, extra=view.extra
+    )
+    better = replacement(view) if view.tensorflow and row.extra else None
+    nearest: tuple[Fix, ...] = ()
+    if view.tensorflow and better and better != requirement(row):
+        nearest = (write_tensorflow(view.tensorflow, better),)
+    for issue in issues:
+        if _concerns(view, issue):
+            yield Problem(
+                title=f"TensorFlow {row.version}: {issue.title}",
+                cause=issue.symptom,
+                evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
+                fixes=(*nearest, Fix(issue.fix, issue.commands)),
+                severity=Severity(issue.severity),
+            )
+
+
+def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether it appears when the release is installed or run as planned; GPUs and NumPy have findings of their own."""
+    condition = issue.condition
+    if issue.severity not in ("error", "warning") or is_about_architecture(condition) or "numpy" in issue.id:
+        return False
+    if "libdevice" in issue.id and view.base and view.base.cuda:
+        return False  # xla.libdevice-missing judges the image
+    if issue.affects == "install":
+        return bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
+    return issue.affects == "run" and bool(view.wants_gpu or not condition.extra)
