@@ -386,9 +386,7 @@ def test_an_error_in_the_callback_leaves_nothing_behind(script: Script) -> None:
 
 
 def test_a_conversation(script: Script) -> None:
-    code = (
-        "import sys\nfor line in sys.stdin: print('got ' + line.strip(), flush=True); 'two' in line and sys.exit()"
-    )
+    code = "import sys\nfor line in sys.stdin: print('got ' + line.strip(), flush=True); 'two' in line and sys.exit()"
     with process.Child(script.argv(code), stdin=True) as child:
         child.send("one\n")
         assert child.read_line(GENEROUS) == "got one"
