@@ -140,15 +140,19 @@ def toolkit_version(path: str) -> tuple[str | None, str]:
     """Return (version, the file it was read from) of the toolkit in `path`; (None, path) when nothing tells."""
     for pattern, expression in (*VERSION_FILES, *((name, r"\.so\.(\d+\.\d+\.\d+)$") for name in LIBRARIES)):
         for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern))):
-            text = os.path.realpath(file)
-            if pattern not in LIBRARIES:
-                try:
-                    text = read_head(file, HEADER_BYTES).decode("utf-8", "replace")
-                except OSError:  # the next file may tell
-                    continue
-            if found := re.search(expression, text):
+            if found := re.search(expression, _evidence(file, pattern)):
                 return found[1] if "." in found[1] else cuda_version(int(found[1])), file
     return None, path
+
+
+def _evidence(file: str, pattern: str) -> str:
+    """What tells the version: the name of the library behind a link, or the begin of a file; nothing if unreadable."""
+    if pattern in LIBRARIES:
+        return os.path.realpath(file)
+    try:
+        return read_head(file, HEADER_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 # -------------------------------------------------------------------------------------------------------------- cudnn
