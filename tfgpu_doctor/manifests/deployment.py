@@ -29,17 +29,13 @@ def is_compose(root: Node) -> bool:
 
 def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """Every service with an image or a build."""
-    services = root.get("services")
     others = cache(partial(_root_of, path, include))
     variables = cache(partial(_dotenv, include))
 
     def values(text: str) -> Mapping[str, str]:
         return variables() if "$" in text else {}
 
-    found = (
-        _service(path, name, root, node, others, values, include)
-        for name, node in (services.pairs() if services else ())
-    )
+    found = (_service(path, name, root, node, others, values, include) for name, node in root.pairs("services"))
     return tuple(one for one in found if one.image or one.build_context or one.read or one.not_understood)
 
 
@@ -121,11 +117,9 @@ def _build(chain: list[Node], values: Values) -> Build | None:
 
     context = given(node.text or node.string("context"), ".")
     dockerfile = given(node.string("dockerfile"), "Dockerfile")
-    arguments = {}
-    if args := node.get("args"):
-        pairs = [(name, one.text or "") for name, one in args.pairs()]
-        pairs += [(name, text) for item in args.items() for name, _, text in [(item.text or "").partition("=")]]
-        arguments = {name: given(text, "") for name, text in pairs if text}
+    pairs = node.texts("args")
+    pairs |= {name: text for item in node.items("args") for name, _, text in [(item.text or "").partition("=")]}
+    arguments = {name: given(text, "") for name, text in pairs.items() if text}
     target = node.string("target")
     return Build(context, posixpath.join(context, dockerfile), given(target, "") or None, arguments)
 
@@ -133,11 +127,10 @@ def _build(chain: list[Node], values: Values) -> Build | None:
 def _settings(chain: list[Node]) -> Iterator[Setting]:
     """Variables, of the farthest parent first; one without a value is the host's, and not known."""
     for node in reversed(chain):
-        variables = node.get("environment")
-        for name, value in variables.pairs() if variables else ():
+        for name, value in node.pairs("environment"):
             if value.text is not None:
                 yield Setting(name, fill(value.text, {}), value.place)
-        for item in variables.items() if variables else ():
+        for item in node.items("environment"):
             name, given, text = (item.text or "").partition("=")
             if given:
                 yield Setting(name, fill(text, {}), item.place)
@@ -218,8 +211,7 @@ def _object(root: Node) -> Iterator[Environment]:
     name = f"{kind} {root.string('metadata', 'name') or ''}".strip()
     pods = [(name, root.get(*_PODS.get(kind, _TEMPLATE)))]
     for replicas in _REPLICAS:
-        roles = root.get("spec", replicas)
-        pods += [(f"{name}, {role}", node.get("template", "spec")) for role, node in (roles.pairs() if roles else ())]
+        pods += [(f"{name}, {role}", node.get("template", "spec")) for role, node in root.pairs("spec", replicas)]
     for label, pod in pods:
         if pod is not None:
             yield from _pod(label, pod)
@@ -300,5 +292,4 @@ def _problem(name: str, limits: dict[str, Node], requests: dict[str, Node]) -> s
 
 
 def _devices(container: Node, section: str) -> dict[str, Node]:
-    node = container.get("resources", section)
-    return {name: one for name, one in (node.pairs() if node else ()) if name.startswith("nvidia.com/")}
+    return {name: one for name, one in container.pairs("resources", section) if name.startswith("nvidia.com/")}

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from tfgpu_doctor.manifests import (
     INSTEAD,
@@ -22,12 +21,12 @@ from tfgpu_doctor.manifests import (
     quoted,
     variables,
 )
-from tfgpu_doctor.manifests.dockerfile import merged
-from tfgpu_doctor.manifests.pip import Include
-
-if TYPE_CHECKING:
-    from tfgpu_doctor.manifests.nodes import Node
-
+from tfgpu_doctor.manifests.deployment import is_compose, is_kubernetes, read_compose, read_kubernetes
+from tfgpu_doctor.manifests.dockerfile import merged, read_definition, read_dockerfile
+from tfgpu_doctor.manifests.nodes import documents
+from tfgpu_doctor.manifests.pip import Include, is_environment, read_environment, read_requirements
+from tfgpu_doctor.manifests.pyproject import read_pyproject
+from tfgpu_doctor.manifests.workflow import is_workflow, read_notebook, read_python_file, read_workflow
 
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
@@ -176,34 +175,18 @@ class _Reader:
         return tuple(replace(one, read=(*one.read, *read)) for one in found)
 
     def _of_kind(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
-        path, include, quote = self.path, self.include, self.quote
-        if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
-            from tfgpu_doctor.manifests.pip import read_requirements
-
-            return read_requirements(path, text, include, quote=quote)
-        if kind == "pyproject":
-            from tfgpu_doctor.manifests.pyproject import read_pyproject
-
-            return read_pyproject(path, text, include, quote=quote)
-        if kind == "dockerfile":
-            from tfgpu_doctor.manifests.dockerfile import read_dockerfile
-
-            return read_dockerfile(path, text, include, stage=self.stage, contexts=self.contexts)
-        return self._rarer(text, kind)
-
-    def _rarer(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
         path, include = self.path, self.include
+        if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
+            return read_requirements(path, text, include, quote=self.quote)
+        if kind == "pyproject":
+            return read_pyproject(path, text, include, quote=self.quote)
+        if kind == "dockerfile":
+            return read_dockerfile(path, text, include, stage=self.stage, contexts=self.contexts)
         if kind == "python":
-            from tfgpu_doctor.manifests.workflow import read_python_file
-
             return read_python_file(path, text)
         if kind == "singularity":
-            from tfgpu_doctor.manifests.dockerfile import read_definition
-
             return read_definition(path, text, include)
         if kind == "notebook":
-            from tfgpu_doctor.manifests.workflow import read_notebook
-
             return read_notebook(path, text, include)
         return _yaml(path, text, kind, include, self.quote)
 
@@ -242,39 +225,22 @@ def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool
     """Which of the YAML files it is, its keys tell."""
     if kind is None and not is_yaml(path):
         raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
-    from tfgpu_doctor.manifests.conda import read_environment
-    from tfgpu_doctor.manifests.deployment import read_compose, read_kubernetes
-    from tfgpu_doctor.manifests.nodes import documents
-    from tfgpu_doctor.manifests.workflow import read_workflow
-
     roots = documents(path, text)
     if not roots:
         raise ManifestError(f"{path}: the file is empty")
-    kind = kind or _kind_by_keys(roots)
-    if kind == "kubernetes":
+    if kind == "kubernetes" or (kind is None and any(map(is_kubernetes, roots))):
         return read_kubernetes(roots)
-    if kind == "compose":
-        return read_compose(path, roots[0], include)
-    if kind == "conda":
-        return read_environment(path, roots[0], include, quote=quote)
-    if kind == "workflow":
-        return read_workflow(path, roots[0], include)
+    root = roots[0]
+    if kind == "compose" or (kind is None and is_compose(root)):
+        return read_compose(path, root, include)
+    if kind == "conda" or (kind is None and is_environment(root)):
+        return read_environment(path, root, include, quote=quote)
+    if kind == "workflow" or (kind is None and is_workflow(root)):
+        return read_workflow(path, root, include)
     raise ManifestError(
         f"{path}: neither a conda environment (dependencies:), a compose file (services:), a Kubernetes manifest "
         "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:)"
     )
-
-
-def _kind_by_keys(roots: list[Node]) -> Kind | None:
-    from tfgpu_doctor.manifests.conda import is_environment
-    from tfgpu_doctor.manifests.deployment import is_compose, is_kubernetes
-    from tfgpu_doctor.manifests.workflow import is_workflow
-
-    if any(map(is_kubernetes, roots)):
-        return "kubernetes"
-    kinds: tuple[tuple[Kind, Callable[[Node], bool]], ...]
-    kinds = (("compose", is_compose), ("conda", is_environment), ("workflow", is_workflow))
-    return next((kind for kind, holds in kinds if holds(roots[0])), None)
 
 
 MOST = 1_000  # environments of all files together

@@ -7,12 +7,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from tfgpu_doctor.manifests import Environment, IncludeError, ManifestError, Place, Requirement, quoted
-from tfgpu_doctor.manifests.pip import Include, Lines
+from tfgpu_doctor.manifests import Environment, Image, IncludeError, Kind, ManifestError, Place, Requirement, quoted
+from tfgpu_doctor.manifests.nodes import documents
+from tfgpu_doctor.manifests.pip import Include, Lines, read_environment
+from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
-from tfgpu_doctor.manifests.variables import filled_later, hole
+from tfgpu_doctor.manifests.variables import filled_later, hole, unknown_part
+from tfgpu_doctor.records.distributions import TENSORFLOW
 
 # in order: what joins lines, what ends a command, a comment, blanks, and the pieces that make up a word
 _TOKEN = re.compile(
@@ -104,21 +107,8 @@ _WITH_WORD = frozenset(
         *("--target", "-t", "--prefix", "--python", "-p", "--proxy", "--cache-dir", "--root", "--platform", "--abi"),
         *("--python-version", "--implementation", "-n", "--name", "--channel", "-o", "--option", "--no-binary"),
         *("--only-binary", "--config-settings", "--index", "--default-index", "--index-strategy", "--torch-backend"),
-        *(
-            "-w",
-            "--wheel-dir",
-            "-d",
-            "--dest",
-            "--group",
-            "-G",
-            "--extra",
-            "-E",
-            "--source",
-            "--root-prefix",
-            "--progress-bar",
-            "--only-group",
-            "--with",
-        ),
+        *("-w", "--wheel-dir", "-d", "--dest", "--group", "-G", "--extra", "-E", "--source", "--root-prefix"),
+        *("--progress-bar", "--only-group", "--with"),
     )
 )
 _PARTS = frozenset({"--extra", "-E", "--extras", "--group", "-G", "--with", "--only-group"})
@@ -328,17 +318,9 @@ class Sources:
     contexts: tuple[str, ...] = ("",)  # folders that can be the build context, relative to that of the Dockerfile
     hint: str = ""  # what to do about a file that is not found
 
-    def copied(self, value: str) -> None:
-        """Take the arguments of one; what comes from another stage or from an address is not in the context."""
-        words = [word.strip("[]\",'") for word in value.split()]
-        if any(word.startswith("--from") for word in words):
-            return
-        given = [word for word in words[:-1] if word and not word.startswith("--") and "://" not in word]
-        self.names = [*self.names, *given][:MOST_SOURCES]
-
-    def take(self, other: Sources) -> None:
-        """What another stage copied."""
-        self.names = [*self.names, *other.names][:MOST_SOURCES]
+    def copy(self, names: list[str]) -> None:
+        """Take what a stage copied."""
+        self.names = [*self.names, *names][:MOST_SOURCES]
 
     def candidates(self, names: Iterable[str]) -> Iterator[str]:
         """Where files of the container may lie, in the order in which to look for them."""
@@ -409,10 +391,6 @@ def _environments(
     """The conda environment, or the project and those of its extras that are asked for."""
     name, text = found
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-    from tfgpu_doctor.manifests.conda import read_environment
-    from tfgpu_doctor.manifests.nodes import documents
-    from tfgpu_doctor.manifests.pyproject import read_pyproject
-
     try:
         if file.kind == "conda":
             for root in documents(beside, text)[:1]:
@@ -427,7 +405,46 @@ def _environments(
     yield from (one for one in others if one.label in labels)
 
 
-def pythons(installed: Installed, requirements: list[Requirement]) -> list[Requirement]:
+def environment(
+    kind: Kind,
+    path: str,
+    installed: Installed,
+    sources: Sources,
+    include: Include,
+    *,
+    python: Iterable[Requirement] = (),
+    image: Image | None = None,
+    label: str | None = None,
+    place: Place | None = None,
+    read_as: str | None = None,
+    **others: Any,
+) -> Environment:
+    """The environment that commands make, with the other fields that the file tells.
+
+    Args:
+        python: the one that something else than the commands names.
+        read_as: the path relative to which files are named, where that is not the file's own.
+    """
+    requirements, not_understood = with_files(read_as or path, installed, sources, include)
+    return Environment(
+        kind=kind,
+        label=label or path,
+        place=place or Place(path, 1),
+        python=tuple(python) or tuple(_pythons(installed, requirements)),
+        requirements=tuple(one for one in requirements if one.name != "python"),
+        image=image,
+        not_understood=(*(unknown_part(image) if image else ()), *not_understood),
+        **others,
+    )
+
+
+def has_tensorflow(one: Environment) -> bool:
+    """Whether TensorFlow is in the image, or installed."""
+    image = one.image is not None and "tensorflow" in one.image.name
+    return image or any(each.name in TENSORFLOW for each in one.requirements)
+
+
+def _pythons(installed: Installed, requirements: list[Requirement]) -> list[Requirement]:
     """Python from conda, from uv, or from apt's python3.9."""
     found = [one for one in requirements if one.name == "python" and one.installer == "conda"]
     if found:
