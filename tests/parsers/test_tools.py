@@ -41,7 +41,7 @@ def _is_drawn(name: str) -> bool:
 def test_all_columns_of_a_row() -> None:
     (gpu,) = nvidia_smi.parse(capture("r550_wide_memory.txt")).gpus
     table = nvidia_smi.SOURCE
-    assert (gpu.temperature, gpu.utilization, gpu.performance_state) == tuple(Known(n, table) for n in (43, 4, 3))
+    assert (gpu.temperature, gpu.utilization) == tuple(Known(n, table) for n in (43, 4))
     assert (gpu.power, gpu.power_limit) == (Known(26.0, table), Known(115.0, table))
     assert gpu.persistence_mode == Known(False, table)
     assert gpu.compute_mode == Known("default", table)

@@ -232,7 +232,7 @@ def test_the_limit_that_the_program_of_the_user_sets(tmp_path: Path) -> None:
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nulimit -v 6000000\nexec {sys.executable} "$@"\n')
     script.chmod(0o755)
-    with TensorFlowProbe.start(str(script), until="packages") as probe:
+    with TensorFlowProbe(str(script), until="packages") as probe:
         found = probe.result().address_space_limit
     assert isinstance(found, Known) and found.value == Limit(6_000_000 * 1024, 6_000_000 * 1024)
     assert str(script) in found.source

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
-from tfgpu_doctor.probes import dll_search, loader
+from tfgpu_doctor.probes import loader
 from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
@@ -348,7 +348,7 @@ def test_before_2_11_another_library_calls(bench: Bench) -> None:
 def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.path.exists(loader.CACHE):
         pytest.skip("this system has no cache")
-    monkeypatch.setattr("tfgpu_doctor.probes.programs.find", lambda *_, **__: None)
+    monkeypatch.setattr("tfgpu_doctor.probes.systems.find", lambda *_, **__: None)
     assert bench.examine(CUDNN).sonames == Unknown("no ldconfig to read /etc/ld.so.cache with")
     bench.library(bench.a / CUDNN)
     assert isinstance(bench.examine(CUDNN).sonames, Known)
@@ -377,13 +377,8 @@ def windows(tmp_path: Path, files: Sequence[str], path: str, *dlls: str) -> list
         target = tmp_path / file
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-    facts = dll_search.examine(
-        [(dll, dll.split("64")[0]) for dll in dlls],
-        environ={"PATH": path},
-        site_packages=["C:\\venv\\Lib\\site-packages"],
-        toolkits=[Toolkit(path="C:\\CUDA\\v12.4", version="12.4", source="version.json", via="Program Files")],
-        root=str(tmp_path),
-    )
+    sonames = [(dll, dll.split("64")[0]) for dll in dlls]
+    facts = loader.examine_dlls(sonames, {"PATH": path}, ["C:\\venv\\Lib\\site-packages"], [], None, str(tmp_path))
     assert isinstance(facts.sonames, Known)
     return list(facts.sonames.value)
 

@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from tfgpu_doctor.probes import tensorflow_probe
-from tfgpu_doctor.probes import transcript as facts_of
+from tfgpu_doctor.probes.tensorflow import Ending, ProbeResult, Transcript, cudnn_version, log_lines
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.probes.transcript import Ending, Transcript, cudnn_version, log_lines, phases
 from tfgpu_doctor.records.facts import Known, Unknown
 
 
@@ -117,8 +116,8 @@ def test_stack_of_python_3_14() -> None:
         '  File "inner.py", line 3 in load\n  File "outer.py", line 9 in <module>\n\n'
         'Current thread\'s C stack trace (most recent call first):\n  Binary file "python", at +0x1\n'
     )
-    told = Transcript("python", until="interpreter", running="interpreter")
-    died = phases(told, Ending("ended", returncode=-11, stderr=stderr))[0]
+    ending = Ending("ended", returncode=-11, stderr=stderr)
+    died = Transcript("python", until="interpreter", running="interpreter", ending=ending).phase("interpreter")
     assert died.traceback == ('  File "outer.py", line 9 in <module>', '  File "inner.py", line 3 in load')
     assert (died.signal, died.exit_code) == ("SIGSEGV", None)
 
@@ -197,28 +196,14 @@ RUN = [
 ]
 
 
-def told(lines: list[str]) -> Transcript:
-    transcript = Transcript("python")
-    for line in lines:
-        transcript.add(line)
-    return transcript
-
-
-def facts(transcript: Transcript) -> tuple[Any, ...]:
-    """All that is made of a transcript."""
-    ending = Ending("ended", 0)
-    python = facts_of.python(transcript, ending, ())
-    tensorflow = facts_of.tensorflow(transcript, ending, python)
-    loaded, cudnn = facts_of.loaded(transcript, ending), facts_of.cudnn_runtime(transcript, ending)
-    return python, tensorflow, loaded, cudnn
-
-
 def test_a_whole_run() -> None:
-    transcript = told([json.dumps(one) for one in RUN])
+    transcript = Transcript("python", ending=Ending("ended", 0))
+    assert [one["event"] for one in RUN if transcript.add(json.dumps(one)) is None] == []
     assert list(transcript.ends) == list(PHASES)
-    python, tensorflow, loaded, cudnn = facts(transcript)
-    assert not any(isinstance(one, Unknown) for one in (*msgspec.structs.astuple(tensorflow), loaded, cudnn))
-    assert isinstance(python.packages, Known) and len(tensorflow.checks.value) == 1
+    found: ProbeResult = transcript.result(())
+    told = (*msgspec.structs.astuple(found.tensorflow), found.loaded, found.cudnn_runtime, found.python.packages)
+    assert not any(isinstance(one, Unknown) for one in told)
+    assert isinstance(found.tensorflow.checks, Known) and len(found.tensorflow.checks.value) == 1
 
 
 def test_lines_of_others_are_no_events(subtests: pytest.Subtests) -> None:

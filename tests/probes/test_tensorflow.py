@@ -52,7 +52,7 @@ def examine() -> Iterator[Examine]:
     ) -> ProbeResult:
         environ = {**os.environ, "PYTHONPATH": str(PATIENTS / case), **(variables or {})}
         options = {"deadlines": QUICK if "hang" not in str(case) else {"import": 1.0}, **options}
-        with TensorFlowProbe.start(python, environ=environ, **options) as patient:  # type: ignore[arg-type]
+        with TensorFlowProbe(python, environ=environ, **options) as patient:  # type: ignore[arg-type]
             if patient._child is not None:
                 pids.append(patient._child.process.pid)
             return patient.result()
@@ -186,7 +186,7 @@ def test_an_import_that_does_nothing_hangs_long_before_its_deadline() -> None:
         }
         if work == "nothing":
             environ["PATIENT_SECONDS"] = "1000"
-        probes[work] = TensorFlowProbe.start(sys.executable, environ=environ, until="import", quiet=quiet)
+        probes[work] = TensorFlowProbe(sys.executable, environ=environ, until="import", quiet=quiet)
     found = {work: phase(probe.result(), "import") for work, probe in probes.items()}
     hung = found.pop("nothing")
     assert {work: one.outcome for work, one in found.items()} == dict.fromkeys(found, "ok")
@@ -226,7 +226,7 @@ def test_script_of_the_user_hides_the_package(monkeypatch: pytest.MonkeyPatch) -
     """As in `python -c`, the current folder comes first: the doctor must see the user's tensorflow.py."""
     environ = {**os.environ, "PYTHONPATH": str(PATIENTS / "odd_version")}
     monkeypatch.chdir(PATIENTS / "shadow")
-    with TensorFlowProbe.start(sys.executable, environ=environ, until="import") as patient:
+    with TensorFlowProbe(sys.executable, environ=environ, until="import") as patient:
         result = patient.result()
     paths = known(result.python.tensorflow_paths)
     assert paths[:2] == (
@@ -317,9 +317,9 @@ def test_an_event_that_is_repeated_renews_nothing(examine: Examine, tmp_path: Pa
 
 
 def test_there_is_always_a_total_time() -> None:
-    with TensorFlowProbe.start("/nowhere/python") as probe:
+    with TensorFlowProbe("/nowhere/python") as probe:
         assert probe._total == sum(tensorflow.DEADLINES.values()) + tensorflow.BETWEEN * len(tensorflow.DEADLINES)
-    with TensorFlowProbe.start("/nowhere/python", total=600) as probe:  # as the doctor advises for a slow disk
+    with TensorFlowProbe("/nowhere/python", total=600) as probe:  # as the doctor advises for a slow disk
         assert (probe._total, probe._deadlines["import"], probe._deadlines["interpreter"]) == (600, 600, 10)
 
 
@@ -430,9 +430,9 @@ def test_loaded_libraries_and_cudnn_version(gpu: Callable[..., ProbeResult], tmp
 
 def test_python_is_known_while_tensorflow_still_imports() -> None:
     environ = {**os.environ, "PYTHONPATH": str(PATIENTS / "sleeps")}
-    with TensorFlowProbe.start(sys.executable, environ=environ) as patient:
+    with TensorFlowProbe(sys.executable, environ=environ) as patient:
         here = patient.python()
-        assert patient._ending is None
+        assert patient._transcript.ending is None
         assert known(here.python.executable) == sys.executable
         assert here.site_packages
         assert here.tensorflow_dir == str(PATIENTS / "sleeps" / "tensorflow")
@@ -454,7 +454,7 @@ def test_tf_keras_that_cannot_be_loaded_is_told_after_the_import(tmp_path: Path)
         "class keras:\n    def __getattr__(self, name):\n        raise ImportError('no ' + name)\n"
         "keras = keras()\n"
     )
-    with TensorFlowProbe.start(sys.executable, environ={**os.environ, "PYTHONPATH": str(tmp_path)}) as patient:
+    with TensorFlowProbe(sys.executable, environ={**os.environ, "PYTHONPATH": str(tmp_path)}) as patient:
         result = patient.result()
     assert (phase(result, "keras").outcome, phase(result, "keras").exception) == ("raised", "ImportError: no layers")
     assert outcomes(result)[:3] == ["ok", "ok", "ok"]
@@ -470,7 +470,7 @@ def test_total_time(examine: Examine) -> None:
 def test_child_dies_with_its_parent(case: str) -> None:
     code = (
         "import sys, time; from tfgpu_doctor.probes.tensorflow import TensorFlowProbe\n"
-        "patient = TensorFlowProbe.start(sys.executable); patient.python(); time.sleep(0.3)\n"
+        "patient = TensorFlowProbe(sys.executable); patient.python(); time.sleep(0.3)\n"
         "print(patient._child.process.pid, flush=True); time.sleep(1000)"
     )
     dies_with_its_parent(code, {"PYTHONPATH": str(PATIENTS / case)})
@@ -535,7 +535,7 @@ def test_installers_are_looked_up_on_the_patients_path(tmp_path: Path) -> None:
     for name in ("pip", "uv"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
-    with TensorFlowProbe.start(sys.executable, environ={"PATH": str(tmp_path)}, until="packages") as patient:
+    with TensorFlowProbe(sys.executable, environ={"PATH": str(tmp_path)}, until="packages") as patient:
         assert known(patient.result().python.installers) == ("pip", "uv")
 
 
@@ -546,7 +546,7 @@ def test_installers_are_looked_up_on_the_patients_path(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 def test_real_tensorflow(tensorflow_python: str) -> None:
     """With `kind="CPU"` the whole script runs against the real thing on a machine without a GPU, too."""
-    with TensorFlowProbe.start(tensorflow_python, kind="CPU") as patient:
+    with TensorFlowProbe(tensorflow_python, kind="CPU") as patient:
         assert known(patient.python().python.pip) in (True, False)
         result = patient.result()
     assert [phase.outcome for phase in result.tensorflow.phases if phase.name != "details"] == ["ok"] * 8

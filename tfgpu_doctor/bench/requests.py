@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.facts import Facts
 
+
 _DEADLINES = {"inference": 60.0, "input": 8.0, "transfer": 3.0}  # for all batch sizes; for each of many runs
 VIRTUAL_GPUS = click.IntRange(2, 16)
 MATRIX_TYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
@@ -285,7 +286,7 @@ def _cnn(
     collectives: str | None,
     join_timeout: float,  # noqa: ARG001 - of the measurement
 ) -> PlanBase:
-    from tfgpu_doctor.bench.plans.cnn import Cnn
+    from tfgpu_doctor.bench.plans.training import Cnn
 
     if batch_size is not None and global_batch_size is not None:
         raise RequestError(
@@ -409,7 +410,7 @@ def _input(request: Request, *, model: str, batch_size: int | None, dtype: str, 
 
 
 def _gan(request: Request, *, batch_size: int, dtype: tuple[str, ...]) -> PlanBase:
-    from tfgpu_doctor.bench.plans.gan import Gan
+    from tfgpu_doctor.bench.plans.training import Gan
 
     return Gan(batch=batch_size, dtypes=dtype, selection=request.selection)
 
@@ -440,7 +441,6 @@ def measure(
     """Measure; of several machines, lead them. Raises what Session.run raises."""
     from tfgpu_doctor.bench.cluster import Watch
     from tfgpu_doctor.bench.runner.process import WorkerProcess
-    from tfgpu_doctor.bench.runner.telemetry import load_average
     from tfgpu_doctor.bench.session import Session
     from tfgpu_doctor.bench.statistics import StoppingRule
 
@@ -464,7 +464,6 @@ def measure(
         announce=note,
         save=save,
         command=request.typed,
-        load_average=load_average(),
     ).run()
 
 
@@ -478,8 +477,8 @@ def take_part(request: Request, plan: Any, progress: Callable[[str, float], None
     None: no other machine leads. Raises CannotRunError: a machine is gone, or this one's part failed.
     """
     from tfgpu_doctor.bench.cluster import Watch, follow
+    from tfgpu_doctor.bench.plans.base import CannotRunError
     from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
-    from tfgpu_doctor.bench.session import CannotRunError
 
     cluster = _cluster_of(plan)
     if cluster is None or cluster.index == 0:

@@ -23,9 +23,8 @@ from tfgpu_doctor.plan.install_commands import (
     library_paths,
 )
 from tfgpu_doctor.probes import launch, loader, process
-from tfgpu_doctor.probes.elf import Elf
 from tfgpu_doctor.probes.examine import examine
-from tfgpu_doctor.probes.loader import caller_of
+from tfgpu_doctor.probes.loader import Elf, caller_of
 from tfgpu_doctor.probes.process import Completed, temporary_folder
 from tfgpu_doctor.records.facts import Facts, Known, Unknown
 from tfgpu_doctor.records.printable import utf8

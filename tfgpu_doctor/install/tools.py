@@ -19,7 +19,7 @@ from tfgpu_doctor.files.reading import chunks, read_whole
 from tfgpu_doctor.install.folder import TEMPORARY, InstallError, Package, python_of
 from tfgpu_doctor.plan.install_commands import OLD_PIP, PIP_OF_OLD_PYTHONS
 from tfgpu_doctor.plan.records import Option
-from tfgpu_doctor.probes import process, programs
+from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.facts import Document, Record
 from tfgpu_doctor.records.printable import cut, utf8
@@ -323,8 +323,8 @@ class Interpreters:
         home = self._environ.get("HOME") or os.path.expanduser("~")
         yield self._own
         name, inside = ("python", "python.exe") if sys.platform == "win32" else (f"python{minor}", f"bin/python{minor}")
-        for folder in (*programs.folders(self._environ), "/usr/bin", "/usr/local/bin"):
-            if program := programs.find(os.path.join(folder, name), self._environ):
+        for folder in (*systems.folders(self._environ), "/usr/bin", "/usr/local/bin"):
+            if program := systems.find(os.path.join(folder, name), self._environ):
                 yield program
         pyenv = self._environ.get("PYENV_ROOT") or os.path.join(home, ".pyenv")
         uv = self._environ.get("UV_PYTHON_INSTALL_DIR") or os.path.join(home, ".local", "share", "uv", "python")
@@ -454,7 +454,7 @@ def find_tool(method: Method, environ: Mapping[str, str], specs: tuple[str, ...]
     if method == "uv":
         program = find_uv(environ)
         return Uv(program) if program else None
-    found = (programs.find(name, environ) for name in ("conda", "mamba", "micromamba"))
+    found = (systems.find(name, environ) for name in ("conda", "mamba", "micromamba"))
     program = next((one for one in (environ.get("CONDA_EXE"), *found) if one and os.path.isabs(one)), None)
     return Conda(program, specs, python) if program else None
 
@@ -463,7 +463,7 @@ def find_uv(environ: Mapping[str, str]) -> str | None:
     """uv on PATH, or beside the Python of tfgpu, or where its installer puts it."""
     home = environ.get("HOME") or os.path.expanduser("~")
     more = (os.path.dirname(sys.executable), os.path.join(home, ".local", "bin"), os.path.join(home, ".cargo", "bin"))
-    return programs.find("uv", environ, more=more)
+    return systems.find("uv", environ, more=more)
 
 
 def _pip(prefix: Path) -> list[str]:

@@ -65,7 +65,6 @@ _ASKS = {
     "driver.cuda_init": "tfgpu doctor",
     "driver.xid_events": "sudo dmesg | grep -i xid",
     "gpus": "nvidia-smi -L",
-    "peers": "nvidia-smi topo -m",
     "cuda.toolkits": "ls -d /usr/local/cuda*",
     "cuda.nvcc": "nvcc --version",
     "cudnn.installed": "python -m pip list",
@@ -111,7 +110,7 @@ _IN_DOCKER_DESKTOP: dict[str, str | None] = dict.fromkeys(
 # no NVIDIA driver, and no CUDA since 10.2
 _ON_MACOS: dict[str, str | None] = {
     **dict.fromkeys(path for path in _ASKS if path.startswith(("driver.", "loader.", "cuda.", "cudnn."))),
-    **dict.fromkeys(("host.distribution", "host.libc", "host.shm", "host.pci_gpus", "gpus", "peers")),
+    **dict.fromkeys(("host.distribution", "host.libc", "host.shm", "host.pci_gpus", "gpus")),
     "host.cpu_flags": "sysctl -n machdep.cpu.brand_string",
 }
 _OF_A_SYSTEM = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2, "macos": _ON_MACOS}

@@ -15,8 +15,7 @@ from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers.machine_facts import named
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, startup_files
-from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe
-from tfgpu_doctor.probes.transcript import tensorflow_distribution
+from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe, tensorflow_distribution
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -98,7 +97,7 @@ def examine(
     started = time.monotonic()
     timings: dict[str, float] = {}
     until = None if import_tensorflow else "packages"
-    with TensorFlowProbe.start(executable, environ=environ, until=until, total=timeout) as probe:
+    with TensorFlowProbe(executable, environ=environ, until=until, total=timeout) as probe:
         host_probe = _Probe("host", timings, host.examine, lambda why: _all_unknown(Host, why))
         driver_probe = _Probe("driver", timings, lambda: driver.examine(environ=environ), _no_driver)
         matrix = load_matrix()
@@ -136,7 +135,6 @@ def examine(
             ),
             driver=driver_facts.driver,
             gpus=driver_facts.gpus,
-            peers=driver_facts.peers,
             cuda=cuda_facts,
             loader=loader.with_loaded(loader_facts, result.loaded),
             cudnn=msgspec.structs.replace(cudnn_facts, runtime=result.cudnn_runtime),
@@ -159,7 +157,7 @@ def _all_unknown(kind: type[R], reason: str) -> R:
 
 
 def _no_driver(why: str) -> driver.DriverFacts:
-    return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why), Unknown(why))
+    return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why))
 
 
 def _no_libraries(why: str) -> tuple[Cuda, Loader, Cudnn]:

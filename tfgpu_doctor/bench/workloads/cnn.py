@@ -28,7 +28,6 @@ from .training import (
     block,
     fit,
     judge_training,
-    limit_memory,
     misplaced,
     on_devices,
     shares,
@@ -68,8 +67,6 @@ class Workload(TrainingWorkload):
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build network and data; nothing is computed yet."""
-        if "memory_limit" in parameters:
-            limit_memory(parameters["memory_limit"])
         self.machines: Machines | None = None
         self.step_s = 0.0  # of the last block
         self.reducing: Any = None

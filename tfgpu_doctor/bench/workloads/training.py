@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from ..statistics import median, median_interval
@@ -22,21 +21,6 @@ PRODUCTS = frozenset(
     {"MatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "DepthwiseConv2dNative"}
 )
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-
-
-def limit_memory(more: int) -> None:
-    """Refuse this process more than `more` bytes beside what it has, so that the system never runs out of memory.
-
-    An allocation that is refused is TensorFlow's ResourceExhaustedError, or the end of this process. Linux only: other
-    systems count otherwise.
-    """
-    import resource
-
-    status = Path("/proc/self/status").read_text().split()
-    have = 1024 * int(status[status.index("VmData:") + 1])
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = have + more
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
 def strategy_over(devices: Sequence[str]) -> Any:
