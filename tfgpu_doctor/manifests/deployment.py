@@ -22,11 +22,6 @@ _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=\s*([^#]*?)\s*(?:\s#.*)
 Others: TypeAlias = Callable[[str], "tuple[Node | None, str]"]  # a file → its content, or why it is not known
 
 
-def is_compose(root: Node) -> bool:
-    """Whether a YAML document is a compose file."""
-    return root.get("services") is not None
-
-
 def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """Every service with an image or a build."""
     others = cache(partial(_root_of, path, include))
@@ -192,11 +187,6 @@ _PODS: dict[str, tuple[str, ...]] = {
 }
 _TEMPLATE = ("spec", "template", "spec")  # Deployment, StatefulSet, DaemonSet, ReplicaSet, Job ...
 _REPLICAS = ("tfReplicaSpecs", "mpiReplicaSpecs", "pytorchReplicaSpecs")  # Kubeflow's jobs
-
-
-def is_kubernetes(root: Node) -> bool:
-    """Whether a YAML document is a Kubernetes object."""
-    return root.string("apiVersion") is not None and root.string("kind") is not None
 
 
 def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:

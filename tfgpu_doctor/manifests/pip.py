@@ -157,11 +157,6 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, joined
 
 
-def is_environment(root: Node) -> bool:
-    """Whether a YAML document is a conda environment."""
-    return root.get("dependencies") is not None and root.get("services") is None
-
-
 def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
     """environment.yml: dependencies of conda, of pip below them, and variables."""
     requirements: list[Requirement] = []

@@ -100,11 +100,6 @@ _EXPRESSION = re.compile(r"\$\{\{\s{0,9}(matrix|env)\.([\w-]+)\s{0,9}\}\}")
 _ROOT = ("../..",)  # of the repository, from .github/workflows
 
 
-def is_workflow(root: Node) -> bool:
-    """Whether a YAML document is one."""
-    return any(job.get("steps") is not None for _, job in root.pairs("jobs"))
-
-
 def read_workflow(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """The environments that install TensorFlow; jobs without it are for something else."""
     found = (
