@@ -13,17 +13,16 @@ from msgspec import structs
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
-from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, nearest_release
+from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, same_minor_releases
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused, tensorflow_image
 from tfgpu_doctor.plan.install_commands import (
-    XLA_LINE,
     Installation,
     comment_out,
     lasting,
     link_commands,
     link_found,
-    start_line_command,
     xla_line,
+    xla_line_command,
 )
 from tfgpu_doctor.plan.target import from_facts, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
@@ -168,7 +167,7 @@ class Fixes:
         if "XLA_FLAGS" in value_or(self.facts.variables, {}):
             path = f"{site}/{folder}" if below else shlex.quote(folder)
             return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{path}'
-        return start_line_command(XLA_LINE if below else xla_line(folder), site)
+        return xla_line_command(xla_line("" if below else folder), site)
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.
@@ -260,7 +259,8 @@ class Fixes:
         if wanted is None or self.image:
             return None
         if wanted not in self._found:
-            self._found[wanted] = nearest_release(self.facts, self.matrix, wanted)
+            request = PlanRequest(self.matrix, from_facts(self.facts, self.matrix))
+            self._found[wanted] = next(iter(same_minor_releases(request, wanted)), None)
         row = self._found[wanted]
         return row if row and (row.extra or self.installation(row).cuda_from_pip) else None
 

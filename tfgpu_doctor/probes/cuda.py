@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
-from tfgpu_doctor.plan.install_commands import (
-    XLA_LINE,
-)
+from tfgpu_doctor.plan.install_commands import XLA_FILE
 from tfgpu_doctor.probes import process, programs, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
@@ -320,7 +318,7 @@ def _roots(
 
 def _set_at_start(site: str, environ: Mapping[str, str]) -> str | None:
     """The folder that XLA_FLAGS names once Python has started in an environment with the line that tfgpu advises."""
-    file = os.path.join(site, XLA_LINE.file)
+    file = os.path.join(site, XLA_FILE)
     if not os.path.exists(file):
         return None
     named = _NAMED.search(text_in("/", file))
