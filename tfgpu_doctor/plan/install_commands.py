@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -362,17 +362,6 @@ def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str =
     if paths.needs_xla_line:
         commands.append(xla_line_command(xla_line(), site))
     return tuple(f"{inside} sh -c {shlex.quote(command)}" if inside else command for command in commands)
-
-
-def link_found(folders: Iterable[str], target: str) -> str:
-    """The command that links all libraries of folders wherever they are: those of cuDNN search their own folder.
-
-    Args:
-        folders: paths as the loader has them; a part "*" is a pattern.
-        target: the folder to link them into, which TensorFlow searches.
-    """
-    files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
-    return f"ln -sf {files} {shlex.quote(target + '/')}"
 
 
 def xla_line(folder: str = "") -> str:

@@ -241,11 +241,12 @@ class Planner:
     def _missing(self, installation: Installation) -> Iterator[Fix]:
         if self.target.os not in ("linux", "wsl2"):
             return iter(())
+        found: tuple[str, ...] = value_or(self.state.fixes.facts.python.installers, ()) if self.state.fixes else ()
         return what_may_be_missing(
             tuple(installation.commands),
             installation.python,
             installation.starts_python,
-            installers=value_or(self.state.fixes.facts.python.installers, ()) if self.state.fixes else (),
+            installers=found,
             there=installation.interpreter is not None,
         )
 
