@@ -16,10 +16,7 @@ from tfgpu_doctor.install.tools import Added, Step, StepState
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.plan.install_commands import (
-    Links,
-    library_paths,
-)
+from tfgpu_doctor.plan.install_commands import XLA_FILE, LibraryPaths, library_paths, xla_line
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.loader import Elf, caller_of
 from tfgpu_doctor.records.facts import Known, value_or
@@ -43,35 +40,33 @@ def add_library_paths(prefix: Path, release: Release) -> tuple[Added, ...]:
         # a folder that a link leads to may belong to somebody else
         if not real.startswith(own) or not (site / "tensorflow").is_dir():
             continue
-        for link, target, why in [*_missing_links(site, release, paths.links)]:
+        for link, target, why in [*_missing_links(site, release, paths)]:
             if link.is_symlink() and not link.exists():  # it leads nowhere
                 link.unlink()
             link.symlink_to(target)
             added.append(Added(link.relative_to(prefix).as_posix(), "link", why))
-        for line in paths.lines:
-            file = site / line.file
-            if (site / XLA_COMPILER).is_dir() and not file.exists():
-                writing.replace(str(file), utf8(f"{line.text}\n"))
-                why = "XLA of this release looks for ptxas and libdevice in toolkits only"
-                added.append(Added(file.relative_to(prefix).as_posix(), "pth", why))
+        file = site / XLA_FILE
+        if paths.needs_xla_line and (site / XLA_COMPILER).is_dir() and not file.exists():
+            writing.replace(str(file), utf8(f"{xla_line()}\n"))
+            why = "XLA of this release looks for ptxas and libdevice in toolkits only"
+            added.append(Added(file.relative_to(prefix).as_posix(), "pth", why))
     return tuple(added)
 
 
-def _missing_links(site: Path, release: Release, described: Iterable[Links]) -> Iterator[tuple[Path, str, str]]:
+def _missing_links(site: Path, release: Release, paths: LibraryPaths) -> Iterator[tuple[Path, str, str]]:
     """The links, with target and reason, to what the RUNPATH does not lead to, if TensorFlow opens any of that."""
     caller = caller_of(str(site / "tensorflow"))
     folders = caller.runpath or caller.rpath if isinstance(caller, Elf) else ()  # up to 2.6 it is an RPATH
     searched = set(map(os.path.realpath, folders))
     opened = {one.soname for one in release.libraries if one.component not in OPTIONAL_COMPONENTS}
     why = f"the RUNPATH of {os.path.basename(getattr(caller, 'path', ''))} does not lead to it"
-    for links in described:
-        folder, below = site / links.folder, glob.escape(str(site))
-        files = [one for pattern in links.files for one in sorted(glob.glob(os.path.join(below, pattern)))]
-        there = {os.path.basename(one): one for one in files if os.path.exists(one)}
-        hidden = {name: one for name, one in there.items() if not any(map(os.path.exists, _in_each(searched, name)))}
-        if os.path.realpath(folder) in searched and not opened.isdisjoint(hidden):
-            for name, file in hidden.items():
-                yield folder / name, os.path.relpath(file, folder), why
+    folder, below = site / paths.folder, glob.escape(str(site))
+    files = [one for pattern in paths.files for one in sorted(glob.glob(os.path.join(below, pattern)))]
+    there = {os.path.basename(one): one for one in files if os.path.exists(one)}
+    hidden = {name: one for name, one in there.items() if not any(map(os.path.exists, _in_each(searched, name)))}
+    if os.path.realpath(folder) in searched and not opened.isdisjoint(hidden):
+        for name, file in hidden.items():
+            yield folder / name, os.path.relpath(file, folder), why
 
 
 def _in_each(folders: Iterable[str], name: str) -> Iterator[str]:
