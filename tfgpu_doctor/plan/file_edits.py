@@ -13,11 +13,11 @@ from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
-from tfgpu_doctor.plan.conflicts import fitting
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
-from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, pinned, specifier, with_cudnn
+from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, fitting, pinned, with_cudnn
+from tfgpu_doctor.plan.resolving import specifier
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Edit, Fix
 from tfgpu_doctor.records.versions import major, minor, numbers
