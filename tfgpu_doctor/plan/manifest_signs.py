@@ -31,12 +31,11 @@ from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
     remove,
-    remove_setting,
     replacement,
     with_extra,
     write,
-    write_all,
     write_beside,
+    write_best,
     write_conda_cuda,
     write_cudnn,
     write_image,
@@ -206,7 +205,7 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
         title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
         cause=_NO_MATCH,
         evidence=_seen(tensorflow, f"a release such as {newest.version}", "names of the wheels"),
-        fixes=tuple(write_all(view, tensorflow)),
+        fixes=write_best(view, tensorflow),
     )
 
 
@@ -466,7 +465,7 @@ def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"{one.name} hides all GPUs",
                 cause="TensorFlow will list no GPU, and run on the CPU",
                 evidence=(evidence(f"{one.name}={one.value}", str(one.place), "unset, or all"),),
-                fixes=(remove_setting(one),),
+                fixes=(remove(one),),
             )
 
 
