@@ -47,47 +47,7 @@ CUDA_11 = ["2.14.0", "2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]
 
 @each(
     ("filters", "expected"),
-    [
-        ({}, ALL_STABLE),  # of package tensorflow
-        ({"pre": True}, ["2.19.0rc0", *ALL_STABLE]),
-        ({"package": "tensorflow-gpu"}, ["tensorflow-gpu 2.10.1", "tensorflow-gpu 1.14.0"]),
-        ({"platform": "windows_amd64"}, ["2.18.0", "2.10.1"]),
-        ({"platform": "linux_aarch64"}, []),
-        ({"python": "3.12"}, ["2.18.0"]),
-        ({"python": "3.1"}, []),  # 3.10 begins with it
-        ({"cuda": "11"}, CUDA_11),
-        ({"cuda": "11.8"}, ["2.14.0", "2.13.0"]),
-        ({"cuda": "11.8.0"}, ["2.14.0", "2.13.0"]),
-        ({"cuda": "12.5"}, ["2.18.0"]),
-        ({"cuda": "12.5.1"}, ["2.18.0"]),
-        ({"cuda": "12.5.2"}, []),
-        ({"cuda": "1"}, []),  # 10.0, 11.8 and 12.5 begin with it
-        ({"cudnn": "8.6"}, ["2.13.0"]),
-        ({"cudnn": "8.6.0.163"}, ["2.13.0"]),
-        ({"cudnn": "8"}, ["2.15.1", "2.15.0", *CUDA_11]),
-        ({"cuda": "11.8", "cudnn": "8.6"}, ["2.13.0"]),
-        ({"driver": "470"}, [*CUDA_11, "tensorflow-gpu 1.14.0"]),
-        ({"driver": "450"}, [*CUDA_11, "tensorflow-gpu 1.14.0"]),  # the newest of the branch
-        ({"driver": "450.51.05"}, ["tensorflow-gpu 1.14.0"]),
-        ({"driver": "525.60.13", "cuda": "12"}, ["2.18.0", "2.15.1", "2.15.0"]),
-        ({"driver": "525.60.12", "cuda": "12"}, []),
-        ({"driver": "452.38", "platform": "windows_amd64"}, []),  # Windows has its own minimum
-        ({"driver": "452.39", "platform": "windows_amd64"}, ["2.10.1"]),
-        ({"compute_capability": "8.9"}, ["2.18.0", "2.15.1"]),  # 2.15.0 is broken on it
-        ({"compute_capability": "8.9", "ptx": True}, ["2.18.0", "2.15.1", *CUDA_11, "tensorflow-gpu 1.14.0"]),
-        ({"compute_capability": "6.1"}, ["2.18.0", "tensorflow-gpu 1.14.0"]),
-        ({"gpu": "RTX 4090"}, ["2.18.0", "2.15.1"]),
-        ({"gpu": "Tesla K80"}, ["2.13.0", "2.10.1", "tensorflow-gpu 2.10.1", "tensorflow-gpu 1.14.0"]),  # cuDNN 8.7: no
-        ({"gpu": "Tesla K80", "driver": "470.256.02", "python": "3.8"}, ["2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]),
-        ({"gpu": "Tesla K80", "driver": "535"}, []),  # which does not drive it
-        ({"gpu": "GeForce RTX 4090", "driver": "515"}, []),  # nor does this
-        ({"gpu": "L2", "driver": "525"}, []),  # this model's first branch is 535
-        ({"gpu": "L4", "driver": "525"}, ["2.18.0", "2.15.1"]),
-        ({"gpu": "RTX 4090", "compute_capability": "6.1"}, ["2.18.0"]),  # two cards
-        ({"gpu": "RTX 5090"}, []),
-        ({"package": "tensorflow", "cuda": "11.2"}, ["2.10.1"]),
-        ({"gpu_only": True, "python": "2.7"}, ["tensorflow-gpu 1.14.0"]),
-    ],
+    ROWS["test_releases"],
 )
 def test_releases(filters: dict[str, Any], expected: list[str]) -> None:
     assert names(**filters) == expected
