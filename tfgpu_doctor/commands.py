@@ -236,9 +236,9 @@ def find_python(python: File | None) -> str:
     if find(text, os.environ):
         return text
     if re.fullmatch(r"3\.\d{1,2}", text):
-        from tfgpu_doctor.install.tools import Interpreters
+        from tfgpu_doctor.install.tools import find_python as find_version
 
-        if found := Interpreters(os.environ).program(text):
+        if found := find_version(text, os.environ):
             return found
         looked = f"python{text} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv, uv and conda"
         raise UsageError(f"found no Python {text}: looked for {looked}. Give the path of the interpreter")

@@ -390,8 +390,11 @@ def no_sum(training):  # each replica goes its own way
     training._replica_step = replica
 
 def not_averaged(training):
-    network = training.networks[0]
-    training.passes = lambda images, labels: training_module.gradients_of(network, images, labels, 1.0, 1)
+    plain = training.gradients
+    def passes(images, labels):
+        loss, gradients = plain(images, labels)
+        return loss, [2 * gradient for gradient in gradients]
+    training.passes = passes
 
 def other_images(training):
     def blank(value):
