@@ -807,7 +807,7 @@ def fleet(*files: File, baseline: File | None = None, matrix: File | None = None
         matrix: file with rows that extend those of the bundled matrix.
     """
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.fleet.fleet import judge_fleet
+    from tfgpu_doctor.fleet.picture import judge_fleet
     from tfgpu_doctor.fleet.reading import read_fleet
 
     gathered, good, name = read_fleet(tuple(os.fspath(file) for file in files)), None, ""

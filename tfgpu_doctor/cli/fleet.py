@@ -110,7 +110,7 @@ def command(
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
     if list(files).count("-") + (baseline == "-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
-    from tfgpu_doctor.fleet.fleet import exit_code
+    from tfgpu_doctor.fleet.picture import exit_code
 
     found = commands.fleet(*files, baseline=baseline, **asked)
     results.write(found, "fleet", fail_on=fail_on)
