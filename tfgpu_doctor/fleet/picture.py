@@ -185,6 +185,10 @@ def _common(machines: tuple[Machine, ...]) -> Iterator[Common]:
         known = [values for one in machines if (values := one.main.values.get(path_of(name))) is not None]
         if known:
             yield _row(name, label(name), Counter(one.get(name, _MISSING).text for one in known))
+    yield from _common_of_gpus(machines)
+
+
+def _common_of_gpus(machines: tuple[Machine, ...]) -> Iterator[Common]:
     for name in (f"gpus.{one}" for one in gpu_fields() if one != "name"):
         sets = [{gpu[name].text for gpu in one.main.gpus or () if name in gpu} for one in machines]
         if known_by := sum(map(bool, sets)):  # a node counts for each value
