@@ -171,7 +171,7 @@ def test_no_home_and_read_only_folder(saved: Path) -> None:
 
 def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import tfgpu_doctor.plan.diagnosis as d\n"
+        "from tfgpu_doctor.plan import diagnosis as d\n"
         "def broken(*a, **k): raise RuntimeError('a defect')\n"
         "d.make_report = broken\n"
     )
