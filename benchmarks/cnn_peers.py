@@ -178,7 +178,7 @@ class Ours:
     def __init__(self, executable: str, model: str, batch: int, steps: int) -> None:
         """Start it, warm it up and verify it, as the runner does."""
         from tfgpu_doctor.bench.devices import Case
-        from tfgpu_doctor.bench.plans.cnn import Cnn
+        from tfgpu_doctor.bench.plans.training import Cnn
         from tfgpu_doctor.bench.runner.process import WorkerProcess, hello, prepare
 
         self.steps = steps
@@ -186,9 +186,9 @@ class Ours:
         software, _ = hello(self.worker)
         case = Case("CPU", ("/CPU:0",), ())
         job = Cnn(model=model, batch=batch).job("float32", case)
-        prepare(self.worker, case, job)
+        prepare(self.worker, job)
         self.worker.ask(600, do="sample", count=2, steps=steps)
-        asked = job.verify(lambda **request: self.worker.ask(600, **request), case)
+        asked = job.verify(lambda **request: self.worker.ask(600, **request))
         found = job.judge(self.worker.ask(600, do="verify", **asked), "float32", job.parameters)
         if not found.ok:
             raise RuntimeError(f"{OURS}: the result is wrong: {found.why}")

@@ -99,7 +99,7 @@ def compare(base: Path, new: Path) -> tuple[str, float | None]:
 def surroundings(files: Iterable[Path]) -> dict[str, Any]:
     """What else the machine did during a round, by its results.
 
-    The highest load average, the highest share of other programs, and how far apart the processes of a run were. The
+    The highest share of other programs, and how far apart the processes of a run were. The
     share is that of all CPU time (/proc/stat) less the worker's, while samples were taken.
     """
     results = [load_result(file.read_bytes(), file.name) for file in files]
@@ -107,10 +107,9 @@ def surroundings(files: Iterable[Path]) -> dict[str, Any]:
     taken = [one.runs[0].others_cpus for one in results]
     shares = [math.nan if one is None else one / count for one, count in zip(taken, cpus, strict=True)]
     others = None if any(map(math.isnan, shares)) else max(shares)
-    load = max((one.load_average for one in results if one.load_average is not None), default=None)
     spread = process_spread(results)
     calm = others is not None and others <= DISTURBED and (spread is None or spread <= RESTLESS)
-    return {"load_average": load, "others": others, "spread": spread, "disturbed": not calm}
+    return {"others": others, "spread": spread, "disturbed": not calm}
 
 
 def around(one: dict[str, Any]) -> str:
@@ -147,9 +146,7 @@ def measure(options: argparse.Namespace, folder: Path, kinds: Sequence[str], num
         judged = {kind: {"verdict": verdict, "ratio": ratio} for kind, (verdict, ratio) in verdicts.items()}
         rounds.append({**judged, **surroundings(files.values())})
         told = ", ".join(f"{kind} {verdict}" for kind, (verdict, _) in verdicts.items())
-        told += (
-            f"; load average, other programs, spread of processes: {rounds[-1]['load_average']} | {around(rounds[-1])}"
-        )
+        told += f"; other programs, spread of processes: {around(rounds[-1])}"
         print(f"{place + 1} of {number}: {told}", file=sys.stderr, flush=True)
         if options.until and datetime.now().strftime("%H:%M") >= options.until:
             break
@@ -253,12 +250,12 @@ def page_of_rounds(rounds: Sequence[dict[str, Any]]) -> str:
     """The load of each round, and the spread of the processes of a run, beside its verdicts."""
     lines = [
         "",
-        "| round | load average | other programs | processes | verdicts |",
-        "| --- " * 5 + "|",
+        "| round | other programs | processes | verdicts |",
+        "| --- " * 4 + "|",
     ]
     for place, one in enumerate(rounds, 1):
         verdicts = ", ".join(f"{kind} {one[kind]['verdict']}" for kind in (*KINDS, *BUSY) if kind in one)
-        lines.append(f"| {place} | {one['load_average']} | {around(one)} | {verdicts} |")
+        lines.append(f"| {place} | {around(one)} | {verdicts} |")
     return "\n".join(lines) + "\n"
 
 
@@ -319,13 +316,10 @@ def conclude(
     simulated.append(row("recorded, busy: A against any 50 % more work", against, found))
     ratios = {kind: [one[kind]["ratio"] for one in rounds if one[kind]["ratio"]] for kind in KINDS[1:]}
     spread = process_spread(results)
-    loads = [one.load_average for one in results if getattr(one, "load_average", None) is not None]
     settings = f"N = {options.size}, n = {POWER}, {options.processes} processes, deadline {options.deadline:g} s"
     head = f"{date.today()}, {machine()}, float32, {settings}, {len(rounds)} rounds, factor {FACTOR}"
     if options.priority:
         head += f"; the machine was in use, and the workers had priority {options.priority}"
-    if loads:
-        head += f"; load average before the runs {min(loads):.1f} to {max(loads):.1f}"
     text = page(f"{head}\n\nUndisturbed rounds: {len(undisturbed)} of {len(rounds)}", calm)
     text += page("\nAll rounds, busy rounds, and recorded results", [*every, *under_load, *simulated])
     text += page_of_rounds([*rounds, *busy])
@@ -339,7 +333,6 @@ def conclude(
     record = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
         "machine": machine(),
-        "load_average": loads,
         **{name: getattr(options, name) for name in ("size", "processes", "min_samples", "deadline")},
         "power": POWER,
         "priority": options.priority,

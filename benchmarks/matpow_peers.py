@@ -92,13 +92,13 @@ def torch_peer(name: str, matrices: list[Any], power: int) -> tuple[Callable[[],
 def child(name: str, size: int, power: int) -> tuple[Callable[[], None], dict[str, Any]]:
     """Prepare one peer, warm it up, and verify its result."""
     make = {"NumPy": numpy_peer, "torch": torch_peer}.get(name, tensorflow_peer)
-    verification = load("verification")
-    matrices = [load("workloads.matpow").make_matrix(size, index) for index in range(2)]
+    verify = load("workloads.matpow")
+    matrices = [verify.make_matrix(size, index) for index in range(2)]
     run, version = make(name, matrices, power)
-    expected = [verification.reference(matrix, power) for matrix in matrices]
+    expected = [verify.power_times_vectors(matrix, power) for matrix in matrices]
     results = [one.numpy() if hasattr(one, "numpy") else one for one in run()]
-    found = [verification.residual(one, y) for one, y in zip(results, expected, strict=True)]
-    ok = all(verification.is_right(one, "float32", power) for one in found)
+    found = [verify.residual(one, y) for one, y in zip(results, expected, strict=True)]
+    ok = all(verify.is_right(one, "float32", power) for one in found)
 
     def sample() -> None:
         run()
@@ -116,7 +116,6 @@ class Ours:
     def __init__(self, executable: str, size: int, power: int, scratch: Path) -> None:
         """Start it, warm it up and verify it, as the runner does."""
         from tfgpu_doctor.bench.devices import Case
-        from tfgpu_doctor.bench.plans.base import Reference
         from tfgpu_doctor.bench.plans.matpow import MatPow
         from tfgpu_doctor.bench.runner.process import WorkerProcess, hello, prepare
         from tfgpu_doctor.bench.workloads import matpow
@@ -125,8 +124,7 @@ class Ours:
         self.worker = WorkerProcess(executable)
         software, _ = hello(self.worker)
         case, parameters = Case("CPU", ("/CPU:0",), ()), {"size": size, "power": power}
-        with Reference() as reference:
-            prepare(self.worker, case, MatPow(power=power).job("float32", size, reference, 2))
+        prepare(self.worker, MatPow(power=power).job(case, "float32", size, str(scratch)))
         self.worker.ask(600, do="sample", count=2, steps=1)
         file = str(scratch / "reference")
         self.worker.ask(600, do="reference", workload="matpow", parameters=parameters, terms=2, file=file)

@@ -123,7 +123,7 @@ def examine(folder: Path, pythonpath: str = TENSORFLOW, until: str = "import", *
     environ = {**os.environ, "PYTHONPATH": pythonpath, **variables}
     with pytest.MonkeyPatch.context() as here:
         here.chdir(folder)
-        with TensorFlowProbe.start(sys.executable, environ=environ, until=until) as probe:
+        with TensorFlowProbe(sys.executable, environ=environ, until=until) as probe:
             return probe.result()
 
 

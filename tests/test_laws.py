@@ -18,7 +18,7 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Law 1: who may touch the machine.
-DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster.py", "install/proof_child.py")
+DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster.py")
 MACHINE = {"subprocess", "ctypes", "pynvml"}
 STARTS_PROCESSES = ("probes/process.py",)
 # Law 1: whose words the arguments of a process are, by the function that starts it. Never those that a child, a node, a
@@ -31,26 +31,18 @@ ARGUMENTS = {
     "fleet/collect.py::by_slurm": "of the command line",
     "fleet/collect.py::_cancel": "numbers that srun wrote, not a task",
     "install/tools.py::run": "see those who call it",
-    "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
-    "install/making.py::_get_interpreter": "a version of the matrix",
-    "install/proof.py::_pip_check": "paths in the environment that was made",
-    "install/proof.py::_tensorflow": "a script of ours",
-    "install/proof.py::_libraries": "absolute paths that the model of the loader found, to a script of ours",
-    "install/tools.py::create": "an absolute path of an interpreter, versions and specs of the matrix",
-    "install/tools.py::install": "paths of ours",
-    "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
-    "install/tools.py::listed": "paths of ours",
-    "probes/driver.py::examine": "a constant",
+    "install/tools.py::find_python": "an absolute path of a program, and a script of ours",
+    "install/making.py::_run": "paths of ours; requirements, versions and specs of the matrix",
+    "probes/driver.py::examine": "a constant, or paths of this package and of its own Python",
     "probes/driver.py::_gpus_by_smi": "constants",
     "probes/driver.py::_xid_events": "none",
     "probes/driver.py::_run": "see those who make one",
-    "probes/driver.py::start_child": "paths of this package and of its own Python",
-    "probes/loader.py::_cache": "a constant",
-    "probes/tensorflow.py::start": "--python of the user, a script of ours",
+    "probes/loader.py::read_cache": "a constant",
+    "probes/tensorflow.py::__init__": "--python of the user, a script of ours",
     "probes/cuda.py::_program_version": "none",
 }
 # Law 2: who runs in a child process and may import TensorFlow there.
-CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
+CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
@@ -69,9 +61,6 @@ PURE = (
         "bench/saved.py",
         "bench/samples.py",
         "bench/speeds.py",
-        "bench/workload_registry.py",
-        "smoke/plan.py",
-        "smoke/judging.py",
         "smoke/records.py",
         "fleet/records.py",
         *(f"fleet/{name}.py" for name in ("nodes", "picture")),
@@ -123,9 +112,7 @@ CHANGES = {
     ),
 }
 CHANGES_FOR_A_REASON = {
-    "bench/plans/base.py": "the folder that its worker writes into, which it removes",
-    "bench/plans/inference.py": "the folder that its worker writes into, which it removes",
-    "bench/plans/input.py": "the folder that its worker writes into, which it removes",
+    "bench/plans/base.py": "folders that workers write into, which it removes",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("files/*",)
@@ -135,7 +122,6 @@ OPENS_FOR_A_REASON = {
     "__main__.py": "/dev/null, and the help page of this package",
     "bench/worker.py": "runs alone in the interpreter under test; /proc, and its own standard output",
     "bench/workloads/matpow.py": "writes into the folder of the worker that runs it",
-    "bench/workloads/training.py": "/proc of the worker that runs it",
     "findings/pages/__init__.py": "pages of this package",
     "integrations/mcp/server.py": "standard input",
     "parsers/resemblance.py": "weights of this package",
@@ -294,7 +280,7 @@ def whose_the_arguments_are_is_known(file: str) -> Iterator[str]:
 
 
 def one_function_looks_programs_up(file: str) -> Iterator[str]:
-    """`programs.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
+    """`systems.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
     yield from (f"{file}:{call.lineno}" for call in calls(file) if dotted(call.func).split(".")[-1] == "which")
 
 

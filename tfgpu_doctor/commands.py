@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Fact, Facts
     from tfgpu_doctor.records.report import Checked, Report
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
-    from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import Smoke
+    from tfgpu_doctor.smoke.running import SmokeOptions
 
 File: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = str | Sequence[str]
@@ -234,15 +234,15 @@ def find_python(python: File | None) -> str:
     """
     if python is None:
         return sys.executable
-    from tfgpu_doctor.probes.programs import find
+    from tfgpu_doctor.probes.systems import find
 
     text = os.fspath(python)
     if find(text, os.environ):
         return text
     if re.fullmatch(r"3\.\d{1,2}", text):
-        from tfgpu_doctor.install.tools import Interpreters
+        from tfgpu_doctor.install.tools import find_python as find_version
 
-        if found := Interpreters(os.environ).program(text):
+        if found := find_version(text, os.environ):
             return found
         looked = f"python{text} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv, uv and conda"
         raise UsageError(f"found no Python {text}: looked for {looked}. Give the path of the interpreter")
@@ -841,10 +841,10 @@ def bench(
             (`tfgpu bench matpow --help`).
     """
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import TooLargeError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.runner.process import WorkerError
-    from tfgpu_doctor.bench.session import CannotRunError, NoTensorFlowError, TooSlowError
+    from tfgpu_doctor.bench.session import NoTensorFlowError
     from tfgpu_doctor.plan.windows_shell import quoted
 
     executable = find_python(python)

@@ -11,7 +11,7 @@ from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_cnn import cluster
 from tfgpu_doctor.bench.cluster import follow
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
-from tfgpu_doctor.bench.plans.cnn import Cnn
+from tfgpu_doctor.bench.plans.training import Cnn
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import NoTensorFlowError
 

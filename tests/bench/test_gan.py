@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench.planned import Workers, in_python, measured
 from tests.tables import each
-from tfgpu_doctor.bench.plans.gan import Gan
+from tfgpu_doctor.bench.plans.training import Gan
 from tfgpu_doctor.bench.workloads import gan
 
 ONE: dict[str, Any] = {

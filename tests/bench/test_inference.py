@@ -18,7 +18,7 @@ from tests.bench.live import refuses
 from tests.bench.planned import Workers, measured
 from tests.bench.samples import run
 from tests.tables import each
-from tfgpu_doctor.bench.devices import Case
+from tfgpu_doctor.bench.plans.base import CannotRunError
 from tfgpu_doctor.bench.plans.inference import (
     Inference,
     LatencyRule,
@@ -30,23 +30,21 @@ from tfgpu_doctor.bench.plans.inference import (
 )
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import CannotRunError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
 
-CPU = Case("CPU", ("/CPU:0",), ())
 RIGHT: dict[str, Any] = {"unlike": "", "floats": 1, "finite": True, "residual": 4e-7, "others": 0, "differing": 0}
 
 
 def test_percentiles_have_intervals_where_the_samples_support_them() -> None:
-    found = {figure.name: figure for figure in percentiles(CPU, [0.001 * place for place in range(1, 401)])}
+    found = {figure.name: figure for figure in percentiles([0.001 * place for place in range(1, 401)])}
     assert list(found) == ["p50", "p90", "p99"]
     assert found["p50"].value == pytest.approx(0.2005)
     assert found["p99"].value == pytest.approx(0.39601)
     assert found["p99"].ci95 == (pytest.approx(0.392), pytest.approx(0.4))
     for count, names in ((3, ["p50"]), (35, ["p50"]), (36, ["p50", "p90"]), (367, ["p50", "p90"])):
-        assert [figure.name for figure in percentiles(CPU, [1.0] * count)] == names
+        assert [figure.name for figure in percentiles([1.0] * count)] == names
 
 
 def test_a_latency_is_sampled_for_its_last_percentile() -> None:
@@ -153,7 +151,7 @@ def test_what_the_99th_percentile_needs_is_told() -> None:
     assert said.endswith("needs 368 samples, found 11: try --deadline 90")  # 2 × 36.8 s, and a fifth
     (said,) = Inference(wanted=10).advice(slow, ())
     assert said.endswith("try --min-samples 368")
-    enough = msgspec.structs.replace(slow, figures=percentiles(CPU, [0.1] * 400))
+    enough = msgspec.structs.replace(slow, figures=percentiles([0.1] * 400))
     assert Inference().advice(enough, ()) == ()
 
 

@@ -28,13 +28,9 @@ RULE = StoppingRule(deadline=30.0)
 RESTLESS = (0.1, 0.3)  # two modes: the interval of the median reaches from one to the other, however many samples
 
 
-def work(case: Case) -> float:
-    return 1e9 * case.terms
-
-
-def job(dtype: str = "float32", **options: Any) -> Job:
-    parameters = {"size": 1024, "power": 10}
-    return Job("matpow", parameters, dtype, "FLOP/s", work, matpow.judge, flop=work, **options)
+def job(case: Case = CPU, dtype: str = "float32", **options: Any) -> Job:
+    parameters, work = {"size": 1024, "power": 10}, 1e9 * case.terms
+    return Job(case, "matpow", parameters, case.dtype(dtype), "FLOP/s", work, matpow.judge, flop=work, **options)
 
 
 def runs(
@@ -47,7 +43,7 @@ def runs(
     **options: Any,
 ) -> list[Run]:
     waiting = list(workers)
-    group = [(case, of or job(dtype)) for case in cases]
+    group = [replace(of, case=case) if of else job(case, dtype) for case in cases]
     with Workers(lambda: waiting.pop(0)) as alive:
         measured = measure(group, alive, rule=rule, clock=workers[0].clock, **options)
         assert all(worker.closed for worker in workers if worker.asked)
@@ -143,11 +139,11 @@ def test_the_last_word_goes_to_others_where_a_job_has_them() -> None:
 
 
 def test_figures_that_the_samples_show() -> None:
-    def derive(case: Case, samples: Sequence[float]) -> tuple[Figure, ...]:
-        return (Figure(name=f"slowest of {case.label}", value=max(samples), unit="s"),)
+    def derive(samples: Sequence[float]) -> tuple[Figure, ...]:
+        return (Figure(name="slowest", value=max(samples), unit="s"),)
 
     (one,) = runs([CPU], [FakeWorker(Clock(), 0.1)], of=job(derive=derive))
-    assert [(figure.name, figure.value) for figure in one.figures] == [("slowest of CPU", pytest.approx(0.1))]
+    assert [(figure.name, figure.value) for figure in one.figures] == [("slowest", pytest.approx(0.1))]
 
 
 def test_a_process_that_is_needed_again_is_kept() -> None:
@@ -155,7 +151,7 @@ def test_a_process_that_is_needed_again_is_kept() -> None:
     waiting = list(workers)
     with Workers(lambda: waiting.pop(0)) as alive:
         for keep in ({("CPU", "float32")}, set()):
-            measure([(CPU, job())], alive, rule=RULE, clock=workers[0].clock, keep=keep)
+            measure([job()], alive, rule=RULE, clock=workers[0].clock, keep=keep)
             assert workers[0].closed is not bool(keep)
     assert workers[0].asked.count("hello") == 1
 
@@ -276,7 +272,7 @@ def test_a_worker_that_cannot_be_started() -> None:
         raise WorkerError("no such interpreter")
 
     with Workers(start) as alive:
-        (one,) = measure([(CPU, job())], alive, rule=RULE)
+        (one,) = measure([job()], alive, rule=RULE)
     assert to_run(one, RULE).failure == "no such interpreter"
 
 
@@ -321,7 +317,7 @@ def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None
     for answer in ({}, *odd):
         judged = replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters))
         with Workers(lambda: FakeWorker(Clock())) as workers:
-            (one,) = measure([(CPU, judged)], workers, rule=RULE)
+            (one,) = measure([judged], workers, rule=RULE)
         failures.append(one.failure or "")
     assert failures[0].startswith("the answer to 'verify' cannot be used: KeyError: ")
     assert {failure.split(":")[0] for failure in failures} <= {
@@ -399,5 +395,5 @@ def test_an_interrupt_ends_every_worker() -> None:
     workers = [FakeWorker(clock, 0.2), FakeWorker(clock, 0.2, interrupted)]
     waiting = list(workers)
     with Workers(lambda: waiting.pop(0)) as alive, pytest.raises(KeyboardInterrupt):
-        measure([(CPU, job()), (GPU, job())], alive, rule=RULE, clock=clock)
+        measure([job(), job(GPU)], alive, rule=RULE, clock=clock)
     assert all(worker.closed for worker in workers)

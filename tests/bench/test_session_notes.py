@@ -5,30 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.planned import QUICK, Workers
-from tests.healthy import MATRIX, healthy, known, spoil
+from tests.healthy import MATRIX, healthy
 from tests.tables import each
-from tfgpu_doctor.bench.plans.base import PlanBase
-from tfgpu_doctor.bench.plans.cnn import Cnn
-from tfgpu_doctor.bench.plans.gan import Gan
+from tfgpu_doctor.bench.plans.base import PlanBase, TooSlowError
 from tfgpu_doctor.bench.plans.inference import Inference
 from tfgpu_doctor.bench.plans.matpow import MatPow
-from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.session import Session, TooSlowError
+from tfgpu_doctor.bench.plans.training import Cnn, Gan
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
-
-
-def bench(load: float | None, cpus: int = 16, command: str = "") -> BenchResult:
-    environment = spoil(healthy(), {"host.cpus": known(cpus)})
-    return Session(MatPow(size=512), MATRIX, environment, Workers(), QUICK, command=command, load_average=load).run()
-
-
-@each(("load", "cpus", "said"), [(None, 2, False), (0.9, 2, False), (1.1, 2, True), (4.0, 16, False)])
-def test_a_machine_that_was_busy_before_is_noted(load: float | None, cpus: int, said: bool) -> None:
-    result = bench(load, cpus)
-    assert result.load_average == load
-    notes = [note for note in result.notes if "load average" in note]
-    expected = f"The machine was busy before the start: load average {load} on {cpus} CPUs."
-    assert notes == ([expected] if said else [])
 
 
 def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:

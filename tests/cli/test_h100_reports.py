@@ -17,8 +17,7 @@ from tests.findings.test_verified import H100, MATRIX, cudnn_ops_gone, ptxas_gon
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import CallResult, ComputeCheck, Facts, Known, Limit, TemporaryFolder, TfDevice
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.smoke.judging import judge_doctor
-from tfgpu_doctor.smoke.plan import SmokeOptions
+from tfgpu_doctor.smoke.running import judge_doctor
 
 # what was printed for `ulimit -v 8000000`, with 79.6 GiB free on the GPU
 NEVER = ("another process", "rmmod", "batch size")
@@ -99,7 +98,7 @@ def test_a_damaged_package_beside_verified_computations(tmp_path: Path) -> None:
         report, path = written(tmp_path, edit)
         done = tfgpu("doctor", "--from", path, "-v")
         assert (done.returncode, report.verdict, "tf.install-damaged" in done.stdout) == (0, "degraded", True)
-        check = judge_doctor(report, SmokeOptions(), 1.0)
+        check = judge_doctor(report, None, 1.0)
         assert (check.status, check.why) == ("ok", "") and "(tf.install-damaged)" in check.saw
         fleet = tfgpu("fleet", path, "--format", "json", "--no-redact")
         assert fleet.returncode == 0 and "tf.install-damaged" in fleet.stdout

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tests.cli.runner import commands, process, tfgpu
-from tfgpu_doctor.bench.workload_registry import WORKLOADS
+from tfgpu_doctor.bench.results import WORKLOADS
 from tfgpu_doctor.cli.options import Command
 from tfgpu_doctor.records.parameters import Listed, Option, Seconds, Size
 

@@ -110,7 +110,6 @@ def machine(kind: Type) -> Facts:
             sm_clock_max=kind.clock,
             memory_clock_max=2619,
             memory_bus_width=5120,
-            performance_state=0,
             ecc_mode="RTX" not in kind.card,
             ecc_uncorrected=0,
             remapped_rows_pending=False,

@@ -36,9 +36,9 @@ from tfgpu_doctor.probes import (
     driver,
     elsewhere,
     host,
+    loader,
     tensorflow_probe,
 )
-from tfgpu_doctor.probes import elf as elf_files
 from tfgpu_doctor.records.facts import Loader, value_or
 from tfgpu_doctor.records.report import Report, exit_code, load_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
@@ -233,7 +233,7 @@ def machine(data: bytes) -> object:
 
 def elf(data: bytes) -> object:
     """Read a shared library, or what is left of one."""
-    return elf_files.read(_file("library.so", data))
+    return loader.read_elf(_file("library.so", data))
 
 
 class _Odd(FakeWorker):

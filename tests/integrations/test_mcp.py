@@ -28,6 +28,7 @@ from tests.cli.hostile import BOMB, offences
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
+from tests.tables import each
 from tfgpu_doctor.integrations.mcp import command, server
 from tfgpu_doctor.integrations.mcp.server import LONGEST, Tools, make_server
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -192,28 +193,30 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_it_ends_with_what_it_has_started_whatever_runs(subtests: pytest.Subtests) -> None:
-    for how in (
+@each(
+    "how",
+    (
         "SIGTERM",
         "SIGHUP",
         "SIGINT",
         "end of input",
-    ):
-        with subtests.test(how=how):
-            variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
-            with started(("doctor", {"timeout": 600}), **variables) as server:
-                assert server.stdin and server.stdout and server.stderr
-                process = psutil.Process(server.pid)
-                while not any("tensorflow_probe" in " ".join(one) for one in lines_of(process)):
-                    time.sleep(0.05)
-                children = process.children(recursive=True)
-                if how == "end of input":
-                    server.stdin.close()
-                else:
-                    server.send_signal(getattr(signal, how))
-                assert server.wait() == {"SIGTERM": 143, "SIGHUP": 129, "SIGINT": 130, "end of input": 0}[how]
-                assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
-                psutil.wait_procs(children, 60)
+    ),
+)
+def test_it_ends_with_what_it_has_started_whatever_runs(how: Any) -> None:
+    variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
+    with started(("doctor", {"timeout": 600}), **variables) as server:
+        assert server.stdin and server.stdout and server.stderr
+        process = psutil.Process(server.pid)
+        while not any("tensorflow_probe" in " ".join(one) for one in lines_of(process)):
+            time.sleep(0.05)
+        children = process.children(recursive=True)
+        if how == "end of input":
+            server.stdin.close()
+        else:
+            server.send_signal(getattr(signal, how))
+        assert server.wait() == {"SIGTERM": 143, "SIGHUP": 129, "SIGINT": 130, "end of input": 0}[how]
+        assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
+        psutil.wait_procs(children, 60)
 
 
 def test_without_an_assistant_it_ends() -> None:

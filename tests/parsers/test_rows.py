@@ -90,9 +90,7 @@ def _logged_gpus(text: str) -> list[Any]:
 
 
 def _system(text: str) -> dict[str, Any]:
-    seen = system_outputs.parse(numbered(text))
-    values = {name: getattr(seen, name) for name in seen.__dataclass_fields__ if name != "cards"}
-    return {name: one.value for name, one in values.items() if one is not None}
+    return {name: one.value for name, one in system_outputs.parse(numbered(text)).facts.items()}
 
 
 def _offered(text: str) -> tuple[int, tuple[str, ...]]:
@@ -100,10 +98,9 @@ def _offered(text: str) -> tuple[int, tuple[str, ...]]:
     return len(event.versions), event.versions[:1] + event.versions[-1:]
 
 
-def _pythons_offered(text: str) -> tuple[Any, ...] | None:
+def _pythons_offered(text: str) -> Any:
     (event,) = (one for one in package_lists.parse_events(numbered(text)) if one.kind == "no-version")
-    found = versions_offered(MATRIX, event.name, event.versions, "linux_x86_64")
-    return (found.pythons, found.exact) if found else None
+    return versions_offered(MATRIX, event.name, event.versions, "linux_x86_64")
 
 
 def _card_named(text: str) -> tuple[str, list[str]] | None:
@@ -165,7 +162,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "nvidia_smi": _smi,
         "nvidia_smi_failure": lambda text: nvidia_smi.parse(text).failure,
         "cards": lambda text: [
-            [card.address, card.vendor, card.name, card.device_id, card.driver]
+            [card.address, card.name, card.device_id, card.driver]
             for card in system_outputs.parse(numbered(text)).cards
         ],
     },
@@ -173,7 +170,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "gpus": _logged_gpus,
         "devices": _devices,
         "count": lambda text: tensorflow_outputs.parse(numbered(text)).gpu_count,
-        "built": lambda text: tensorflow_outputs.parse(numbered(text)).build.is_cuda_build,
+        "built": lambda text: getattr(tensorflow_outputs.parse(numbered(text)).build, "is_cuda_build", None),
     },
     "statements": {
         "form": _stated,

@@ -11,7 +11,7 @@ from tests.parsers.pasted import capture as capture_of
 from tests.parsers.test_rows import rows
 from tfgpu_doctor.parsers import nvidia_smi, package_lists, prose, statements
 from tfgpu_doctor.parsers.tensorflow_outputs import device_facts, gpu_facts, parse
-from tfgpu_doctor.records.facts import GpuProcess, Known, TfDevice, Unknown, value_or
+from tfgpu_doctor.records.facts import Build, GpuProcess, Known, TfDevice, Unknown, value_or
 
 MIB = 2**20
 
@@ -41,7 +41,7 @@ def _is_drawn(name: str) -> bool:
 def test_all_columns_of_a_row() -> None:
     (gpu,) = nvidia_smi.parse(capture("r550_wide_memory.txt")).gpus
     table = nvidia_smi.SOURCE
-    assert (gpu.temperature, gpu.utilization, gpu.performance_state) == tuple(Known(n, table) for n in (43, 4, 3))
+    assert (gpu.temperature, gpu.utilization) == tuple(Known(n, table) for n in (43, 4))
     assert (gpu.power, gpu.power_limit) == (Known(26.0, table), Known(115.0, table))
     assert gpu.persistence_mode == Known(False, table)
     assert gpu.compute_mode == Known("default", table)
@@ -117,7 +117,7 @@ def test_tags_of_a_refused_wheel() -> None:
         for one in package_lists.parse_events(capture_of("pip_install", "wheel_refused.txt"))
         if one.kind == "wheel-refused"
     )
-    assert event.tags == ("cp35-cp35m-manylinux1_x86_64",)
+    assert event.tags == "cp35-cp35m-manylinux1_x86_64"
 
 
 def test_uv_at_any_width_of_the_terminal() -> None:
@@ -150,13 +150,13 @@ def test_line_numbers_are_those_of_the_values() -> None:
 
 
 def test_a_script_that_asks_for_the_build() -> None:
-    build = parse(capture_of("tensorflow_devices", "not_built_with_cuda.txt")).build
-    assert (build.is_cuda_build, build.line) == (False, 9)  # and not the line that prints it
+    seen = parse(capture_of("tensorflow_devices", "not_built_with_cuda.txt"))
+    assert (seen.build, seen.build_line) == (Build(is_cuda_build=False), 9)  # and not the line that prints it
 
 
 def test_build_info_over_many_lines() -> None:
     build = parse(capture_of("tensorflow_devices", "build_info_over_many_lines.txt")).build
-    assert (build.is_cuda_build, build.cuda_version, build.cudnn_version) == (True, "11.8", "8")
+    assert build and (build.is_cuda_build, build.cuda_version, build.cudnn_version) == (True, "11.8", "8")
     assert build.compute_capabilities[0] == "sm_35"
     assert build.compute_capabilities[-1] == "compute_80"
     assert len(build.compute_capabilities) == 6

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pynvml
@@ -15,6 +16,7 @@ import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
+from tests.tables import each
 from tfgpu_doctor.probes import driver, driver_child
 from tfgpu_doctor.probes.driver import DriverFacts, Probe
 from tfgpu_doctor.records.facts import (
@@ -22,7 +24,6 @@ from tfgpu_doctor.records.facts import (
     GpuProcess,
     Known,
     NvLink,
-    PeerLink,
     SmiResult,
     Unknown,
     map_fact,
@@ -62,7 +63,7 @@ def code(fact: Known[CallResult] | Unknown) -> object:
 
 
 def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
-    found = examine(driver_lab, tmp_path, gpus=2, name="NVIDIA A30", cc="8.0", nvlinks=1, topology=20, nvidia_smi="csv")
+    found = examine(driver_lab, tmp_path, gpus=2, name="NVIDIA A30", cc="8.0", nvlinks=1, nvidia_smi="csv")
     library = f"{tmp_path}/opt/lab/libnvidia-ml.so.1"
     assert found.driver.nvml_init == Known(
         CallResult(code=0, message="success", name="NVML_SUCCESS", library=library), f"nvmlInit ({library})"
@@ -83,7 +84,6 @@ def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
     assert value_or(first.nvlinks, ()) == (NvLink(link=0, active=True, remote="0000:42:00.0"),)
     assert first.ecc_mode == first.mig_mode == Unknown("not supported by this GPU")
     assert first.fault == Unknown("none")
-    assert value_or(found.peers, ()) == (PeerLink(a=0, b=1, topology="multiple"),)
 
 
 def test_what_cuinit_answers(driver_lab: Lab, tmp_path: Path) -> None:
@@ -114,7 +114,6 @@ def test_what_nvmlinit_answers(driver_lab: Lab, tmp_path: Path) -> None:
         result = value_or(found.driver.nvml_init, None)
         assert result and (result.code, result.name, result.message) == (answer, name, message)
         assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
-        assert isinstance(found.peers, Unknown)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,6 @@ def test_what_was_known_before_a_hang_is_kept(driver_lab: Lab, tmp_path: Path) -
     assert isinstance(first.memory_total, Known)
     assert isinstance(second.name, Known)
     assert second.memory_total == second.temperature == Unknown("NVML did not answer")
-    assert found.peers == Unknown("nvmlDeviceGetMemoryInfo of GPU 1 did not answer in time")
 
 
 def test_a_library_that_kills_its_process(driver_lab: Lab, tmp_path: Path) -> None:
@@ -162,7 +160,6 @@ def test_a_lost_gpu_beside_a_good_one(driver_lab: Lab, tmp_path: Path) -> None:
     assert good.fault == Unknown("none")
     assert value_or(lost.fault, "") == "NVML_ERROR_GPU_IS_LOST: GPU is lost"
     assert lost.name == Unknown("NVML_ERROR_GPU_IS_LOST: GPU is lost")
-    assert value_or(found.peers, None) == ()
 
 
 def test_heat_errors_processes_and_a_bad_slot(driver_lab: Lab, tmp_path: Path) -> None:
@@ -251,7 +248,7 @@ def test_no_driver_at_all(driver_lab: Lab, tmp_path: Path) -> None:
     for fact in (found.driver.nvml_init, found.driver.cuda_init):
         assert isinstance(fact, Unknown) and "is not on the loader path" in fact.reason
     assert found.driver.nvidia_smi == Unknown("nvidia-smi is not on PATH")
-    assert isinstance(found.gpus, Unknown) and isinstance(found.peers, Unknown)
+    assert isinstance(found.gpus, Unknown)
     assert isinstance(found.driver.kernel_module, Unknown)
     assert found.driver.kernel_module.reason.startswith("not loaded: ")
 
@@ -340,15 +337,14 @@ def test_xid_events_of_the_kernel_log(driver_lab: Lab, tmp_path: Path) -> None:
     assert driver.examine(15.0, str(tmp_path), environ).driver.xid_events == Known((line,), f"{tmp_path}/bin/dmesg")
 
 
-def test_a_program_that_writes_without_end(subtests: pytest.Subtests) -> None:
+@each("flood", ["x", '{"begin": "nvmlInit"}', '{"key": "' + "y" * 50_000 + '"}'])
+def test_a_program_that_writes_without_end(flood: Any) -> None:
     """It is stopped at the deadline, and a bounded part of what it wrote is kept."""
-    for flood in ["x", '{"begin": "nvmlInit"}', '{"key": "' + "y" * 50_000 + '"}']:
-        with subtests.test(flood=flood):
-            with guarded(PATIENCE, waiting=True):
-                probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
-                probe.wait()
-            assert probe.hung
-            assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines()) <= driver.ROOM
+    with guarded(PATIENCE, waiting=True):
+        probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
+        probe.wait()
+    assert probe.hung
+    assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines) <= driver.ROOM
 
 
 LIST = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
@@ -376,10 +372,9 @@ def test_tensorflow_reports_the_fault(driver_lab: Lab, tensorflow_python: str, a
     assert done.stdout.strip() == "[]"
 
 
-def test_the_samples_in_the_docstrings(subtests: pytest.Subtests) -> None:
-    for module in [driver, driver_child]:
-        with subtests.test(module=module):
-            assert doctest.testmod(module).failed == 0
+@each("module", [driver, driver_child])
+def test_the_samples_in_the_docstrings(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
 def snake(name: str) -> str:
@@ -398,14 +393,8 @@ def test_throttle_reasons_are_those_of_the_bindings() -> None:
 
 
 def test_enumerations_are_those_of_the_bindings() -> None:
-    for prefix, ours in [
-        ("NVML_COMPUTEMODE_", driver_child.COMPUTE_MODES),
-        ("NVML_TOPOLOGY_", driver_child.TOPOLOGIES),
-    ]:
-        theirs = {
-            name.removeprefix(prefix).lower(): value for name, value in vars(pynvml).items() if name.startswith(prefix)
-        }
-        assert {name: theirs[name] for name in ours.values()} == {name: number for number, name in ours.items()}
+    for number, name in driver_child.COMPUTE_MODES.items():
+        assert getattr(pynvml, f"NVML_COMPUTEMODE_{name.upper()}") == number
 
 
 def test_functions_and_constants_are_those_of_the_bindings() -> None:

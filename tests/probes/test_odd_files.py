@@ -10,17 +10,20 @@ import pytest
 
 from tests.files.test_reading import ODD
 from tests.guard import guarded
-from tfgpu_doctor.probes import cuda, elf, elsewhere, files, host
+from tfgpu_doctor.probes import cuda, elsewhere, files, host, loader
 from tfgpu_doctor.records.facts import Unknown
 
 PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "version.json": ("version.json", lambda root: cuda.toolkit_version(str(root))[0]),
     "version.txt": ("version.txt", lambda root: cuda.toolkit_version(str(root))[0]),
     "cuda.h": ("include/cuda.h", lambda root: cuda.toolkit_version(str(root))[0]),
-    "cudnn_version.h": ("cudnn_version.h", lambda root: cuda._header_version(str(root / "cudnn_version.h"), "/")),
-    "a library": ("libcudart.so.12", lambda root: isinstance(elf.read(str(root / "libcudart.so.12")), elf.Elf)),
+    "cudnn_version.h": ("cudnn_version.h", lambda root: cuda.header_version(str(root / "cudnn_version.h"))),
+    "a library": (
+        "libcudart.so.12",
+        lambda root: isinstance(loader.read_elf(str(root / "libcudart.so.12")), loader.Elf),
+    ),
     "kernel.json": ("kernel.json", lambda root: elsewhere.read(str(root / "kernel.json"), "a", str(root), {})),
-    "cuda_config.h": (cuda.HEADER, lambda root: cuda._toolkit_of_the_build(str(root))),
+    "cuda_config.h": (cuda.HEADER, lambda root: cuda.toolkit_of_the_build(str(root))),
     "/proc/modules": ("proc/modules", lambda root: _known(files.text_fact(str(root), "/proc/modules"))),
     "/proc/vmstat": ("proc/vmstat", lambda root: host.oom_kills(str(root))),
 }

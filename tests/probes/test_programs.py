@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.runner import tfgpu
-from tfgpu_doctor.probes import process, programs
+from tests.tables import each
+from tfgpu_doctor.probes import process, systems
 
 RELATIVE = (".", "", "./bin", "bin", "..")
 # whatever a command may look for by its name
@@ -36,19 +38,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "checkout" / "below"
 
 
-def test_relative_entries_of_path_are_passed_over(
-    checkout: Path, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for entry in RELATIVE:
-        with subtests.test(entry=entry):
-            tmp_path = tmp_path_factory.mktemp("row")
-            environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
-            assert programs.find("nvcc", environ) is None
-            assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
-            real = program(tmp_path / "real" / "nvcc")
-            assert programs.find("nvcc", environ) == str(real)
-            assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
-            assert not (tmp_path / "started").exists()
+@each("entry", RELATIVE)
+def test_relative_entries_of_path_are_passed_over(checkout: Path, tmp_path: Path, entry: Any) -> None:
+    environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
+    assert systems.find("nvcc", environ) is None
+    assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
+    real = program(tmp_path / "real" / "nvcc")
+    assert systems.find("nvcc", environ) == str(real)
+    assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
+    assert not (tmp_path / "started").exists()
 
 
 def test_further_folders_and_a_root(tmp_path: Path) -> None:
@@ -56,9 +54,9 @@ def test_further_folders_and_a_root(tmp_path: Path) -> None:
     (tmp_path / "usr").mkdir()
     (tmp_path / "usr" / "ldconfig").mkdir()  # a folder of that name is no program
     environ = {"PATH": "/usr"}
-    assert programs.find("ldconfig", environ, root=str(tmp_path), more=["/sbin"]) == str(found)
-    assert programs.find(str(found), environ) == str(found)
-    assert programs.find("sh", {}) in ("/bin/sh", "/usr/bin/sh")  # PATH is not set
+    assert systems.find("ldconfig", environ, root=str(tmp_path), more=["/sbin"]) == str(found)
+    assert systems.find(str(found), environ) == str(found)
+    assert systems.find("sh", {}) in ("/bin/sh", "/usr/bin/sh")  # PATH is not set
 
 
 def test_no_command_starts_a_program_of_the_current_directory(checkout: Path, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def of_ada(changes: dict[str, Any] | None = None) -> Report:
         "python.prefix": known(home),
         "driver.nvidia_smi": known(SmiResult(exit_code=0, output="\n".join(LOG))),
         "driver.xid_events": known((LOG[3],), "/dev/kmsg"),
-        "peers": Unknown(f"no permission: {home}"),
+        "cudnn.installed": Unknown(f"no permission: {home}"),
     }
     kept = {"gpus", "variables"} & {*(changes or {})}
     return report(facts=spoil(facts, {path: fact for path, fact in planted.items() if path not in kept}))

@@ -211,7 +211,7 @@ def letters_of_messages() -> dict[str, str]:
             constants = [one.value for one in nodes if isinstance(one, ast.Constant) and id(one) not in docstrings]
             texts = [one for one in constants if isinstance(one, str)]
             found.update({letter: name for text in texts for letter in text if not letter.isascii()})
-    pages = (path.read_text(encoding="utf-8") for path in PACKAGE.glob("findings/pages/*.txt"))
+    pages = (path.read_text(encoding="utf-8") for path in PACKAGE.glob("findings/pages/*.yaml"))
     return found | {letter: "a page" for text in pages for letter in text if not letter.isascii()}
 
 

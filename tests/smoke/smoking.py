@@ -13,9 +13,8 @@ from tests.records.test_report import report
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
 from tfgpu_doctor.records.facts import Facts, Phase, TfDevice
 from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.smoke.plan import SmokeOptions
 from tfgpu_doctor.smoke.records import Smoke
-from tfgpu_doctor.smoke.running import Smoking
+from tfgpu_doctor.smoke.running import SmokeOptions, Smoking
 
 IMPORT = 2.0  # seconds
 CREATED = "2026-11-21T08:00:00Z"

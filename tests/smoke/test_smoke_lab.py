@@ -16,10 +16,9 @@ from tests.lab import Lab
 from tests.smoke.smoking import CREATED, Machine
 from tests.smoke.test_smoke_running import check
 from tfgpu_doctor.bench.runner.process import WorkerProcess
-from tfgpu_doctor.smoke import plan
-from tfgpu_doctor.smoke.plan import SmokeOptions
+from tfgpu_doctor.smoke import running
 from tfgpu_doctor.smoke.records import Smoke
-from tfgpu_doctor.smoke.running import Smoking
+from tfgpu_doctor.smoke.running import SmokeOptions, Smoking
 
 pytestmark = pytest.mark.tensorflow
 
@@ -35,8 +34,8 @@ def smoke(
     **answers: Any,
 ) -> Smoke:
     """On a machine with so many cards, of which the doctor has nothing but good to say."""
-    monkeypatch.setattr(plan, "GPU_SIZE", size)
-    monkeypatch.setattr(plan, "FIRST", {"matpow": 2.0})
+    monkeypatch.setattr(running, "GPU_SIZE", size)
+    monkeypatch.setattr(running, "FIRST", {"matpow": 2.0})
     environ = lab.environ(cuda=True, cuinit=0, gpus=gpus, name="NVIDIA H200", cc="9.0", **answers)
     doctor = Machine(gpus).doctor
     return Smoking(

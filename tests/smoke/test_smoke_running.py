@@ -12,8 +12,8 @@ from tests.render.showing import printed
 from tests.smoke.smoking import Machine, machine, without_tensorflow
 from tests.tables import each
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.smoke.plan import FIRST
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, exit_code
+from tfgpu_doctor.smoke.running import FIRST
 
 WORKLOADS = list(FIRST)
 

@@ -18,7 +18,6 @@ import pytest
 from tests.bench.fake_worker import Clock, FakeWorker
 from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.probes import driver, systems
-from tfgpu_doctor.probes.driver import Probe, Source
 from tfgpu_doctor.probes.systems import DISPLAY, PCI, SERVICE, SERVICES, Api, MacOs, System, Windows
 from tfgpu_doctor.probes.tensorflow_probe import PHASES, wheel_platform
 
@@ -130,7 +129,6 @@ USUAL_PYTHON: dict[str, Any] = {
     "environment": "venv",
     "externally_managed": False,
     "user_site": None,
-    "address_space": [],
 }
 
 
@@ -317,14 +315,14 @@ def stand(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> St
     recorded = folder / "nvml.jsonl"
     recorded.write_text("".join(json.dumps(line) + "\n" for line in machine.nvml))
 
-    def start(child: str, environ: Mapping[str, str], end: float) -> Source:
-        return Probe(child, ["/bin/cat", str(recorded if child == "nvml" else os.devnull)], environ, end)
+    def command(child: str) -> list[str]:
+        return ["/bin/cat", str(recorded if child == "nvml" else os.devnull)]
 
     def worker(_executable: str) -> FakeWorker:
         stage.workers.append(_Worker(Clock(), 0.1))
         return stage.workers[-1]
 
-    monkeypatch.setattr(driver, "start_child", start)
+    monkeypatch.setattr(driver, "child_command", command)
     monkeypatch.setattr(process, "WorkerProcess", worker)
     monkeypatch.setattr("sys.executable", python)
     return stage

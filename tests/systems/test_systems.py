@@ -17,9 +17,9 @@ from tests.systems.recorded import (
     registry,
     windows,
 )
-from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, programs, systems
+from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, systems
 from tfgpu_doctor.probes.systems import PCI, SERVICE, SERVICES, MacOs, System
-from tfgpu_doctor.probes.transcript import Ending, Transcript, phases
+from tfgpu_doctor.probes.tensorflow import Ending, Transcript
 from tfgpu_doctor.records.facts import Known, Unknown, value_or
 
 
@@ -60,7 +60,7 @@ def test_toolkits_and_programs_of_windows(tmp_path: Path, monkeypatch: pytest.Mo
     assert (kit.path, kit.via, kit.version) == (f"{TOOLKIT}v12.6", "CUDA_PATH", "12.6")
     (kit,) = value_or(cuda.examine(environ={}).toolkits, ())
     assert (kit.path, kit.via) == (f"{TOOLKIT}v12.6", "Program Files")
-    assert programs.find("nvidia-smi", {"PATH": f'relative;"{SYSTEM32}"'}) == str(
+    assert systems.find("nvidia-smi", {"PATH": f'relative;"{SYSTEM32}"'}) == str(
         tmp_path / "C:" / "Windows" / "System32" / "nvidia-smi.exe"
     )
     assert driver.find_nvidia_smi({"PATH": ""}, "/") is not None
@@ -94,7 +94,7 @@ def test_a_dll_is_looked_for_where_windows_looks(tmp_path: Path, monkeypatch: py
 
 def test_a_crash_of_windows_is_a_signal() -> None:
     """So that an illegal instruction is seen as a CPU without AVX there, too."""
-    died = phases(Transcript("python", running="import"), Ending("ended", returncode=0xC000001D))[2]
+    died = Transcript("python", running="import", ending=Ending("ended", returncode=0xC000001D)).phase("import")
     assert (died.signal, died.note) == ("SIGILL", "illegal instruction")
 
 

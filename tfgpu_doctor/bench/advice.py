@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tfgpu_doctor.bench.results import GpuTelemetry, Parameters, Run
+from tfgpu_doctor.bench.results import WORKLOADS, GpuTelemetry, Parameters, Run
 from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import DOUBTFUL, POWER_CAP, revised, slowdowns
 from tfgpu_doctor.bench.statistics import median
-from tfgpu_doctor.bench.workload_registry import WORKLOADS
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.units import seconds
 

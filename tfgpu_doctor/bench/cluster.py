@@ -124,7 +124,7 @@ def split(address: str) -> tuple[str, int]:
 
 
 def follow(
-    plan: Callable[[Sequence[GpuFound]], Sequence[tuple[Case, Job]]],
+    plan: Callable[[Sequence[GpuFound]], Sequence[Job]],
     start: Callable[[], Worker],
     *,
     patience: float,
@@ -133,7 +133,7 @@ def follow(
     """Take part in every job of the plan, each in a process of its own; returns how many pieces of work were done.
 
     Args:
-        plan: this machine's cases and jobs, by the GPUs that TensorFlow lists; the same jobs as the first machine's.
+        plan: this machine's jobs, by the GPUs that TensorFlow lists; the same jobs as the first machine's.
         start: starts a worker.
         patience: seconds that may pass between two pieces of work.
 
@@ -149,15 +149,14 @@ def follow(
             workers.first()
         except WorkerError as error:
             raise NoTensorFlowError(str(error)) from error
-        for case, job in plan(workers.found):
-            key = case.label, job.dtype
-            worker = workers.take(key)
-            progress(f"{case.label}: waiting for the other machines", 0.0)
-            prepare(worker, case, job)
-            progress(f"{case.label}: working", 0.0)
+        for job in plan(workers.found):
+            worker, label = workers.take(job.key), job.case.label
+            progress(f"{label}: waiting for the other machines", 0.0)
+            prepare(worker, job)
+            progress(f"{label}: working", 0.0)
             while worker.ask(max(patience, job.patience), do="follow")["done"] != "end":
                 done += 1
-            workers.drop(key)
+            workers.drop(job.key)
     return done
 
 

@@ -24,8 +24,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.workload_registry import WORKLOADS
+from tfgpu_doctor.bench.results import WORKLOADS, BenchResult, Run
 from tfgpu_doctor.records.environment_variables import changes_results
 from tfgpu_doctor.records.facts import Gpu, Known, value_or
 

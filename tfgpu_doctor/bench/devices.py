@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfgpu_doctor.bench.results import Figure
-from tfgpu_doctor.bench.workloads.judgement import Judgement
+from tfgpu_doctor.bench.workloads.training import Judgement
 from tfgpu_doctor.records.units import count
 
 SPREADS = ("terms", "rows")
@@ -148,25 +148,23 @@ def describe(found: Sequence[GpuFound]) -> str:
 
 Scalar = int | float | str | None
 Ask = Callable[..., dict[str, Any]]
-
-
-def none_of(case: Case) -> None:
-    """For what a workload has no number of."""
+Key = tuple[str, str]  # label and type: what one process is for
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every case of a group computes."""
+    """What one case computes."""
 
+    case: Case
     workload: str  # the file of workloads/
     parameters: dict[str, Any]  # for the worker
-    dtype: str
+    dtype: str  # in which the case computes
     unit: str  # of throughput
-    work: Callable[[Case], float]  # of one step, in `unit` times seconds
+    work: float  # of one step, in `unit` times seconds
     judge: Callable[[dict[str, Any], str, dict[str, Any]], Judgement]
-    flop: Callable[[Case], float | None] = none_of  # of one step
-    bytes_moved: Callable[[Case], float | None] = none_of  # of one step, at least
-    scaling: Callable[[Case], str | None] = none_of
+    flop: float | None = None  # of one step
+    bytes_moved: float | None = None  # of one step, at least
+    scaling: str | None = None  # "strong", "weak": how the work grows with the devices
     point: Mapping[str, Scalar] = field(default_factory=dict)  # what tells it from the other jobs of one benchmark
     process: str = ""  # a name: jobs of one case that take turns have a process each; without, they share the case's
     step_name: str = "sample"
@@ -176,10 +174,11 @@ class Job:
     farewell: bool = False  # the worker has others to tell that this was the last
     patience: float = 0.0  # seconds that one answer may take, where that is more than what holds for every workload
     virtual_memory_mib: int = 2048
-    derive: Callable[[Case, Sequence[float]], tuple[Figure, ...]] = lambda *_: ()  # what the samples show
-    # what `verify` is asked with; the first argument asks the worker of the case, for a reference to be made
-    verify: Callable[[Ask, Case], Mapping[str, Any]] = lambda *_: {}
+    derive: Callable[[Sequence[float]], tuple[Figure, ...]] = lambda _: ()  # what the samples show
+    # what `verify` is asked with; its argument asks the worker of the case, for a reference to be made
+    verify: Callable[[Ask], Mapping[str, Any]] = lambda _: {}
 
-    def dtype_on(self, case: Case) -> str:
-        """The type in which a case computes."""
-        return case.dtype(self.dtype)
+    @property
+    def key(self) -> Key:
+        """Which process it has."""
+        return self.case.label + self.process, self.dtype

@@ -8,6 +8,7 @@ with the numbers need not ask again. What one field says of another is held by b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -16,6 +17,34 @@ from msgspec import Meta
 from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.facts import Document, Facts, Record
 from tfgpu_doctor.records.report import Tool
+
+# The workloads, each declared once; the order is that of `tfgpu bench --help`. A name is the command, and names what
+# belongs to it: its options and its plan in bench/requests.py, and bench/workloads/NAME.py (the computation, in the
+# worker). tests/bench/test_requests.py says what is missing.
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload, as far as it has to be known without importing it."""
+
+    summary: str  # for `tfgpu bench --help`
+    keras: bool = True  # Keras builds the model, so that two results must share its version
+    larger: str | None = None  # what makes a step larger; None: steps are too small to fill a GPU by their nature
+    chosen: tuple[str, ...] = ()  # parameters chosen by the machine's speed unless the option of that name is given
+
+
+WORKLOADS = {
+    "matpow": Workload(
+        "Powers of large matrices: A^n and B^n.", keras=False, larger="a larger --size", chosen=("size",)
+    ),
+    "cnn": Workload("Training steps of an image classifier, on any number of GPUs.", larger="a larger --batch-size"),
+    "transfer": Workload("Transfer bandwidth between host and GPUs, and between GPUs.", keras=False),
+    "inference": Workload(
+        "Calls of a SavedModel: latency percentiles and throughput.", larger="a larger batch (--batch-size)"
+    ),
+    "input": Workload("Input pipeline (tf.data) throughput compared with what training consumes."),
+    "gan": Workload("Training steps of a small GAN: generator and discriminator.", larger="a larger --batch-size"),
+}
 
 SCHEMA: Literal["tfgpu.bench/1"] = "tfgpu.bench/1"
 
@@ -166,7 +195,6 @@ class BenchResult(Document, frozen=True):
     notes: tuple[str, ...] = ()
     title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"
     command: str = ""  # what was typed, without where the results go; empty when nobody typed
-    load_average: Amount | None = None  # of the minute before; above the number of CPUs, others waited for them, too
     # "tensorflow", "numpy", "python"
     software: Annotated[dict[str, str], public("software")] = msgspec.field(default_factory=dict)
 

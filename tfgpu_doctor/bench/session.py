@@ -26,19 +26,10 @@ from tfgpu_doctor.records.report import Tool
 from tfgpu_doctor.records.units import count, seconds
 
 MANY = 6  # runs; of more, the labels are not listed
-BUSY = 0.5  # load for each CPU, before the start, from which on it is worth a word
 
 
 class NoTensorFlowError(Exception):
     """TensorFlow cannot be used in the interpreter under test; the message says how it ended."""
-
-
-class CannotRunError(Exception):
-    """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
-
-
-class TooSlowError(CannotRunError):
-    """What was asked for takes longer than the time that was given; the message says what would fit."""
 
 
 @dataclass
@@ -56,7 +47,6 @@ class Session:
     save: Callable[[BenchResult], None] = lambda _: None  # gets what there is, again and again
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     command: str = ""  # what was typed
-    load_average: float | None = None  # of the machine, in the minute before
     software: dict[str, str] = field(default_factory=dict)
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
     runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
@@ -117,11 +107,11 @@ class Session:
             return runs
 
         measured = measure(
-            group.entries,
+            group.jobs,
             workers,
             rule=group.rule or self.rule,
             processes=self.processes,
-            cpus=self.cpus(),
+            cpus=self.cpus,
             expected=group.expected,
             keep=group.keep,
             progress=self.show,
@@ -141,6 +131,7 @@ class Session:
                     free[index] = gpu.memory_free.value
         return free
 
+    @property
     def cpus(self) -> float | None:
         """How many CPUs a process may use at most, where that is known."""
         return usable_cpus(self.environment)
@@ -176,7 +167,6 @@ class Session:
             conclusions=tuple(self.plan.conclusions(runs)),
             notes=(*self._notes(runs), *self.plan.notes(runs)),
             command=self.command,
-            load_average=self.load_average,
             software=self.software,
         )
 
@@ -184,9 +174,6 @@ class Session:
         notes = []
         if not self.found:
             notes.append("TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor explains why.")
-        cpus = value_or(self.environment.host.cpus, None)
-        if cpus and self.load_average is not None and self.load_average > BUSY * cpus:
-            notes.append(f"The machine was busy before the start: load average {self.load_average:.1f} on {cpus} CPUs.")
         if any(run.virtual for run in runs):
             notes.append("Virtual devices share one physical device: they test multi-device code, not speed.")
         return tuple(notes)

@@ -177,13 +177,18 @@ def percent_of(achieved: float, gpus: Sequence[Gpu], most: Callable[[Gpu], float
     return 100.0 * achieved / sum(known) if known and len(known) == len(gpus) else None
 
 
+def gpus_of(run: Run, environment: Facts) -> list[Gpu]:
+    """Return what is known of the GPUs that were watched during a run, told by their PCI bus id."""
+    known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(environment.gpus, ())}
+    return [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
+
+
 def with_peak(run: Run, environment: Facts, matrix: Matrix) -> Run:
     """Return the run with what it reached of what its GPUs could do; as it was where one of them is not known."""
     dtype = run.computed_in
     if dtype is None or run.virtual or not run.devices[0].startswith("/GPU") or run.median_s is None:
         return run
-    known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in value_or(environment.gpus, ())}
-    gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
+    gpus = gpus_of(run, environment)
     if len(gpus) < len(run.devices):
         return run
     share = moved = None

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.requests import OPTIONS, SHARED
-from tfgpu_doctor.bench.workload_registry import WORKLOADS
+from tfgpu_doctor.bench.results import WORKLOADS
 from tfgpu_doctor.cli.options import HAS_TENSORFLOW, Group, define_command, matrix_option, option, python_option
 from tfgpu_doctor.cli.output import (
     NotWrittenError,

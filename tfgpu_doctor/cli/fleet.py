@@ -172,7 +172,7 @@ def collect(
     words = _words(words or ("doctor",))
     from tfgpu_doctor.cli.progress import bar
     from tfgpu_doctor.fleet.collect import LIMITS, Task, by_ray, by_slurm, srun_line
-    from tfgpu_doctor.probes.programs import find
+    from tfgpu_doctor.probes.systems import find
 
     task = Task((*words, "--format", "json"), timeout or LIMITS[words[0]])
     with bar() as report:

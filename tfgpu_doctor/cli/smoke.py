@@ -81,8 +81,8 @@ def command(
     Exit codes: 0 all checks are ok, 1 a check failed, or fewer GPUs than required, 2 wrong usage, 3 a check could not
     be determined or exceeded the budget, 130 interrupted.
     """
-    from tfgpu_doctor.smoke.plan import SmokeOptions
     from tfgpu_doctor.smoke.records import exit_code
+    from tfgpu_doctor.smoke.running import SmokeOptions
 
     options = SmokeOptions(
         rounds=asked.pop("repeat"),

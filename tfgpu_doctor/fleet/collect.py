@@ -26,7 +26,7 @@ from tfgpu_doctor.fleet.reading import documents
 from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult
 from tfgpu_doctor.probes.driver_child import say
 from tfgpu_doctor.probes.process import FATAL, FLOOD, name_of, run, temporary_folder
-from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.records.facts import compact
 from tfgpu_doctor.records.printable import cut, escape_json, utf8
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tfgpu_doctor.files.reading import STDIN, chunks, files_below, in_mib, shown, unpacked, why
+from tfgpu_doctor.files.reading import STDIN, chunks, files_below, in_mib, shown, why
 from tfgpu_doctor.fleet.nodes import LONGEST_NAME, Result, decode, no_answer
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.parsers.lines import utf8 as as_utf8
@@ -195,16 +195,18 @@ def read_fleet(paths: Sequence[str]) -> Gathered:
                 gathered.refuse(path, None, f"no file in it is called {', '.join(f'*{one}' for one in _PLAIN)}")
         for file in files:
             try:
-                gathered.take(_lines(as_utf8(unpacked(chunks(file)))), shown(file))
+                gathered.take(_lines(as_utf8(chunks(file))), shown(file))
             except OSError as error:
                 gathered.refuse(shown(file), None, why(error))
     return gathered
 
 
 def _lines(source: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines, without their line breaks. Raises ReportError: one is too long."""
+    """Yield the lines, without their line breaks. Raises ReportError: one is too long; OSError: they are packed."""
     rest = b""
     for number, chunk in enumerate(source):
+        if not number and chunk.startswith(b"\x1f\x8b"):
+            raise OSError(0, "it is packed with gzip: unpack it first")
         *lines, rest = (rest + (chunk if number else chunk.removeprefix(b"\xef\xbb\xbf"))).split(b"\n")
         yield from lines
         if len(rest) > LARGEST:

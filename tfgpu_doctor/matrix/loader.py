@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -18,28 +18,37 @@ from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
 from tfgpu_doctor.matrix.gpu_names import InstanceIndex, NameIndex
 from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import (
+    KEYS,
     Architecture,
     Build,
+    Condition,
     CudaToolkit,
     CudnnRelease,
-    GpuNames,
     KnownIssue,
     MatrixFile,
     PackageReleases,
     PackageRow,
     Peak,
     ReleaseRow,
+    key_of,
 )
 from tfgpu_doctor.records.report import MatrixInfo
 from tfgpu_doctor.records.versions import at_least, minor, numbers
 from tfgpu_doctor.records.yaml_nodes import Node, YamlError, documents, line_of, plain, shortened
 
+__all__ = ["CudaToolkit", "CudnnRelease", "Gpu", "KnownIssue", "Matrix", "MatrixError", "Release", "parse"]
+
+LARGEST = 16 << 20  # bytes of a file; the bundled matrix has 0.4 MB
+MOST_CONTRADICTIONS = 20  # that are looked for
+_SEVERITIES = ("error", "warning", "note")
+
+# of msgspec's messages
 _PATH = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _NO_TEXT = re.compile(r"Expected `str(?: \| null)?`, got `(?:int|float|bool)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$[^`]*`)?", re.DOTALL)
-_QUOTED = re.compile(r"((?:unknown field|enum value) ([`']).{80}).+\2", re.DOTALL)  # what msgspec quotes of the file
-_LONGEST = 240  # of its message; the longest of our patterns fits
+_QUOTED = re.compile(r"((?:unknown field|enum value) ([`']).{80}).+\2", re.DOTALL)  # what it quotes of the file
+_LONGEST = 240  # the longest of our patterns fits
 
 
 class MatrixError(Exception):
@@ -72,25 +81,17 @@ def parse(text: str, path: str) -> MatrixFile:
 def _explained(matrix: Node, message: str) -> tuple[int, str]:
     """The line of what msgspec refuses, and its message, shortened, with what to do about a value without quotes."""
     reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
-    found = _refused(matrix, message)
-    if _NO_TEXT.match(message):
+    here, unknown = _PATH.search(message), _UNKNOWN.fullmatch(message)
+    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
+    if unknown or (here and here["key"]):
+        found = [key for one in found if one.id == "mapping" for key, _ in one.value]
+    if unknown:
+        found = [key for key in found if key.value == unknown["name"]]
+    elif _NO_TEXT.match(message):
         found = [one for one in found if one.id == "scalar" and not isinstance(plain(one), str)] or found
         if found and found[0].id == "scalar":
-            return line_of(found[0]), f'{reason}; put it in quotes: "{shortened(found[0].value)}"'
-    if unknown := _UNKNOWN.fullmatch(message):
-        found = [key for key in _keys(found) if key.value == unknown["name"]]
+            reason += f'; put it in quotes: "{shortened(found[0].value)}"'
     return line_of(found[0] if found else matrix), reason
-
-
-def _refused(matrix: Node, message: str) -> list[Node]:
-    """The nodes that a message is about."""
-    here = _PATH.search(message)
-    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
-    return _keys(found) if here and here["key"] else found
-
-
-def _keys(nodes: list[Node]) -> list[Node]:
-    return [key for one in nodes if one.id == "mapping" for key, _ in one.value]
 
 
 def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:
@@ -108,61 +109,33 @@ def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:
             yield from _at(one, rest)
 
 
-# table → what tells one row from another
-KEYS: dict[str, Callable[[Any], object]] = {
-    "architectures": lambda row: row.compute_capability,
-    "peaks": lambda row: (row.compute_capability, row.products),
-    "pci_devices": lambda row: (row.compute_capability, row.source),
-    "cuda": lambda row: row.version,
-    "cudnn": lambda row: row.version,
-    "official": lambda row: row.version,
-    "libraries": lambda row: row.id,
-    "known_issues": lambda row: row.id,
-    "instances": lambda row: row.names,
-    "containers": lambda row: (row.image, row.tag),
-    "monthly_images": lambda row: row.first,
-    "jetpacks": lambda row: row.version,
-    "conda_forge": lambda row: (row.version, row.platform),
-    "nvidia": lambda row: row.package,
-    "packages": lambda row: row.package,
-    "builds": lambda row: (row.platform, tuple(row.releases.items())),
-    "ptx": lambda row: row.isa,
-}
+_ASCENDING, _FALLING = ("architectures", "peaks"), ("cuda", "cudnn", "official", "jetpacks", "ptx")
 
 
 def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
-    """`above` over `below`, in the order that the linters want."""
-    tables: dict[str, Any] = {
-        name: _over(getattr(below, name), getattr(above, name), key) for name, key in KEYS.items()
-    }
-    for name in ("architectures", "peaks"):
-        tables[name] = sorted(tables[name], key=lambda row: numbers(row.compute_capability))
-    for name in ("cuda", "cudnn", "official", "jetpacks"):
-        tables[name] = sorted(tables[name], key=lambda row: numbers(row.version), reverse=True)
-    tables["ptx"] = sorted(tables["ptx"], key=lambda row: numbers(row.isa), reverse=True)
-    tables["gpus"] = [*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names})]
-    tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
-    merged = structs.replace(
-        below,
-        sources=below.sources | above.sources,
-        **{name: tuple(rows) for name, rows in tables.items()},
+    """`above` over `below`, in the order that the linters want, without those of our sources that are used no more."""
+    from tfgpu_doctor.matrix.lint import used_sources
+
+    tables: dict[str, Any] = {}
+    for table, fields in KEYS.items():
+        own = getattr(above, table)
+        replaced = {key_of(row, fields) for row in own}
+        rows = [*own, *(row for row in getattr(below, table) if key_of(row, fields) not in replaced)]
+        if table in _ASCENDING or table in _FALLING:
+            rows.sort(key=lambda row: numbers(getattr(row, fields[0])), reverse=table in _FALLING)
+        tables[table] = tuple(rows)
+    names = {name.lower() for row in above.gpus for name in row.names}
+    others = (
+        structs.replace(row, names=tuple(name for name in row.names if name.lower() not in names)) for row in below.gpus
     )
-    return structs.replace(merged, sources=_needed(merged, above))
+    tables["gpus"] = (*above.gpus, *(row for row in others if row.names))
+    tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
+    merged = structs.replace(below, sources=below.sources | above.sources, **tables)
+    used = {*used_sources(merged), *above.sources, "wheel"}
+    return structs.replace(merged, sources={key: one for key, one in merged.sources.items() if key in used})
 
 
-def _over(below: Iterable[Any], above: Iterable[Any], key: Callable[[Any], object]) -> list[Any]:
-    replaced = {key(row) for row in above}
-    return [*above, *(row for row in below if key(row) not in replaced)]
-
-
-def _without(rows: Iterable[GpuNames], names: set[str]) -> Iterable[GpuNames]:
-    for row in rows:
-        kept = tuple(name for name in row.names if name.lower() not in names)
-        if kept:
-            yield structs.replace(row, names=kept)
-
-
-def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> list[ReleaseRow]:
+def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> tuple[ReleaseRow, ...]:
     """A release keeps those platforms of ours that the upper row does not speak of."""
     from packaging.version import Version
 
@@ -172,25 +145,8 @@ def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> list[
         wheels = {**ours.wheels, **row.wheels} if ours and ours.source == row.source else row.wheels
         rows[row.package, row.version] = structs.replace(row, wheels=wheels)
     packages = list(dict.fromkeys(package for package, _ in rows))
-    return sorted(
-        sorted(rows.values(), key=lambda row: Version(row.version), reverse=True),
-        key=lambda row: packages.index(row.package),
-    )
-
-
-def _needed(merged: MatrixFile, above: MatrixFile) -> dict[str, Any]:
-    """Drop those of our sources whose last row has been replaced."""
-    from tfgpu_doctor.matrix.lint import used_sources
-
-    used = used_sources(merged)
-    return {key: one for key, one in merged.sources.items() if key in used or key in above.sources or key == "wheel"}
-
-
-__all__ = ["CudaToolkit", "CudnnRelease", "Gpu", "KnownIssue", "Matrix", "MatrixError", "Release", "parse"]
-
-LARGEST = 16 << 20  # bytes of a file; the bundled matrix has 0.4 MB
-MOST_CONTRADICTIONS = 20  # that are looked for
-_SEVERITIES = ("error", "warning", "note")
+    newest_first = sorted(rows.values(), key=lambda row: Version(row.version), reverse=True)
+    return tuple(sorted(newest_first, key=lambda row: packages.index(row.package)))
 
 
 class Matrix:
@@ -219,14 +175,12 @@ class Matrix:
         """
         matrix = cls(_bundled(), str(bundled_path()))
         files = [layer for layer in layers if layer is not None]
-        if not files:
-            return matrix
-
         for file in files:
             above = _parse(_bytes(Path(file)), Path(file))
             matrix = cls(layered(matrix.data, above), file, f"{matrix.revision}+{above.revision}")
-        matrix.layers = tuple(files)
-        matrix.check()
+        if files:
+            matrix.layers = tuple(files)
+            matrix.check()
         return matrix
 
     def check(self) -> None:
@@ -236,11 +190,8 @@ class Matrix:
         """
         from tfgpu_doctor.matrix.lint import contradictions
 
-        found = [
-            f"{self.path}: {shortened(one, 500)}" for one in islice(contradictions(self.data), MOST_CONTRADICTIONS)
-        ]
-        if found:
-            raise MatrixError(*found)
+        if found := [*islice(contradictions(self.data), MOST_CONTRADICTIONS)]:
+            raise MatrixError(*(f"{self.path}: {shortened(one, 500)}" for one in found))
 
     def tensorflow(self, version: str, platform: str, package: str = "tensorflow") -> Release | None:
         """The row of a release; for an unknown patch, the nearest known one of the same minor version.
@@ -266,19 +217,18 @@ class Matrix:
         """All rows, newest version first."""
         key = (platform, package)
         if key not in self._sorted:
-            self._sorted[key] = tuple(self._newest_first(platform, package))
+            from packaging.version import Version
+
+            rows = self.data.tensorflow if package is None else self._rows.get(_normalised(package), ())
+            newest_first = sorted(rows, key=lambda row: Version(row.version), reverse=True)
+            self._sorted[key] = tuple(
+                self._release(row, name) for row in newest_first for name in row.wheels if platform in (None, name)
+            )
         return self._sorted[key]
 
     def stable(self, platform: str | None = None, package: str | None = None) -> tuple[Release, ...]:
         """The same without release candidates and nightly builds."""
         return tuple(row for row in self.releases(platform, package) if not row.prerelease)
-
-    def _newest_first(self, platform: str | None, package: str | None) -> Iterator[Release]:
-        from packaging.version import Version
-
-        rows = self.data.tensorflow if package is None else self._rows.get(_normalised(package), ())
-        for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
-            yield from (self._release(row, name) for name in row.wheels if platform is None or name == platform)
 
     def issues_for(
         self,
@@ -305,7 +255,10 @@ class Matrix:
         return tuple(
             issue
             for issue in release.known_issues
-            if _holds(issue, here, cards, extra) and _stands_beside(issue, others) and _cpu_lacks(issue, flags)
+            if (extra or not issue.condition.extra)
+            and _versions_meet(issue.condition, here, others)
+            and _suits_a_card(issue.condition, cards)
+            and (issue.condition.cpu_lacks is None or (flags and issue.condition.cpu_lacks not in flags))
         )
 
     def issue_for(self, release: Release, **conditions: Any) -> KnownIssue | None:
@@ -315,8 +268,7 @@ class Matrix:
 
     def cuda(self, version: str) -> CudaToolkit | None:
         """The row of a toolkit; an update without a row of its own is answered by its minor version's."""
-        rows = {row.version: row for row in self.data.cuda}
-        return rows.get(".".join(version.split(".")[:3])) or rows.get(minor(version))
+        return self._toolkits.get(".".join(version.split(".")[:3])) or self._toolkits.get(minor(version))
 
     def cudnn(self, version: str) -> CudnnRelease | None:
         """The cuDNN line of a version: "9.3" and "9.3.0.75" alike."""
@@ -355,6 +307,10 @@ class Matrix:
     def nearest_gpus(self, name: str) -> tuple[str, ...]:
         """Up to three known names that are written most like an unknown one."""
         return self._gpu_names.nearest(name)
+
+    @cached_property
+    def _toolkits(self) -> dict[str, CudaToolkit]:
+        return {row.version: row for row in self.data.cuda}
 
     @cached_property
     def instances(self) -> InstanceIndex:
@@ -458,25 +414,18 @@ def _bytes(file: Path) -> bytes:
         raise MatrixError(f"{file}: {why(error)}") from error
 
 
-def _holds(issue: KnownIssue, here: dict[str, str | None], cards: tuple[str, ...], extra: bool) -> bool:
-    where = issue.condition
-    if where.extra and not extra:
-        return False
-    if not all(_within(version, getattr(where, name)) for name, version in here.items()):
-        return False
+def _versions_meet(where: Condition, here: Mapping[str, str | None], others: Mapping[str, str]) -> bool:
+    """Whether the versions here, and those of the distributions beside the release, are what a condition names."""
+    return all(_within(version, getattr(where, name)) for name, version in here.items()) and all(
+        _within(others.get(_normalised(name)), wanted) for name, wanted in where.beside.items()
+    )
+
+
+def _suits_a_card(where: Condition, cards: tuple[str, ...]) -> bool:
     low, high = where.min_compute_capability, where.max_compute_capability
-    if low is None and high is None:
-        return True
-    return any((low is None or at_least(card, low)) and (high is None or at_least(high, card)) for card in cards)
-
-
-def _stands_beside(issue: KnownIssue, others: Mapping[str, str]) -> bool:
-    return all(_within(others.get(_normalised(name)), wanted) for name, wanted in issue.condition.beside.items())
-
-
-def _cpu_lacks(issue: KnownIssue, flags: frozenset[str]) -> bool:
-    wanted = issue.condition.cpu_lacks
-    return wanted is None or (bool(flags) and wanted not in flags)
+    return (low is None and high is None) or any(
+        (low is None or at_least(card, low)) and (high is None or at_least(high, card)) for card in cards
+    )
 
 
 def _within(version: str | None, specifier: str | None) -> bool:

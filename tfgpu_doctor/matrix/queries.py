@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import structs
 from packaging.version import Version
@@ -58,41 +58,46 @@ def releases(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
     reads them).
     """
     package = filters.package or (None if filters.needs_gpu else "tensorflow")
-    checks = _checks(matrix, filters)
-    rows = (
-        row
-        for row in matrix.releases(filters.platform, package)
-        if (row.gpu or not filters.needs_gpu)
-        and (filters.pre or not Version(row.version).is_prerelease)
-        and all(check(row) for check in checks)
+    asked = cards(matrix, filters)
+    return newest_first(
+        row for row in matrix.releases(filters.platform, package) if _satisfies(matrix, row, filters, asked)
     )
-    return newest_first(rows)
+
+
+def _satisfies(matrix: Matrix, row: Release, filters: Filters, asked: tuple[str, ...]) -> bool:
+    """Whether a release is what all filters ask for, and runs on these GPUs."""
+    return (
+        (row.gpu or not filters.needs_gpu)
+        and (filters.pre or not row.prerelease)
+        and (filters.python is None or filters.python in row.python)
+        and (filters.cuda is None or same_as_far_as_given(row.cuda, filters.cuda))
+        # rows have major and minor
+        and (filters.cudnn is None or same_as_far_as_given(row.cudnn, minor(filters.cudnn)))
+        and (filters.driver is None or _reached(filters.driver, min_driver(matrix, row, filters)))
+        and all(_runs_on(matrix, row, card, filters) for card in asked)
+    )
+
+
+def _reached(driver: str, minimum: str | None) -> bool:
+    return minimum is not None and driver_reaches(driver, minimum)
+
+
+def _runs_on(matrix: Matrix, row: Release, card: str, filters: Filters) -> bool:
+    """Whether a release runs on a GPU, whose drivers include the one given, or else one that the release takes."""
+    how = kernels_for(matrix, row, card)
+    if how == "no" or (how == "ptx" and not filters.ptx) or broken_on(matrix, row, card, filters.python):
+        return False
+    first, last = driver_branches(matrix, card, filters.gpu)
+    if filters.driver is not None:
+        return drives(filters.driver, first, last)
+    needed = min_driver(matrix, row, filters)
+    return needed is None or drives(needed, None, last)
 
 
 def newest_first(rows: Iterable[Release]) -> tuple[Release, ...]:
     """Sort by version, then package (`tensorflow` first), then platform."""
     ordered = sorted(rows, key=lambda row: (row.package != "tensorflow", row.package, PLATFORMS.index(row.platform)))
     return tuple(sorted(ordered, key=lambda row: Version(row.version), reverse=True))
-
-
-def _checks(matrix: Matrix, filters: Filters) -> list[Callable[[Release], bool]]:
-    """One decision for each filter that is given."""
-    checks: list[Callable[[Release], bool]] = []
-    python, cuda, cudnn, driver = filters.python, filters.cuda, filters.cudnn, filters.driver
-    if python is not None:
-        checks.append(lambda row: python in row.python)
-    if cuda is not None:
-        checks.append(lambda row: row.cuda is not None and same_as_far_as_given(row.cuda, cuda))
-    if cudnn is not None:
-        line = minor(cudnn)  # rows have major and minor
-        checks.append(lambda row: row.cudnn is not None and same_as_far_as_given(row.cudnn, line))
-    if driver is not None:
-        checks.append(lambda row: driver_runs(matrix, row, driver, filters))
-    for card in cards(matrix, filters):
-        first, last = driver_branches(matrix, card, filters.gpu)
-        checks.append(lambda row, card=card: _runs_here(matrix, row, card, filters))  # type: ignore[misc]
-        checks.append(lambda row, first=first, last=last: _drivable(matrix, row, filters, first, last))  # type: ignore[misc]
-    return checks
 
 
 def cards(matrix: Matrix, filters: Filters) -> tuple[str, ...]:
@@ -102,19 +107,16 @@ def cards(matrix: Matrix, filters: Filters) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in asked if one is not None))
 
 
-def _runs_here(matrix: Matrix, row: Release, card: str, filters: Filters) -> bool:
-    how = kernels_for(matrix, row, card)
-    return (how == "sass" or (how == "ptx" and filters.ptx)) and broken_on(matrix, row, card, filters.python) is None
-
-
 def broken_on(matrix: Matrix, row: Release, card: str, python: str | None = None) -> KnownIssue | None:
     """The error among the known issues of a release that keeps it from running on a card."""
     issues = matrix.issues_for(row, python=python, compute_capabilities=[card])
     return next((one for one in issues if one.severity == "error" and one.affects == "run"), None)
 
 
-def same_as_far_as_given(version: str, wanted: str) -> bool:
+def same_as_far_as_given(version: str | None, wanted: str) -> bool:
     """Whether "12.5.1" is what "12", "12.5" or "12.5.1" ask for; "11.8" is also 11.8.0, but "7" no certain minor."""
+    if version is None:
+        return False
     asked, have = numbers(wanted), numbers(version)
     if len(have) >= 2:
         have = (*have, *(0,) * len(asked))
@@ -124,20 +126,6 @@ def same_as_far_as_given(version: str, wanted: str) -> bool:
 def min_driver(matrix: Matrix, row: Release, filters: Filters) -> str | None:
     """The oldest driver that a release runs on, on its own platform and the GPU asked for; None: unknown."""
     return oldest_driver(row, cards(matrix, filters), windows=filters.wsl2 or row.platform.startswith("windows"))
-
-
-def driver_runs(matrix: Matrix, row: Release, driver: str, filters: Filters) -> bool:
-    """Whether a driver is known to run a release."""
-    minimum = min_driver(matrix, row, filters)
-    return minimum is not None and driver_reaches(driver, minimum)
-
-
-def _drivable(matrix: Matrix, row: Release, filters: Filters, first: str | None, last: str | None) -> bool:
-    """Whether the driver knows the card; without one, whether any driver that does is new enough for the release."""
-    if filters.driver is not None:
-        return drives(filters.driver, first, last)
-    needed = min_driver(matrix, row, filters)
-    return needed is None or drives(needed, None, last)
 
 
 def only_with(matrix: Matrix, filters: Filters, **changes: bool) -> tuple[Release, ...]:
@@ -167,23 +155,20 @@ def also_load(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
     if wanted is None or len(numbers(wanted)) < 2:
         return ()
     everything = Filters(platform=filters.platform, package=filters.package, gpu_only=True)
-    proofs = [row for row, later in _of_the_major(matrix, everything, wanted) if later]
+    later = [row for row in releases(matrix, everything) if _of_the_major(row, wanted, later=True)]
     others = structs.replace(filters, cuda=None, cudnn=None, gpu_only=True)
-    earlier = [row for row, later in _of_the_major(matrix, others, wanted) if not later]
     return tuple(
         row
-        for row in earlier
-        if not same_as_far_as_given(row.cuda or "", wanted)
+        for row in releases(matrix, others)
+        if _of_the_major(row, wanted, later=False)
         and takes_cudnn(row, filters.cudnn)
-        and any(_same_names(row, proof) for proof in proofs)
+        and any(_same_names(row, proof) for proof in later)
     )
 
 
-def _of_the_major(matrix: Matrix, filters: Filters, cuda: str) -> Iterator[tuple[Release, bool]]:
-    """Releases whose CUDA is of the same major, and whether it is that minor or a later one."""
-    for row in releases(matrix, filters):
-        if row.cuda and major(row.cuda) == major(cuda):
-            yield row, padded(row.cuda) >= padded(cuda)
+def _of_the_major(row: Release, cuda: str, *, later: bool) -> bool:
+    """Whether a release's CUDA is of the same major, and of that minor or a later one, or else an earlier one."""
+    return row.cuda is not None and major(row.cuda) == major(cuda) and (padded(row.cuda) >= padded(cuda)) == later
 
 
 def takes_cudnn(row: Release, cudnn: str | None) -> bool:
@@ -285,13 +270,11 @@ def _resolved(matrix: Matrix, text: str, platform: str, package: str) -> Version
     """The version of the row that answers; the error says what there is instead."""
     wanted = Version(text)
     here = versions(matrix, package, platform)
-    if _is_exact(text):
-        if wanted in here:
-            return wanted
-    else:
-        stable = [one for one in here if one.release[:2] == wanted.release[:2] and not (one.is_prerelease or one.local)]
-        if stable and len(wanted.release) == 2:
-            return max(stable)
+    if _is_exact(wanted) and wanted in here:
+        return wanted
+    stable = [one for one in here if one.release[:2] == wanted.release and not (one.is_prerelease or one.local)]
+    if stable and not _is_exact(wanted):
+        return max(stable)
     raise QueryError(_unknown(matrix, text, platform, package))
 
 
@@ -310,47 +293,39 @@ def nearest_versions(matrix: Matrix, text: str, platform: str | None, package: s
     patches = {one.release[:2]: one for one in reversed(known) if not one.is_prerelease}
     chosen = [one for one in known if one.release[:2] == wanted.release[:2]] or list(patches.values()) or known
     chosen = [one for one in chosen if not one.is_prerelease] or chosen
-    closest = sorted(chosen, key=lambda one: abs(_weight(one) - _weight(wanted)))[:count]
+
+    def distance(one: Version) -> int:
+        """A major version weighs more than any minor."""
+        major, minor, micro = one.major - wanted.major, one.minor - wanted.minor, one.micro - wanted.micro
+        return abs(10_000 * major + 100 * minor + micro)
+
+    closest = sorted(chosen, key=distance)[:count]
     return tuple(str(one) for one in sorted(closest, reverse=True))
 
 
-def _weight(version: Version) -> int:
-    """A number by which versions are near each other: a major version weighs more than any minor."""
-    return 10_000 * version.major + 100 * version.minor + version.micro
-
-
-def _is_exact(text: str) -> bool:
-    version = Version(text)
+def _is_exact(version: Version) -> bool:
     return len(version.release) >= 3 or version.is_prerelease or bool(version.local) or version.is_postrelease
 
 
 def _unknown(matrix: Matrix, text: str, platform: str, package: str) -> str:
     """Why a version has no row, and what is near."""
+    wanted = Version(text)
+    rows = [(Version(row.version), row) for row in matrix.data.tensorflow if row.package == package]
     near = nearest_versions(matrix, text, platform, package)
-    if near:
-        nearest = f"; the nearest known on {platform}: {', '.join(near)}"
-    else:
-        platforms = [name for row in matrix.data.tensorflow if row.package == package for name in row.wheels]
-        nearest = f"; the matrix knows {package} only for {_listed(list(dict.fromkeys(platforms)))}"
-    if there := _having(matrix, text, package=package):
+    nearest = f"; the nearest known on {platform}: {', '.join(near)}"
+    if not near:
+        nearest = f"; the matrix knows {package} only for {_listed(name for _, row in rows for name in row.wheels)}"
+    of_minor = [(one, row) for one, row in rows if one.release[:2] == wanted.release]
+    same = [row for one, row in of_minor if not one.is_prerelease]
+    if _is_exact(wanted):
+        same = [row for one, row in rows if one == wanted]
+    if there := [name for row in same for name in row.wheels]:
         return f"{package} {text} has no wheel for {platform}; it has wheels for {_listed(there)}{nearest}"
-    wanted, early = Version(text), versions(matrix, package, platform)
-    if any(one.release[:2] == wanted.release for one in early):
+    if any(platform in row.wheels for _, row in of_minor):
         return f"{package} {text} has no stable release yet{nearest}"
     return f"unknown {package} {text}{nearest}"
 
 
-def _having(matrix: Matrix, text: str, package: str) -> list[str]:
-    """The platforms on which a package has that version (of a minor: any stable patch)."""
-    wanted, exact = Version(text), _is_exact(text)
-    found: dict[str, None] = {}
-    for row in matrix.data.tensorflow:
-        known = Version(row.version)
-        same = known == wanted if exact else known.release[:2] == wanted.release and not known.is_prerelease
-        if row.package == package and same:
-            found.update(dict.fromkeys(map(str, row.wheels)))
-    return list(found)
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+def _listed(names: Iterable[str]) -> str:
+    *others, last = dict.fromkeys(names)
+    return " and ".join(filter(None, [", ".join(others), last]))

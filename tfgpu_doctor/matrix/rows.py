@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BUILD_INFO = "tensorflow/python/platform/build_info.py"
 CUDNN_HEADER = "cudnn_version.h"
 DSO_LOADER = "dso_loader.h and cuda_config.h"
+_FATBIN = ".nv_fatbin of its libraries"
 
 
 class Library(Record, frozen=True, kw_only=True):
@@ -103,6 +104,10 @@ class Release(Record, frozen=True, kw_only=True):
         return re.search(r"rc|dev", self.version.partition("+")[0]) is not None
 
 
+_OF_WHEEL = ("cuda", "python", "sass", "ptx", "pip_nvidia", "extra", "glibc", "macos", "redirects", "yanked")
+_BOUNDS = ("numpy", "protobuf", "keras", "ml_dtypes")
+
+
 def build_release(
     row: ReleaseRow,
     platform: str,
@@ -114,44 +119,29 @@ def build_release(
     """Join a wheel's row with the tables it refers to."""
     official = next((one for one in data.official if row.version.startswith(one.version + ".")), None)
     bounds = _provider(data, platform, wheel) or wheel
-    named = next((one for one in data.libraries if one.id == wheel.libraries), None)
-    opened = named.libraries if named else {}
+    opened = next((one for one in data.libraries if one.id == wheel.libraries), None)
+    # what the binary compares with, else the header in the wheel, else TensorFlow's own table
+    cudnn = (build.cudnn if build else None) or wheel.cudnn or (official.cudnn if official and wheel.cuda else None)
     return Release(
         version=row.version,
         package=row.package,
         platform=platform,
         gpu=wheel.cuda is not None,
-        cuda=wheel.cuda,
-        cudnn=_cudnn(wheel, official, build),
-        python=wheel.python,
-        sass=wheel.sass,
-        ptx=wheel.ptx,
-        libraries=tuple(Library(soname=soname, component=component) for component, soname in opened.items()),
-        linked=named is not None and named.linked,
-        pip_nvidia=wheel.pip_nvidia,
-        extra=wheel.extra,
+        cudnn=cudnn,
+        libraries=tuple(
+            Library(soname=soname, component=component)
+            for component, soname in (opened.libraries if opened else {}).items()
+        ),
+        linked=opened is not None and opened.linked,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
         min_driver_windows=toolkit.oldest_driver_windows if toolkit else None,
         ptx_only=dict(_ptx_only(data, build.parts if build else ())),
-        numpy=bounds.numpy,
-        protobuf=bounds.protobuf,
-        keras=bounds.keras,
-        ml_dtypes=bounds.ml_dtypes,
-        bounds_by_python=bounds.bounds_by_python,
-        glibc=wheel.glibc,
-        macos=wheel.macos,
-        redirects=wheel.redirects,
-        yanked=wheel.yanked,
         released=row.released,
         known_issues=tuple(_issues(row, platform, wheel, data)),
-        sources=dict(_sources(row, wheel, bounds, data, toolkit, official, build)),
+        sources=_sources(row, wheel, bounds, data, toolkit, official, build),
+        **{name: getattr(wheel, name) for name in _OF_WHEEL},
+        **{name: getattr(bounds, name) for name in (*_BOUNDS, "bounds_by_python")},
     )
-
-
-def _cudnn(wheel: Wheel, official: OfficialRow | None, build: Build | None) -> str | None:
-    """What the binary compares with, else the header in the wheel, else TensorFlow's own table."""
-    known = (build.cudnn if build else None) or wheel.cudnn
-    return known or (official.cudnn if official and wheel.cuda else None)
 
 
 def _ptx_only(data: MatrixFile, parts: tuple[FatBinaries, ...]) -> Iterator[tuple[str, PtxOnly]]:
@@ -229,10 +219,8 @@ def spelled_out(data: MatrixFile, key: str) -> str:
 def _provider(data: MatrixFile, platform: str, wheel: Wheel) -> Wheel | None:
     """The wheel that an empty one redirects to; its bounds are what an installation has to meet."""
     package, _, version = (wheel.redirects or "").partition("==")
-    for row in data.tensorflow:
-        if row.package == package and row.version == version:
-            return {str(name): one for name, one in row.wheels.items()}.get(platform)
-    return None
+    row = next((row for row in data.tensorflow if row.package == package and row.version == version), None)
+    return row.wheels.get(platform) if row else None  # type: ignore[call-overload]  # a platform is a str here
 
 
 def _sources(
@@ -243,39 +231,32 @@ def _sources(
     toolkit: CudaToolkit | None,
     official: OfficialRow | None,
     build: Build | None,
-) -> Iterator[tuple[str, str]]:
+) -> dict[str, str]:
+    """Where each field of a release was read."""
     if row.source != "wheel":
-        for name in ("python", "gpu", "cuda", "cudnn", "sass", "ptx", "libraries"):
-            yield name, spelled_out(data, row.source)
-        return
-    yield "python", "names of the wheels on the package index"
-    for name in ("numpy", "protobuf", "keras", "ml_dtypes"):
-        yield name, f"{bounds.wheel}: METADATA"
-    if wheel.glibc:
-        yield "glibc", f"{wheel.wheel}: platform tag"
-    yield "gpu", f"{wheel.wheel}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO)
+        fields = ("python", "gpu", "cuda", "cudnn", "sass", "ptx", "libraries")
+        return dict.fromkeys(fields, spelled_out(data, row.source))
+    file = wheel.wheel
+    found: dict[str, str | None] = {
+        "python": "names of the wheels on the package index",
+        **dict.fromkeys(_BOUNDS, f"{bounds.wheel}: METADATA"),
+        "glibc": f"{file}: platform tag" if wheel.glibc else None,
+        "gpu": f"{file}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO),
+    }
     if wheel.cuda is not None:
-        yield from _cuda_sources(wheel, data, toolkit, official, build)
-
-
-def _cuda_sources(
-    wheel: Wheel, data: MatrixFile, toolkit: CudaToolkit | None, official: OfficialRow | None, build: Build | None
-) -> Iterator[tuple[str, str]]:
-    yield "cuda", f"{wheel.wheel}: {BUILD_INFO}"
-    for name in ("sass", "ptx"):
-        yield name, f"{wheel.wheel}: " + (".nv_fatbin of its libraries" if wheel.kernels else BUILD_INFO)
-    yield "libraries", f"{wheel.wheel}: {DSO_LOADER}"
-    if build and build.cudnn:
-        yield "cudnn", f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
-    elif wheel.cudnn:
-        yield "cudnn", f"{wheel.wheel}: {CUDNN_HEADER}"
-    elif official:
-        yield "cudnn", data.sources[official.source].title
-    if wheel.extra:
-        yield "pip_nvidia", f"{wheel.wheel}: METADATA"
-    if toolkit:
-        key = toolkit.minor_compat_source or toolkit.source
-        yield "min_driver_linux", data.sources[key].title
-        yield "min_driver_windows", data.sources[key].title
-    if build and build.parts:
-        yield "ptx_only", f"{wheel.wheel}: the fat binaries of its libraries"
+        cudnn = data.sources[official.source].title if official else None
+        if build and build.cudnn:
+            cudnn = f"{file}: what its binary compares the loaded cuDNN with"
+        elif wheel.cudnn:
+            cudnn = f"{file}: {CUDNN_HEADER}"
+        driver = data.sources[toolkit.minor_compat_source or toolkit.source].title if toolkit else None
+        found |= {
+            "cuda": f"{file}: {BUILD_INFO}",
+            **dict.fromkeys(("sass", "ptx"), f"{file}: {_FATBIN if wheel.kernels else BUILD_INFO}"),
+            "libraries": f"{file}: {DSO_LOADER}",
+            "cudnn": cudnn,
+            "pip_nvidia": f"{file}: METADATA" if wheel.extra else None,
+            **dict.fromkeys(("min_driver_linux", "min_driver_windows"), driver),
+            "ptx_only": f"{file}: the fat binaries of its libraries" if build and build.parts else None,
+        }
+    return {field: source for field, source in found.items() if source}

@@ -382,3 +382,30 @@ class MatrixFile(StrictRecord, frozen=True, kw_only=True):
     builds: Rows[Build] = ()
     ptx: Rows[PtxIsa] = ()
     tensorflow: Rows[ReleaseRow] = ()
+
+
+TABLES = MatrixFile.__struct_fields__[4:]
+
+# table → the fields that tell its rows apart; `gpus` has names for that
+KEYS = {
+    "architectures": ("compute_capability",),
+    "peaks": ("compute_capability", "products"),
+    "pci_devices": ("compute_capability", "source"),
+    "libraries": ("id",),
+    "known_issues": ("id",),
+    "instances": ("names",),
+    "containers": ("image", "tag"),
+    "monthly_images": ("first",),
+    "conda_forge": ("version", "platform"),
+    "log_lines": ("file", "message"),
+    "builds": ("platform", "releases"),
+    "ptx": ("isa",),
+    "tensorflow": ("package", "version"),
+    **dict.fromkeys(("cuda", "cudnn", "official", "jetpacks"), ("version",)),
+    **dict.fromkeys(("nvidia", "packages"), ("package",)),
+}
+
+
+def key_of(row: object, fields: tuple[str, ...]) -> str:
+    """Return the values of the fields that tell a row of a table from the others."""
+    return " ".join(str(getattr(row, field) or "") for field in fields).strip()

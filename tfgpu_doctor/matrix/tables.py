@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import field, to_builtins
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.lint import TABLES
 from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
 from tfgpu_doctor.matrix.queries import QueryError, same_as_far_as_given
 from tfgpu_doctor.matrix.rows import spelled_out
-from tfgpu_doctor.matrix.schema import Architecture
+from tfgpu_doctor.matrix.schema import TABLES
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.similar import similar
 from tfgpu_doctor.records.versions import major, minor, numbers, padded
@@ -63,29 +62,23 @@ def cuda_answer(matrix: Matrix, row: CudaToolkit, asked: str | None = None) -> C
     """
     data = matrix.data
     capabilities = tuple(sorted(row.compute_capabilities, key=numbers))
-    keys = {
-        "min_driver_linux": row.source,
-        "min_driver_windows": row.source,
-        "minor_compat_min_linux": row.minor_compat_source,
-        "minor_compat_min_windows": row.minor_compat_source,
-        "compute_capabilities": row.capabilities_source,
-    }
+    drivers = ("min_driver_linux", "min_driver_windows", "minor_compat_min_linux", "minor_compat_min_windows")
+    keys = dict.fromkeys(drivers[:2], row.source) | dict.fromkeys(drivers[2:], row.minor_compat_source)
+    keys["compute_capabilities"] = row.capabilities_source
     version = read_version(asked, "CUDA", "12.5") if asked else row.version
+    of_conda = {one.version for one in data.conda_forge if minor(row.version) in map(minor, one.cuda)}
     return CudaAnswer(
         version=row.version,
         asked=version if len(numbers(version)) > 2 and padded(version) != padded(row.version) else None,
         driver_branch=major(row.min_driver_linux) if row.min_driver_linux else None,
-        min_driver_linux=row.min_driver_linux,
-        min_driver_windows=row.min_driver_windows,
-        minor_compat_min_linux=row.minor_compat_min_linux,
-        minor_compat_min_windows=row.minor_compat_min_windows,
         compute_capabilities=capabilities,
-        first_compute_capability=capabilities[0] if capabilities else None,
-        last_compute_capability=capabilities[-1] if capabilities else None,
+        first_compute_capability=next(iter(capabilities), None),
+        last_compute_capability=next(reversed(capabilities), None),
         tensorflow=_built_for(matrix, "cuda", minor(row.version)),
-        conda=_of_conda(matrix, row.version),
+        conda=tuple(sorted(of_conda, key=Version, reverse=True)),
         cudnn=tuple(line.version for line in _newest_first(data.cudnn) if major(row.version) in line.cuda_majors),
         sources={name: spelled_out(data, key) for name, key in keys.items() if key and getattr(row, name) is not None},
+        **{name: getattr(row, name) for name in drivers},
     )
 
 
@@ -109,19 +102,19 @@ def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
 
 def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> CudnnAnswer:
     """Join a cuDNN line with the releases compiled against it and the architectures that it is the last for."""
-    dropped = [one for one in matrix.data.architectures if last_cudnn(matrix, one.compute_capability) == row.version]
-    newest = next(iter(_newest_first(matrix.data.cudnn))).version
-    if row.version == newest:
-        dropped = []
-    capabilities = sorted((one.compute_capability for one in dropped), key=numbers)
+    architectures = sorted(matrix.data.architectures, key=lambda one: numbers(one.compute_capability))
+    dropped = []
+    if row.version != _newest_first(matrix.data.cudnn)[0].version:
+        dropped = [one for one in architectures if last_cudnn(matrix, one.compute_capability) == row.version]
+    newest = {one.name: one for one in architectures}  # an architecture is named when the last of its GPUs is dropped
     return CudnnAnswer(
         version=row.version,
         cuda_majors=row.cuda_majors,
         min_compute_capability=row.min_compute_capability,
         min_compute_capability_by_cuda=dict(row.min_compute_capability_by_cuda),
         tensorflow=_built_for(matrix, "cudnn", row.version),
-        last_for=_whole(matrix.data.architectures, capabilities),
-        last_for_compute_capabilities=tuple(capabilities),
+        last_for=tuple(name for name, one in newest.items() if one in dropped),
+        last_for_compute_capabilities=tuple(one.compute_capability for one in dropped),
         sources={"min_compute_capability_by_cuda": spelled_out(matrix.data, row.source)},
     )
 
@@ -154,27 +147,9 @@ def _newest_first(lines: Iterable[CudnnRelease]) -> list[CudnnRelease]:
     return sorted(lines, key=lambda line: numbers(line.version), reverse=True)
 
 
-def _whole(architectures: Sequence[Architecture], capabilities: list[str]) -> tuple[str, ...]:
-    """Names of the architectures whose newest compute capability is among `capabilities`, oldest first."""
-    newest: dict[str, str] = {}
-    for one in sorted(architectures, key=lambda row: numbers(row.compute_capability)):
-        newest[one.name] = one.compute_capability
-    return tuple(name for name, capability in newest.items() if capability in capabilities)
-
-
 def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
     """The releases whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
-    found = {
-        row.version
-        for row in matrix.stable()
-        if (built := getattr(row, name)) is not None and same_as_far_as_given(built, version)
-    }
-    return tuple(sorted(found, key=Version, reverse=True))
-
-
-def _of_conda(matrix: Matrix, cuda: str) -> tuple[str, ...]:
-    """The releases that conda-forge builds for a CUDA, each once."""
-    found = {row.version for row in matrix.data.conda_forge if any(minor(one) == minor(cuda) for one in row.cuda)}
+    found = {row.version for row in matrix.stable() if same_as_far_as_given(getattr(row, name), version)}
     return tuple(sorted(found, key=Version, reverse=True))
 
 
@@ -245,37 +220,23 @@ _DERIVED = {
 def about(matrix: Matrix) -> About:
     """Count the rows of each table and its sources."""
     tables = tuple(_table(matrix, name) for name in TABLES)
-    return About(
-        revision=matrix.revision,
-        layers=matrix.layers,
-        rows=sum(one.rows for one in tables),
-        tables=tables,
-    )
+    return About(revision=matrix.revision, layers=matrix.layers, rows=sum(one.rows for one in tables), tables=tables)
 
 
 def _table(matrix: Matrix, name: str) -> Table:
-    rows = getattr(matrix.data, name)
-    keys = Counter(row.source for row in rows)
+    """Rows of `gpus` and `instances` hold many names, those of `tensorflow` a wheel for each platform."""
+    rows, data = getattr(matrix.data, name), matrix.data
+    several = {"gpus": "names", "instances": "names", "tensorflow": "wheels"}.get(name)
     return Table(
         name=name,
-        rows=sum(map(_entries, rows)),
-        updated=matrix.data.updated.get(name),
+        rows=sum(len(getattr(row, several)) for row in rows) if several else len(rows),
+        updated=data.updated.get(name),
         derived_by=_DERIVED.get(name),
-        sources=tuple(_source(matrix, key, count) for key, count in keys.most_common()),
+        sources=tuple(
+            SourceOf(title=data.sources[key].title, url=data.sources[key].url, rows=count)
+            for key, count in Counter(row.source for row in rows).most_common()
+        ),
     )
-
-
-def _entries(row: Any) -> int:
-    """Rows of `gpus` hold many names, those of `tensorflow` a wheel for each platform."""
-    names, wheels = getattr(row, "names", None), getattr(row, "wheels", None)
-    if names is not None:
-        return len(names)
-    return len(wheels) if isinstance(wheels, dict) else 1
-
-
-def _source(matrix: Matrix, key: str, rows: int) -> SourceOf:
-    source = matrix.data.sources[key]
-    return SourceOf(title=source.title, url=source.url, rows=rows)
 
 
 _OWN_COMMAND = ("tensorflow", "cuda", "cudnn", "gpus")  # of `tfgpu matrix`
@@ -298,28 +259,19 @@ def find(matrix: Matrix, key: str) -> tuple[Found, ...]:
     Raises QueryError: there is none; the message has names that are written like it.
     """
     wanted = _PREFIX.sub("", key.strip().lower(), count=1)
-    rows = [*_named_rows(matrix)]
-    exact = [one for one in rows if any(fnmatchcase(wanted, _pattern(name)) for name in one[2])]
+    others = [table for table in TABLES if table not in _OWN_COMMAND]
+    rows = [(table, row, [*names(row)]) for table in others for row in getattr(matrix.data, table)]
+    # names of instances have "#" for a number and end with "*"
+    exact = [one for one in rows if any(fnmatchcase(wanted, name.lower().replace("#", "[0-9]*")) for name in one[2])]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
     if not found or not wanted:
-        raise QueryError(_unknown_of_find(key, [name for *_, several in rows for name in several]))
+        near = similar(key.strip(), [name for *_, several in rows for name in several], 4)
+        hint = f"; the nearest are {', '.join(near)}" if near else ""
+        raise QueryError(
+            f"no row of the matrix is called {key[:80]!r}{hint}. "
+            "tfgpu matrix find lists the tables; tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"
+        )
     return tuple(_found(matrix, table, row, several[0]) for table, row, several in found)
-
-
-def _named_rows(matrix: Matrix) -> Iterator[tuple[str, Any, list[str]]]:
-    """Yield the rows of the tables that have no command of their own, with their names."""
-    for table in TABLES:
-        if table not in _OWN_COMMAND:
-            yield from ((table, row, [*names(row)]) for row in getattr(matrix.data, table))
-
-
-def _unknown_of_find(key: str, known: list[str]) -> str:
-    near = similar(key.strip(), known, 4)
-    hint = f"; the nearest are {', '.join(near)}" if near else ""
-    return (
-        f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
-        "tensorflow, cuda, cudnn and gpu look up theirs"
-    )
 
 
 def names(row: Any) -> Iterator[str]:
@@ -329,11 +281,6 @@ def names(row: Any) -> Iterator[str]:
         yield f"{image}:{row.tag}"
     yield from getattr(row, "names", ())
     yield from (value for name in _NAMES if isinstance(value := getattr(row, name, None), str))
-
-
-def _pattern(name: str) -> str:
-    """The name in lower case, as a pattern: names of instances have "#" for a number and end with "*"."""
-    return name.lower().replace("#", "[0-9]*")
 
 
 def _found(matrix: Matrix, table: str, row: Any, name: str) -> Found:

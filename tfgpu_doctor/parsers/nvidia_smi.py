@@ -27,11 +27,8 @@ _BANNER = re.compile(r"NVIDIA-SMI +\d")
 DRIVER_VERSION = re.compile(r"\b(?:Driver|KMD) Version\s*: *(\d+\.[\d.]*\d)", re.IGNORECASE)
 CUDA_VERSION = re.compile(r"\bCUDA (?:UMD )?Version\s*: *(\d+\.\d+)", re.IGNORECASE)
 FAILURES = re.compile(
-    r"(NVIDIA-SMI has failed because .*"
-    r"|Failed to initialize NVML: .*"
-    r"|NVIDIA-SMI couldn't find .*"
-    r"|Unable to determine the device handle for .*"
-    r"|No devices were found.*)"
+    r"(NVIDIA-SMI has failed because .*|Failed to initialize NVML: .*|NVIDIA-SMI couldn't find .*"
+    r"|Unable to determine the device handle for .*|No devices were found.*)"
 )
 LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU\d+: )?GPU ?([0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+): (.*)"
@@ -113,7 +110,6 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
         "pci.bus_id": bus[1],
         "persistence_mode": first[3],
         "temperature.gpu": state[1] if state else "",
-        "pstate": state[2] if state else "",
         "power.draw": state[3] if state else "",
         "power.limit": state[4] if state else "",
         "utilization.gpu": load[1] if load else "",
@@ -223,7 +219,6 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "clocks.sm": ("sm_clock", _integer),
     "clocks.max.sm": ("sm_clock_max", _integer),
     "clocks.max.mem": ("memory_clock_max", _integer),
-    "pstate": ("performance_state", _integer),
     "ecc.mode.current": ("ecc_mode", _on),
     "mig.mode.current": ("mig_mode", _on),
     "compute_mode": ("compute_mode", _mode),

@@ -70,7 +70,7 @@ _PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]{0,80})==(?P<version>\S+)$")
 _ADVICE = re.compile(r"^(?:    )?(?:fix|do) ")
 _MARKUP = re.compile(r"^```\w*$|<!-- -->")
 _MOST_ADVICE, _MOST_LINES = 20_000, 300  # characters, and lines below a heading
-_SEVERITIES = {"✗": "error", "x": "error", "!": "warning", "⚠": "warning", "i": "note", "ℹ": "note"}
+_SEVERITIES = {"!": "warning", "⚠": "warning", "i": "note", "ℹ": "note"}  # any other mark: an error
 _SHOWN = 300
 _TITLE_LINES = 4  # over which a narrow terminal may wrap a title
 
@@ -83,40 +83,59 @@ def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
     head = cut(lines[start].text.strip(), _SHOWN)
     # Markdown begins with the verdict, and an empty line
     start = next((n for n in range(max(start - 2, 0), start) if _VERDICT.match(lines[n].text)), start)
-    last = [place for place, line in enumerate(lines) if _VERDICT.match(line.text) and place > start + 2]
-    folded = [place for place, line in enumerate(lines) if line.text.strip() == "</details>"]
-    end = max([*last, *folded], default=len(lines) - 1)
+    ends = [
+        place
+        for place, line in enumerate(lines)
+        if line.text.strip() == "</details>" or (_VERDICT.match(line.text) and place > start + 2)
+    ]
+    end = max(ends, default=len(lines) - 1)
     own = lines[start : end + 1]
     report = Message("own-report", own[0].number, head, _stack(own))
     return (report, *_findings(own)), [*lines[:start], *lines[end + 1 :]]
 
 
-def without_blanks(text: str) -> str:
-    """The text without blanks and the escapes of Markdown, to compare it with one that was wrapped or escaped."""
-    return re.sub(r"[\s\\]+", "", html.unescape(text))
-
-
 def _stack(lines: Sequence[Line]) -> dict[str, str]:
     """What the report says of each layer, the variables ("$NAME") and the packages ("name==") that it shows."""
-    found = dict(_shown(lines))
+    found: dict[str, str] = {}
     layer = None
     for line in lines:
-        if row := _ROW.match(line.text):
-            layer = row["layer"]
-            found[layer] = row["text"].replace("\\", "")
-        elif layer and (rest := _REST_OF_ROW.match(line.text)):
+        row, rest = _ROW.match(line.text), _REST_OF_ROW.match(line.text)
+        if layer and rest and not row:
             found[layer] += f" {rest['text']}"
-        else:
-            layer = None
+            continue
+        layer = row["layer"] if row else None
+        if row:
+            found[row["layer"]] = row["text"].replace("\\", "")
+        elif variable := _VARIABLE.match(line.text.replace("\\", "")):
+            found[f"${variable['name']}"] = variable["value"].strip("'")
+        elif package := _PACKAGE.match(line.text):
+            found[f"{package['name']}=="] = package["version"]
     return found
 
 
-def _shown(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        if variable := _VARIABLE.match(line.text.replace("\\", "")):
-            yield f"${variable['name']}", variable["value"].strip("'")
-        elif package := _PACKAGE.match(line.text):
-            yield f"{package['name']}==", package["version"]
+def _findings(lines: Sequence[Line]) -> Iterator[Message]:
+    for place, line in enumerate(lines):
+        opening = _FINDING.match(line.text)
+        if opening:
+            title, finding_id = opening["title"], opening["id"]
+        elif opening := _WRAPPED.match(line.text):
+            title, finding_id = _wrapped(opening["title"], lines[place + 1 : place + _TITLE_LINES])
+        if opening and finding_id:
+            severity = _SEVERITIES.get(opening["mark"], "error")
+            advice = _advice(lines[place + 1 : place + _MOST_LINES])
+            values = {"id": finding_id, "severity": severity, "title": title.strip(), "advice": advice}
+            yield Message("own-finding", line.number, cut(line.text.strip(), _SHOWN), values)
+
+
+def _wrapped(title: str, following: Sequence[Line]) -> tuple[str, str]:
+    """A title and its id, which a narrow terminal moves below it; no id where none follows."""
+    for line in following:
+        if below := _ID_ALONE.match(line.text):
+            return f"{title} {below['more']}", below["id"]
+        if not re.match(r" {2}\S", line.text):
+            break
+        title = f"{title} {line.text.strip()}"
+    return title, ""
 
 
 def _advice(following: Sequence[Line]) -> str:
@@ -130,31 +149,9 @@ def _advice(following: Sequence[Line]) -> str:
     return cut(without_blanks("".join(found)), _MOST_ADVICE)
 
 
-def _findings(lines: Sequence[Line]) -> Iterator[Message]:
-    """A title with its id, which a narrow terminal moves to the next line."""
-    for place, line in enumerate(lines):
-        match = _FINDING.match(line.text)
-        title, finding_id = (match["title"], match["id"]) if match else (None, None)
-        opening = match or _WRAPPED.match(line.text)
-        if opening and not match:
-            title, finding_id = _wrapped(opening["title"], lines[place + 1 : place + _TITLE_LINES])
-        if opening and title and finding_id:
-            severity = _SEVERITIES.get(opening["mark"], "error")
-            advice = _advice(lines[place + 1 : place + _MOST_LINES])
-            values = {"id": finding_id, "severity": severity, "title": title.strip(), "advice": advice}
-            yield Message("own-finding", line.number, cut(line.text.strip(), _SHOWN), values)
-
-
-def _wrapped(begin: str, following: Sequence[Line]) -> tuple[str | None, str | None]:
-    """A title and its id, put together from the lines below the first."""
-    title = begin
-    for line in following:
-        if below := _ID_ALONE.match(line.text):
-            return f"{title} {below['more']}".strip(), below["id"]
-        if not re.match(r" {2}\S", line.text):
-            break
-        title = f"{title} {line.text.strip()}"
-    return None, None
+def without_blanks(text: str) -> str:
+    """The text without blanks and the escapes of Markdown, to compare it with one that was wrapped or escaped."""
+    return re.sub(r"[\s\\]+", "", html.unescape(text))
 
 
 # ------------------------------------------------------------------------------------------ own report facts
@@ -167,10 +164,9 @@ _DRIVER = re.compile(r"(?P<version>\d{3}(?:\.\d+)*)(?:, CUDA up to (?P<cuda>\d+\
 _PYTHON = re.compile(r"(?P<version>\d\.\d+\S*?)(?:, (?P<environment>[a-z]+))?(?:, (?P<executable>\S*[/\\].*))?")
 _TENSORFLOW = re.compile(
     r"(?P<version>\d[^\s,]*)(?: \((?P<package>[\w-]+)\))?"
-    r"(?:, built for (?:the CPU|CUDA (?P<cuda>\S+), cuDNN (?P<cudnn>\S+?))(?:,.*)?)?(?:, not imported)?"
+    r"(?P<build>, built for (?:the CPU|CUDA (?P<cuda>\S+), cuDNN (?P<cudnn>\S+?))(?:,.*)?)?(?:, not imported)?"
 )
-_DEVICES = re.compile(r"\d+ GPUs?: (?P<names>.+)")
-_WHEELS = {"windows": "windows_amd64", "macos x86_64": "macos_x86_64", "macos arm64": "macos_arm64"}
+_Values = Iterator[tuple[str, Any]]
 
 
 def with_report(facts: Facts) -> Facts:
@@ -178,7 +174,9 @@ def with_report(facts: Facts) -> Facts:
     messages = facts.messages.value if isinstance(facts.messages, Known) else ()
     for message in messages:
         if message.kind == "own-report":
-            return with_facts(facts, dict(_facts(message)))
+            source = f"line {message.line}: the report"
+            known = {path: Known(value, source) for path, value in _values(message, source) if value is not None}
+            return with_facts(facts, known)
     return facts
 
 
@@ -192,54 +190,47 @@ def with_facts(facts: Facts, found: Mapping[str, Fact[Any]]) -> Facts:
     return structs.replace(facts, **changed, **parts.get("", {}))
 
 
-def _facts(message: Message) -> Iterator[tuple[str, Fact[Any]]]:
-    source = f"line {message.line}: the report"
+def _values(message: Message, source: str) -> _Values:
+    shown = message.values
     for layer, read in _LAYERS.items():
-        if text := message.values.get(layer):
-            yield from ((path, Known(value, source)) for path, value in read(text, source) if value is not None)
-    variables = {name[1:]: value for name, value in message.values.items() if name.startswith("$")}
-    if variables:
-        yield "variables", Known(variables, source)
-    listed = {name[:-2]: version for name, version in message.values.items() if name.endswith("==")}
-    if listed:
-        yield "python.packages", Known(tuple(Package(*one, location=source) for one in listed.items()), source)
-
-
-_Values = Iterator[tuple[str, Any]]
+        if layer in shown:
+            yield from read(shown[layer], source)
+    yield "variables", {name[1:]: value for name, value in shown.items() if name.startswith("$")} or None
+    listed = [(name[:-2], version) for name, version in shown.items() if name.endswith("==")]
+    yield "python.packages", tuple(Package(*one, location=source) for one in listed) or None
 
 
 def _machine(text: str, _source: str) -> _Values:
     system, *more = text.split(", ")
-    named = platform_hints.name(system)
     os = next((one for one in ("windows", "macos") if system.lower().startswith(one)), "linux")
-    machine = next((one for one in more if re.fullmatch(r"x86_64|aarch64|arm64|AMD64", one)), None)
+    machine = next((one for one in more if one in ("x86_64", "aarch64", "arm64", "AMD64")), None)
     yield "host.os", "wsl2" if "WSL2" in more else os
     yield "host.distribution", system
-    yield "host.distribution_id", named.distribution_id
+    yield "host.distribution_id", platform_hints.name(system).distribution_id
     yield "host.machine", machine
     yield "host.libc", next((one for one in more if one.startswith(("glibc ", "musl "))), None)
-    container = next((one.removesuffix(" container") for one in more if one.endswith(" container")), "none")
-    yield "host.container", container
-    arm = "linux_aarch64" if machine in ("aarch64", "arm64") else "linux_x86_64"
-    yield "python.wheel_platform", _WHEELS.get(os) or _WHEELS.get(f"{os} {machine}", arm)
+    yield "host.container", next((one.removesuffix(" container") for one in more if one.endswith(" container")), "none")
+    is_arm = machine in ("aarch64", "arm64")
+    yield (
+        "python.wheel_platform",
+        {
+            "windows": "windows_amd64",
+            "macos": "macos_arm64" if is_arm else "macos_x86_64",
+            "linux": "linux_aarch64" if is_arm else "linux_x86_64",
+        }[os],
+    )
 
 
 def _gpu(text: str, source: str) -> _Values:
-    if text == "none":
-        yield "host.pci_gpus", ()
-        return
-    cards = [found for one in text.split("; ") if (found := _CARD.fullmatch(one))]
+    cards = [found for one in text.split("; ") if text != "none" and (found := _CARD.fullmatch(one))]
     listed = [one for one in cards if one["capability"] for _ in range(int(one["count"] or 1))]
-    if listed:
-        yield (
-            "gpus",
-            tuple(
-                Gpu(index=n, name=Known(one["name"], source), compute_capability=Known(one["capability"], source))
-                for n, one in enumerate(listed)
-            ),
-        )
-    if on_bus := [one["name"] for one in cards if one["pci"]]:
-        yield "host.pci_gpus", tuple(PciGpu(address="", device_id="", name=name) for name in on_bus)
+    gpus = tuple(
+        Gpu(index=n, name=Known(one["name"], source), compute_capability=Known(one["capability"], source))
+        for n, one in enumerate(listed)
+    )
+    yield "gpus", gpus or None
+    on_bus = tuple(PciGpu(address="", device_id="", name=one["name"]) for one in cards if one["pci"])
+    yield "host.pci_gpus", on_bus if on_bus or text == "none" else None
 
 
 def _driver(text: str, _source: str) -> _Values:
@@ -252,16 +243,14 @@ def _driver(text: str, _source: str) -> _Values:
 
 
 def _cuda(text: str, source: str) -> _Values:
-    _, _, toolkit = text.rpartition("toolkit ")
-    versions = re.findall(r"\d+\.\d+(?:\.\d+)?", toolkit) if "toolkit " in text else []
+    versions = re.findall(r"\d+\.\d+(?:\.\d+)?", text.rpartition("toolkit ")[2]) if "toolkit " in text else []
     if versions or text.endswith("no toolkit"):
         yield "cuda.toolkits", tuple(Toolkit(path=source, version=one, source=source, via="report") for one in versions)
 
 
 def _cudnn(text: str, _source: str) -> _Values:
     version, _, state = text.partition(", ")
-    if state == "loaded":
-        yield "cudnn.runtime", version
+    yield "cudnn.runtime", version if state == "loaded" else None
 
 
 def _python(text: str, _source: str) -> _Values:
@@ -273,13 +262,13 @@ def _tensorflow(text: str, _source: str) -> _Values:
     if found := _TENSORFLOW.fullmatch(text):
         yield "tensorflow.version", found["version"]
         yield "tensorflow.distribution", found["package"] or "tensorflow"
-        if "built for" in text:
-            yield "tensorflow.build", Build(bool(found["cuda"]), False, found["cuda"], found["cudnn"])
+        build = Build(bool(found["cuda"]), False, found["cuda"], found["cudnn"])
+        yield "tensorflow.build", build if found["build"] else None
 
 
 def _devices(text: str, _source: str) -> _Values:
-    if found := _DEVICES.fullmatch(text):
-        names = found["names"].split(", ")
+    if found := re.fullmatch(r"\d+ GPUs?: (.+)", text):
+        names = found[1].split(", ")
         yield "tensorflow.devices", tuple(TfDevice(f"/GPU:{n}", "GPU", name) for n, name in enumerate(names))
     elif text == "TensorFlow lists no GPU":
         yield "tensorflow.devices", ()

@@ -15,11 +15,10 @@ The kinds and what they fill:
 * ``no-match``: requirement; ``wheel-refused``, of one that is not for this Python or platform: name, version, `tags`
 * ``installed``: name, version; ``satisfied``: name, version
 * ``no-extra``: name, version, the extra in `other`; ``removed``: name of a package that was taken off the index
-* ``conflict``: name and version of who complains, its requirement, `other` and `other_version` that is there (None
+* ``conflict``: name and version of who complains, its requirement, `other` and `other_version` that is there (empty
   when it is missing); ``unresolvable``: pip found no set of versions
 * ``externally-managed``; ``build-failed``: name
-* ``conda-not-found``: requirement; ``conda-unsatisfiable``; ``conda-no-provider``: `requirement` ("__cuda") that `name`
-  needs and nothing provides
+* ``conda-unsatisfiable``; ``conda-no-provider``: `requirement` ("__cuda") that `name` needs and nothing provides
 * ``uv-no-wheels``: name, version (empty: all)
 
 Install commands that a text shows: what somebody asked pip, conda, apt and others to install.
@@ -34,7 +33,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfgpu_doctor.parsers.lines import Line
 
@@ -108,9 +107,6 @@ def _listed(match: re.Match[str], number: int, manager: str) -> ListedPackage:
 
 _LONGEST_ROW = 400  # characters; no row of a list is as long
 _LIST_GOES_ON = 3  # lines that are no rows, after which a list is over
-_SHOW = 8  # lines of `pip show` from the name to what follows it
-
-
 _ROW_BEGINS = re.compile(
     r"\s*(?:[-+*•~>`'\"]\s*){0,3}[A-Za-z_][\w.-]{0,80}(?:\[[\w, .-]{0,80}\])?"
     r"(?:\s+\(?!?\)?\s*v?\d|\s?==?\s?\d|\s@ |:\s|:$)"
@@ -128,7 +124,8 @@ _PROMPT = re.compile(
     r"\s*(?:>>>|In ?\[\d{0,4}\]|\(?[\w.@~:/\\ -]{0,60}\)?\s?[$#%]\s|[A-Z]:\\[^>]{0,80}>|\d{4}-\d\d-\d\d )"
 )
 
-_FIELD = re.compile(r"[\s>*`-]*(?P<key>Name|Version): (?P<value>\S.{0,300}?)\s*")
+_SHOWN_NAME = re.compile(rf"[\s>*`-]*Name: (?P<name>{NAME})\s*")
+_SHOWN_VERSION = re.compile(rf"[\s>*`-]*Version: (?P<version>{VERSION})\s*")
 _SECTION = re.compile(r"\s*-?\s*(?P<key>dependencies|pip|channels|prefix|name|variables):.*")
 
 
@@ -190,9 +187,8 @@ class _Reader:
     def _opens(self, text: str) -> bool:
         """Whether the line begins a list; a prompt with another command ends one."""
         if command := _LIST_COMMAND.search(text):
-            self._list = "pip list" if "pip" in command["tool"] else "conda list"
-            if command["what"] in ("show", "env export"):
-                self._list = "environment" if command["what"] == "env export" else ""
+            lists = "pip list" if "pip" in command["tool"] else "conda list"
+            self._list = {"show": "", "env export": "environment"}.get(command["what"], lists)
         elif _PIP_HEADER.fullmatch(text):
             self._list = "pip list"
         elif _CONDA_HEADER.fullmatch(text):
@@ -200,10 +196,8 @@ class _Reader:
         elif section := _SECTION.fullmatch(text):
             self._in_pip = section["key"] == "pip"
             self._list = "environment" if section["key"] in ("dependencies", "pip") else ""
-        elif _PROMPT.match(text):
-            self._list = ""
-            return False
         else:
+            self._list = "" if _PROMPT.match(text) else self._list
             return False
         self._others = 0
         return True
@@ -217,7 +211,11 @@ class _Reader:
             return [_listed(match, number, "conda")]
         if match := _MAMBA_ROW.fullmatch(text):
             return [_listed(match, number, "conda")]
-        return self._shown(text, number, place)
+        if match := _SHOWN_NAME.fullmatch(text):  # `pip show`
+            following = [line.text for line in self._lines[place + 1 : place + 3] if line.text.strip()]
+            if following and (version := _SHOWN_VERSION.fullmatch(following[0])):
+                return [ListedPackage(normalised(match["name"]), version["version"], number, "pip")]
+        return []
 
     def _pinned(self, match: re.Match[str], number: int, place: int) -> list[ListedPackage]:
         """A row of `pip freeze`."""
@@ -229,19 +227,6 @@ class _Reader:
         if match[0].lstrip().startswith("- ") and any(line.text.lstrip().startswith("+ ") for line in around):
             return []  # uv's "- keras==2.14.0" beside "+ keras==2.15.0" is gone
         return [_listed(match, number, "pip")]
-
-    def _shown(self, text: str, number: int, place: int) -> list[ListedPackage]:
-        """`pip show`: a name, and a version in the next lines."""
-        field = _FIELD.fullmatch(text)
-        if field is None or field["key"] != "Name" or not re.fullmatch(NAME, field["value"]):
-            return []
-        for line in self._lines[place + 1 : place + 1 + _SHOW]:
-            more = _FIELD.fullmatch(line.text[:_LONGEST_ROW])
-            if more and more["key"] == "Version" and re.fullmatch(VERSION, more["value"]):
-                return [ListedPackage(normalised(field["value"]), more["value"], number, "pip")]
-            if more:
-                break
-        return []
 
     def _row(self, text: str, number: int) -> ListedPackage | None:
         """A row whose columns are apart by spaces; None when it may be anything."""
@@ -288,9 +273,9 @@ class Event:
     version: str = ""
     requirement: str = ""
     other: str = ""
-    other_version: str | None = ""
+    other_version: str = ""
     versions: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()  # "cp311-cp311-manylinux_2_17_x86_64"
+    tags: str = ""  # "cp311-cp311-manylinux_2_17_x86_64"
 
 
 # where a name may begin that is searched for: not within another, which would be tried from each of its characters
@@ -329,8 +314,8 @@ _LACKS = re.compile(
     r"which is not installed"
 )
 _BUILD_FAILED = re.compile(
-    rf"(?:Failed building wheel for |Building wheel for (?=[\w.-]+ .{{0,60}}error)|Could not build wheels for |"
-    rf"Failed to build (?!installable)['`\"]?)(?P<name>{_NAME})"
+    rf"(?:(?:Failed building wheel|Could not build wheels) for |Failed to build (?!installable)['`\"]?)"
+    rf"(?P<name>{_NAME})"
 )
 _NOTHING_PROVIDES = re.compile(
     rf"nothing provides (?:requested )?(?P<requirement>\S{{1,60}}(?: [\w.<>=*|,]{{1,60}}(?= needed))?)"
@@ -345,39 +330,44 @@ _UV_NONE = re.compile(
     rf"|all versions of (?P<all>{_NAME}) have) no wheels (?:are available )?with a matching (?:Python|platform)"
 )
 _UV_NAME_ABOVE = re.compile(r"\s*(?:ha(?:s|ve) )?no wheels")
+# marker that stands in the line, kind, and what its groups fill
+_SIMPLE = (
+    ("No matching distribution found for", "no-match", _NO_MATCH),
+    ("is not a supported wheel on this platform", "wheel-refused", _WHEEL),
+    ("does not provide the extra", "no-extra", _NO_EXTRA),
+    ("package has been removed", "removed", _REMOVED),
+    ("which is incompatible", "conflict", _CONFLICT),
+    (", which is not installed", "conflict", _LACKS),
+    ("ResolutionImpossible", "unresolvable", re.compile("")),
+    ("externally-managed-environment", "externally-managed", re.compile("")),
+    (" build", "build-failed", _BUILD_FAILED),
+    ("nothing provides ", "conda-no-provider", _NOTHING_PROVIDES),
+    ("which is missing on the system", "conda-no-provider", _MISSING_ON_SYSTEM),
+)
 
 
 def parse_events(lines: Sequence[Line]) -> tuple[Event, ...]:
     """Every message of the installers, in the order of the text."""
     found: list[Event] = []
     for place, line in enumerate(lines):
+        text = line.text[:LONGEST]
+        for marker, kind, pattern in _SIMPLE:
+            if marker in line.text:
+                found += _event(kind, pattern.search(text), line)
         for marker, read in _READERS:
             if marker in line.text:
-                found += read(line.text[:LONGEST], lines, place)
+                found += read(text, lines, place)
     return tuple(found)
-
-
-_Read = Callable[[str, Sequence[Line], int], Iterator[Event]]
 
 
 def _event(kind: str, match: re.Match[str] | None, line: Line) -> Iterator[Event]:
     """The event of a match whose groups are named as the fields are."""
     if match is not None:
-        values = {
-            key: value.strip() for key, value in match.groupdict().items() if value and key in Event.__annotations__
-        }
+        values = {key: value.strip() for key, value in match.groupdict().items() if value}
         for key in ("name", "other"):
             if key in values and kind != "no-extra":
                 values[key] = normalised(values[key])
         yield Event(kind, line.number, **values)  # type: ignore[arg-type]
-
-
-def _simple(kind: str, pattern: re.Pattern[str]) -> _Read:
-    return lambda text, lines, place: _event(kind, pattern.search(text), lines[place])
-
-
-def _flag(kind: str) -> _Read:
-    return lambda _text, lines, place: iter([Event(kind, lines[place].number)])
 
 
 def _joined(text: str, lines: Sequence[Line], place: int, end: str, most: int = _JOINED) -> str:
@@ -398,14 +388,7 @@ def _no_version(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]
     offered = _FROM_VERSIONS.match(_joined(text[begin:], lines, place, ")")) if begin >= 0 else None
     words = [word.strip() for word in offered["versions"].split(",")][:_MOST_EVENTS] if offered else []
     versions = tuple(word for word in words if re.fullmatch(_VERSION, word))
-    name, requirement = normalised(match["name"]), match["requirement"].strip()
-    yield Event("no-version", lines[place].number, name, requirement=requirement, versions=versions)
-
-
-def _refused(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
-    if match := _WHEEL.search(text):
-        name = normalised(match["name"])
-        yield Event("wheel-refused", lines[place].number, name, match["version"], tags=(match["tags"],))
+    yield from (replace(one, versions=versions) for one in _event("no-version", match, lines[place]))
 
 
 def _installed(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
@@ -421,21 +404,6 @@ def _installed(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
 
 def _satisfied(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
     yield from _event("satisfied", _SATISFIED.search(text) or _SATISFIED_ALONE.search(text), lines[place])
-
-
-def _lacks(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
-    for one in _event("conflict", _LACKS.search(text), lines[place]):
-        yield Event(one.kind, one.line, one.name, one.version, one.requirement, one.other, None)
-
-
-def _not_found(_text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
-    """The list under conda's "PackagesNotFoundError"."""
-    for line in lines[place + 1 : place + 40]:
-        entry = _LISTED.match(line.text[:LONGEST])
-        if entry:
-            yield from _event("conda-not-found", entry, line)
-        elif line.text.strip():
-            return
 
 
 def _unsatisfiable(_text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
@@ -466,26 +434,11 @@ def _uv_wrapped(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]
         yield from _uv_none(text, lines, place)
 
 
-_READERS: tuple[tuple[str, _Read], ...] = (
+_READERS: tuple[tuple[str, Callable[[str, Sequence[Line], int], Iterator[Event]]], ...] = (
     (_NO_VERSION_MARKER, _no_version),
-    ("No matching distribution found for", _simple("no-match", _NO_MATCH)),
-    ("is not a supported wheel on this platform", _refused),
     ("Successfully installed ", _installed),
     ("Requirement already ", _satisfied),
-    ("does not provide the extra", _simple("no-extra", _NO_EXTRA)),
-    ("package has been removed", _simple("removed", _REMOVED)),
-    ("which is incompatible", _simple("conflict", _CONFLICT)),
-    (", which is not installed", _lacks),
-    ("ResolutionImpossible", _flag("unresolvable")),
-    ("externally-managed-environment", _flag("externally-managed")),
-    ("Failed building wheel for ", _simple("build-failed", _BUILD_FAILED)),
-    ("Could not build wheels for ", _simple("build-failed", _BUILD_FAILED)),
-    ("Failed to build ", _simple("build-failed", _BUILD_FAILED)),
-    ("PackagesNotFoundError", _not_found),
-    ("ResolvePackageNotFound", _not_found),
     ("UnsatisfiableError", _unsatisfiable),
-    ("nothing provides ", _simple("conda-no-provider", _NOTHING_PROVIDES)),
-    ("which is missing on the system", _simple("conda-no-provider", _MISSING_ON_SYSTEM)),
     ("no wheels", _uv_none),
     ("has no", _uv_wrapped),
     ("have no", _uv_wrapped),

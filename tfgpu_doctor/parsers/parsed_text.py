@@ -57,7 +57,7 @@ class ParsedText:
 
     def _system_name(self) -> str | None:
         """What a tool prints of the system, before what somebody states."""
-        return self.system.os.value if self.system.os else self.stated_value("os")
+        return self.system.facts["os"].value if "os" in self.system.facts else self.stated_value("os")
 
     @property
     def smi_at(self) -> str:

@@ -1,31 +1,30 @@
 """The machine below Python, as tools print it: uname, os-release, lsb_release, lscpu, lspci, Python's banner.
 
-Versions of CUDA, cuDNN and the driver as tools and files print them.
-CUDA's and the driver's library files in listings: ``ls``, ``find``, ``locate``, ``ldd``, ``ldconfig -p``, ``dir``.
-The lines of TensorFlow's own log are none of these: a library named there is wanted, not there.
-
-The output of ``ldconfig -p``: the dynamic loader's cache.
+Versions of CUDA and cuDNN as tools and files print them, and their library files in listings: ``ls``, ``find``,
+``locate``, ``ldd``, ``ldconfig -p``, ``dir``. The lines of TensorFlow's own log are none of these: a library named
+there is wanted, not there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec import structs
 
 from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.records.facts import Known, PciGpu
 
 # ------------------------------------------------------------------------------------------ system outputs
 
-T = TypeVar("T")
 LONGEST = 4000
 
 _WORTH_A_LOOK = re.compile(
-    r"Linux |Darwin |Microsoft Windows|NAME=|ID=|VERSION|Distributor|Description:|Release:|Python "
-    r"|on (?:linux|win32|darwin)|controller"
-    r"|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|OS Name|Processor|CPU:? +(?:Intel|AMD)",
+    r"Linux |Darwin |Microsoft Windows|NAME=|ID=|VERSION|Distributor|Description:|Release:|Python |on (?:linux|win32"
+    r"|darwin)|controller|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|OS Name|Processor|CPU:? +(?:Intel|AMD)",
 )
 _UNAME = re.compile(
     r"(?:^|[\s`])Linux (?P<host>\S{1,80}) (?P<kernel>\d\S{1,80}) #.{0,200}?\b"
@@ -53,167 +52,121 @@ _MODEL = re.compile(
 )
 _FLAGS = re.compile(r"^\s*[Ff]lags\s*:\s+(?P<value>\S.*)$")
 _CARD = re.compile(
-    r"(?:^|\s|`)(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) "
-    r"\"?(?P<kind>VGA compatible controller|3D controller|Display controller)"
-    r"\"?(?: \[03[08][0-9]\])?:? (?P<name>[^\n]{3,160})"
+    r"(?:^|\s|`)(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) \"?(?P<kind>VGA compatible controller"
+    r"|3D controller|Display controller)\"?(?: \[03[08][0-9]\])?:? (?P<name>[^\n]{3,160})"
 )
 _DEVICE_ID = re.compile(r"\[(?P<id>[0-9a-f]{4}:[0-9a-f]{4})\]")
 _IN_USE = re.compile(r"^\s*Kernel driver in use: (?P<driver>[\w-]{1,30})")
-_VENDORS = (
-    ("nvidia", "nvidia"),
-    ("advanced micro devices", "amd"),
-    ("amd/ati", "amd"),
-    ("intel", "intel"),
-    ("aspeed", "aspeed"),
-)
 _PLATFORMS = {"linux": "linux", "linux2": "linux", "win32": "windows", "darwin": "macos"}
-
-
-@dataclass(frozen=True)
-class Seen(Generic[T]):
-    """A value and the line that shows it."""
-
-    value: T
-    line: int
-
-
-@dataclass(frozen=True)
-class Card:
-    """A display or 3D controller in the output of lspci."""
-
-    address: str  # "01:00.0", "0000:65:00.0"
-    vendor: str  # "nvidia", "amd", "intel", "aspeed"; "" for others
-    name: str
-    line: int
-    device_id: str | None = None  # with -nn
-    driver: str | None = None  # with -k: "nvidia", "nouveau", "vfio-pci"
+_NAMES_SYSTEM = ("PRETTY_NAME", "Description", "DISTRIB_DESCRIPTION")
+_NUMBERS_SYSTEM = ("VERSION_ID", "Release", "DISTRIB_RELEASE")
 
 
 @dataclass(frozen=True)
 class SystemSeen:
-    """What is shown of the machine; None for what is not."""
+    """What is shown of the machine."""
 
-    os: Seen[str] | None = None  # "linux", "windows", "wsl2", "macos"
-    kernel: Seen[str] | None = None
-    machine: Seen[str] | None = None
-    distribution: Seen[str] | None = None  # "Ubuntu 20.04.6 LTS"
-    distribution_id: Seen[str] | None = None
-    distribution_version: Seen[str] | None = None
-    python: Seen[str] | None = None
-    python_bits: Seen[int] | None = None
-    cpu_model: Seen[str] | None = None
-    cpu_flags: Seen[tuple[str, ...]] | None = None  # sorted
-    cards: tuple[Card, ...] = ()
+    facts: dict[str, Known[Any]]  # fields of Host, and "python" and "python_bits"
+    cards: tuple[PciGpu, ...]  # of NVIDIA, without an address's domain as lspci leaves it out
+    cards_line: int | None  # of the first display controller, whoever made it
 
 
 def parse(lines: Sequence[Line]) -> SystemSeen:
     """The first of each value; a later line that contradicts it is ignored."""
-    values: dict[str, Seen[Any]] = {}
-    cards: list[Card] = []
+    facts: dict[str, Known[Any]] = {}
+    cards: list[tuple[PciGpu, int]] = []
     for line in lines:
         if not _WORTH_A_LOOK.search(line.text, 0, LONGEST):
             continue
         text = line.text[:LONGEST]
         for key, value in (*_system(text), *_python(text), *_processor(text)):
-            values.setdefault(key, Seen(value, line.number))
+            facts.setdefault(key, Known(value, f"line {line.number}"))
         if card := _CARD.search(text):
-            cards.append(_card(card, line.number))
-        elif (use := _IN_USE.match(text)) and cards and line.number - cards[-1].line <= 6:
-            last = cards[-1]
-            cards[-1] = Card(last.address, last.vendor, last.name, last.line, last.device_id, use["driver"])
-    return SystemSeen(cards=tuple(cards), **values)
+            cards.append((_card(card), line.number))
+        elif (use := _IN_USE.match(text)) and cards and line.number - cards[-1][1] <= 6:
+            cards[-1] = structs.replace(cards[-1][0], driver=use["driver"]), cards[-1][1]
+    nvidia = tuple(card for card, _ in cards if card.name and "nvidia" in card.name.lower())
+    return SystemSeen(facts, nvidia, cards[0][1] if cards else None)
 
 
-_Values = list[tuple[str, Any]]
+_Values = Iterator[tuple[str, Any]]
 
 
 def _system(text: str) -> _Values:
-    if match := _UNAME.search(text):
+    if match := _UNAME.search(text) or _DARWIN.match(text):
         wsl = "microsoft-standard" in match["kernel"].lower()
-        values: _Values = [
-            ("os", "wsl2" if wsl else "linux"),
-            ("kernel", match["kernel"]),
-            ("machine", match["machine"]),
-        ]
-        return [*values, ("distribution_id", "ubuntu")] if "-Ubuntu SMP" in match[0] else values
-    if match := _DARWIN.match(text):
-        return [("os", "macos"), ("kernel", match["kernel"]), ("machine", match["machine"])]
-    if match := _WINDOWS.search(text):
-        return [("os", "windows"), *([("distribution", match["name"].strip())] if match["name"] else [])]
-    if match := _RELEASE.match(text) or _LSB.match(text):
-        return _distribution(match["key"], match["value"].strip())
-    return []
+        yield "os", "macos" if match.re is _DARWIN else "wsl2" if wsl else "linux"
+        yield "kernel", match["kernel"]
+        yield "machine", match["machine"]
+        if "-Ubuntu SMP" in match[0]:
+            yield "distribution_id", "ubuntu"
+    elif match := _WINDOWS.search(text):
+        yield "os", "windows"
+        if match["name"]:
+            yield "distribution", match["name"].strip()
+    elif match := _RELEASE.match(text) or _LSB.match(text):
+        yield from _distribution(match["key"], match["value"].strip())
 
 
 def _distribution(key: str, value: str) -> _Values:
     """A line of /etc/os-release or of lsb_release."""
-    if key in ("PRETTY_NAME", "Description", "DISTRIB_DESCRIPTION"):
-        return [("distribution", value)] if platform_hints.name(value).distribution_id else []
-    if key in ("VERSION_ID", "Release", "DISTRIB_RELEASE"):
-        return [("distribution_version", value)] if re.fullmatch(r"\d[\d.]{0,12}", value) else []
-    identifier = platform_hints.name(value).distribution_id or (value.lower() if key == "ID" else None)
-    return [("distribution_id", identifier), ("os", "linux")] if identifier else []
+    named = platform_hints.name(value).distribution_id
+    if key in _NUMBERS_SYSTEM:
+        if re.fullmatch(r"\d[\d.]{0,12}", value):
+            yield "distribution_version", value
+    elif key in _NAMES_SYSTEM:
+        if named:
+            yield "distribution", value
+    elif identifier := named or (value.lower() if key == "ID" else None):
+        yield "distribution_id", identifier
+        yield "os", "linux"
 
 
 def _python(text: str) -> _Values:
-    found: _Values = []
-    if banner := _BANNER.match(text):
-        found.append(("python", banner["version"]))
-    if compiler := _COMPILER.search(text):
-        if not (banner or compiler["platform"]):
-            return []  # "[GCC 9.4.0]" alone may be a log's
-        if platform := compiler["platform"]:
-            found.append(("os", _PLATFORMS[platform]))
+    banner, compiler = _BANNER.match(text), _COMPILER.search(text)
+    if banner:
+        yield "python", banner["version"]
+    if compiler and (banner or compiler["platform"]):  # "[GCC 9.4.0]" alone may be a log's
+        if compiler["platform"]:
+            yield "os", _PLATFORMS[compiler["platform"]]
         if bits := re.search(r"(32|64) bit", compiler["compiler"]):
-            found.append(("python_bits", int(bits[1])))
-    return found
+            yield "python_bits", int(bits[1])
 
 
 def _processor(text: str) -> _Values:
     if model := _MODEL.match(text):
-        return [("cpu_model", " ".join(model["value"].split()))]
-    flags = _FLAGS.match(text)
-    words = set(flags["value"].lower().split()) if flags else set()
-    if not {"fpu", "sse2", "fp", "asimd", "sse"} & words:
-        return []
-    return [("cpu_flags", tuple(sorted(word for word in words if re.fullmatch(r"[a-z0-9_]{1,30}", word))))]
+        yield "cpu_model", " ".join(model["value"].split())
+    elif flags := _FLAGS.match(text):
+        words = set(flags["value"].lower().split())
+        if {"fpu", "sse2", "fp", "asimd", "sse"} & words:
+            yield "cpu_flags", tuple(sorted(word for word in words if re.fullmatch(r"[a-z0-9_]{1,30}", word)))
 
 
-def _card(match: re.Match[str], number: int) -> Card:
+def _card(match: re.Match[str]) -> PciGpu:
     name = re.sub(r" ?\(rev [0-9a-f]{2}\).*$", "", match["name"]).strip().strip('"`')
     known = _DEVICE_ID.search(name)
     plain = name.replace(known[0], "").strip() if known else name
-    vendor = next((short for word, short in _VENDORS if word in plain.lower()), "")
-    return Card(match["address"], vendor, " ".join(plain.split()), number, known["id"] if known else None)
+    return PciGpu(address=match["address"], device_id=known["id"] if known else "10de", name=" ".join(plain.split()))
 
 
 # ------------------------------------------------------------------------------------------ toolkit outputs
 
 _LONGEST_LINE = 1000
 
-_TOOLKIT_WORDS = re.compile(r"release \d|CUDNN_M|[Cc][Uu][Dd][Aa]|NVRM|nvidia|cudnn", re.ASCII)
+_TOOLKIT_WORDS = re.compile(r"release \d|CUDNN_M|[Cc][Uu][Dd][Aa]|cudnn", re.ASCII)
 _NVCC = re.compile(
     r"compilation tools, release (?P<release>\d{1,2}\.\d{1,2}),? ?(?:V(?P<version>\d{1,2}\.\d{1,2}\.\d{1,4}))?"
 )
 _VERSION_TXT = re.compile(r"\s*CUDA Version (?P<version>\d{1,2}\.\d{1,2}\.\d{1,4})\s*")
-_JSON_KEY = re.compile(r"\s*\"(?P<key>cuda|cuda_cudart|cuda_nvcc)\"\s*:\s*\{")
-_JSON_VERSION = re.compile(r"\"version\"\s*:\s*\"(?P<version>\d{1,2}\.\d{1,2})(?P<patch>\.\d{1,10})?\"")
+_JSON_KEY = re.compile(r"\s*\"(?:cuda|cuda_cudart|cuda_nvcc)\"\s*:\s*\{")
+# its patch may be a date
+_JSON_VERSION = re.compile(r"\"version\"\s*:\s*\"(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3}(?!\d))?)[\d.]{0,11}\"")
 _DEFINE = re.compile(r"#\s*define\s+CUDNN_(?P<part>MAJOR|MINOR|PATCHLEVEL)\s+(?P<number>\d{1,4})\b")
-_KERNEL_MODULE = re.compile(
-    r"NVRM version:(?: NVIDIA UNIX .{0,60}?Kernel Module(?: for \S{1,20})?)?\s{1,6}(?P<version>\d{3}\.[\d.]{0,10}\d)"
+_DEB = re.compile(
+    r"\s*[ihr][ci]\s+(?:(?P<cudnn>libcudnn\d{1,2}(?:-dev|-cuda-\d{1,2})?|cudnn\d?)"
+    r"|(?P<cuda>cuda(?:-toolkit)?-\d{1,2}-\d|nvidia-cuda-toolkit|cuda|cuda-toolkit))"
+    r"(?::\w{1,10})?\s+(?:\d+:)?(?P<version>\d(?:[\d.]*\d)?)[\w.+~:-]{0,60}\s"
 )
-_DEB = re.compile(r"\s*[ihr][ci]\s+(?P<name>[a-z0-9][\w.+-]{1,60})(?::\w{1,10})?\s+(?P<version>\d[\w.+~:-]{0,60})\s")
-_PACKAGES = (
-    ("cudnn", re.compile(r"libcudnn\d{1,2}(?:-dev|-cuda-\d{1,2})?|cudnn\d?")),
-    ("cuda", re.compile(r"cuda(?:-toolkit)?-(?P<major>\d{1,2})-(?P<minor>\d)|nvidia-cuda-toolkit|cuda|cuda-toolkit")),
-    (
-        "driver",
-        re.compile(
-            r"nvidia-driver(?:-\d{3})?(?:-open|-server)?|libnvidia-compute-\d{3}\S{0,10}|nvidia-\d{3}|libcuda1|nvidia-utils"
-        ),
-    ),
-)
-_UPSTREAM = re.compile(r"(?:\d+:)?(?P<version>\d[\d.]*)")
 _FOLDER = re.compile(r"(?:-> |^\s*|\s)(?:/usr/local/)?cuda-(?P<version>\d{1,2}\.\d{1,2})/?(?:\s|$)")
 _LONG_LISTING = re.compile(r"\s*[dl][rwxst-]{9}")
 _LISTED_NAME = re.compile(r"(?:/usr/local/)?[\w.+-]{1,40}/?")
@@ -223,10 +176,10 @@ _LISTED_NAME = re.compile(r"(?:/usr/local/)?[\w.+-]{1,40}/?")
 class VersionSeen:
     """A version of a part of the stack, and which output shows it."""
 
-    component: str  # "cuda" (a toolkit), "cudnn", "driver"
+    component: str  # "cuda" (a toolkit), "cudnn"
     version: str
     line: int
-    via: str  # "nvcc", "version.txt", "version.json", "cudnn.h", "deb", "/proc/driver/nvidia/version", "folder"
+    via: str  # "nvcc", "version.txt", "version.json", "cudnn.h", "deb", "folder"
 
 
 def parse_versions(lines: Sequence[Line]) -> tuple[VersionSeen, ...]:
@@ -246,57 +199,31 @@ def _versions_of(text: str, lines: Sequence[Line], place: int) -> Iterator[Versi
     elif match := _VERSION_TXT.fullmatch(text):
         yield VersionSeen("cuda", match["version"], number, "version.txt")
     elif _JSON_KEY.match(text):
-        yield from _json(lines, place)
+        entry = [(line, found) for line in lines[place : place + 5] if (found := _JSON_VERSION.search(line.text))]
+        yield from (VersionSeen("cuda", found["version"], line.number, "version.json") for line, found in entry[:1])
     elif (match := _DEFINE.search(text)) and match["part"] == "MAJOR":
-        yield from _defines(lines, place)
-    elif match := _KERNEL_MODULE.search(text):
-        yield VersionSeen("driver", match["version"], number, "/proc/driver/nvidia/version")
+        # the three numbers, which grep may show in any order after the first
+        defined = [found for line in reversed(lines[place : place + 8]) for found in _DEFINE.finditer(line.text)]
+        numbers = {found["part"]: found["number"] for found in defined}
+        parts = [numbers[part] for part in ("MAJOR", "MINOR", "PATCHLEVEL") if part in numbers]
+        yield VersionSeen("cudnn", ".".join(parts), number, "cudnn.h")
     elif match := _DEB.match(text):
-        yield from _package(match, number)
+        yield VersionSeen("cudnn" if match["cudnn"] else "cuda", match["version"], number, "deb")
     elif "cuda-" in text and (_LONG_LISTING.match(text) or all(map(_LISTED_NAME.fullmatch, text[:200].split()))):
         for match in _FOLDER.finditer(text[:200]):  # of a row of `ls`: of the long form, or names alone
             yield VersionSeen("cuda", match["version"], number, "folder")
-
-
-def _json(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
-    """The "cuda" entry of version.json; its patch may be a date."""
-    for line in lines[place : place + 5]:
-        if match := _JSON_VERSION.search(line.text[:_LONGEST_LINE]):
-            patch = match["patch"] or ""
-            yield VersionSeen("cuda", match["version"] + (patch if len(patch) < 5 else ""), line.number, "version.json")
-            return
-
-
-def _defines(lines: Sequence[Line], place: int) -> Iterator[VersionSeen]:
-    """The three numbers, which grep may show in any order after the first."""
-    numbers: dict[str, str] = {}
-    for line in lines[place : place + 8]:
-        for match in _DEFINE.finditer(line.text[:_LONGEST_LINE]):
-            numbers.setdefault(match["part"], match["number"])
-    parts = [numbers[part] for part in ("MAJOR", "MINOR", "PATCHLEVEL") if part in numbers]
-    yield VersionSeen("cudnn", ".".join(parts), lines[place].number, "cudnn.h")
-
-
-def _package(match: re.Match[str], number: int) -> Iterator[VersionSeen]:
-    upstream = _UPSTREAM.match(match["version"])
-    for component, pattern in _PACKAGES if upstream else ():
-        version = upstream["version"].strip(".") if upstream else ""
-        if pattern.fullmatch(match["name"]) and (component != "driver" or re.match(r"\d{3}\.", version)):
-            yield VersionSeen(component, version, number, "deb")
 
 
 # ------------------------------------------------------------------------------------------ library listings
 
 _STEM = (
     r"(?:cuda(?:rt)?|cudnn(?:_\w{1,40})?|cublas(?:Lt)?|cufftw?|curand|cusolver(?:Mg)?|cusparse(?:Lt)?|cupti"
-    r"|nvrtc(?:-builtins)?|nvJitLink"
-    r"|nccl|nvinfer(?:_\w{1,20})?|nvidia-ml|nvidia-ptxjitcompiler)"
+    r"|nvrtc(?:-builtins)?|nvJitLink|nccl|nvinfer(?:_\w{1,20})?|nvidia-ml|nvidia-ptxjitcompiler)"
 )
 _FILE = (
     rf"(?:lib(?P<stem>{_STEM})(?:\.(?P<mac>[\d.]{{1,12}}))?\.(?:so|dylib)(?P<suffix>(?:\.\d{{1,4}}){{0,5}})"
-    r"|(?P<dll>(?:cudart|cublas|cublasLt|cufft|cufftw|curand|cusolver|cusparse|cudnn|cudnn_\w{1,30}|nvrtc"
-    r"|nvrtc-builtins|nvJitLink|cupti)"
-    r"(?:64)?_[\d_]{1,12}\.dll|nvcuda\.dll|zlibwapi\.dll))"
+    rf"|(?P<dll>(?:cudart|cublas|cublasLt|cufft|cufftw|curand|cusolver|cusparse|cudnn|cudnn_\w{{1,30}}|nvrtc"
+    rf"|nvrtc-builtins|nvJitLink|cupti)(?:64)?_[\d_]{{1,12}}\.dll|nvcuda\.dll|zlibwapi\.dll))"
 )
 _DLL_DIGITS = re.compile(r"_(\d{1,3})\.dll$", re.IGNORECASE)
 _NAME = re.compile(_FILE)
@@ -340,39 +267,30 @@ def _libraries_of(text: str, number: int) -> Iterator[LibrarySeen]:
     listed = _LISTING.match(text)
     plain = text[listed.end() :] if listed else text
     if match := _ARROW.fullmatch(plain):
-        path = match["path"]
+        target = match["path"]
         if match["arrow"] == "->":
-            yield _seen(match, number, "ls", _in_folder(match), path)
+            yield _seen(match, number, "ls", target)
         else:
-            found = path != "not found"
-            yield _seen(
-                match, number, "ldconfig" if match["flags"] else "ldd", path if found else None, path, found=found
-            )
+            found = target if target != "not found" else None
+            seen = _seen(match, number, "ldconfig" if match["flags"] else "ldd", target)
+            yield replace(seen, path=found, found=found is not None)
     elif match := _WINDOWS_LIBRARY.fullmatch(text):
-        yield _seen(match, number, "dir", _in_folder(match))
+        yield _seen(match, number, "dir")
     else:  # a row of `ls` may hold other files, too; a sentence holds words
         words = plain.split()[:50]
         matches = [_TOKEN.fullmatch(word) for word in words]
         if all(match or _OTHER_FILE.fullmatch(word) for match, word in zip(matches, words, strict=True)):
-            via = "ls" if listed else "list"
-            yield from (_seen(match, number, via, _in_folder(match)) for match in matches if match)
+            yield from (_seen(match, number, "ls" if listed else "list") for match in matches if match)
 
 
-def _in_folder(match: re.Match[str]) -> str | None:
-    """The path of a file whose folder is given."""
-    folder: str | None = match.groupdict().get("folder")
-    return folder + match["soname"] if folder else None
-
-
-def _seen(
-    match: re.Match[str], number: int, via: str, path: str | None, target: str | None = None, *, found: bool = True
-) -> LibrarySeen:
+def _seen(match: re.Match[str], number: int, via: str, target: str | None = None) -> LibrarySeen:
     """The record; a link's target or the file that the loader found may tell more of the version."""
     dll = match["dll"] or ""  # "cudnn" of cudnn64_8.dll, "cuda" of nvcuda.dll
     component = match["stem"] or re.sub(
         r"(?:64)?(?:_[\d_]{1,40})?\.dll$", "", dll.removeprefix("nv" if dll == "nvcuda.dll" else "")
     )
-    return LibrarySeen(match["soname"], component, found, number, via, path, _version_of(match, component, target))
+    path = match["folder"] + match["soname"] if match["folder"] else None
+    return LibrarySeen(match["soname"], component, True, number, via, path, _version_of(match, component, target))
 
 
 def _version_of(match: re.Match[str], component: str, target: str | None) -> str | None:

@@ -1,6 +1,6 @@
 """How TensorFlow was built, as tf.sysconfig.get_build_info() and tf.test.is_built_with_cuda() are pasted.
 
->>> parse_build([Line(1, "Built with CUDA?: False")]).is_cuda_build
+>>> parse([Line(1, "Built with CUDA?: False")]).build.is_cuda_build
 False
 
 The GPUs that TensorFlow names in its log, from 0.x to today.
@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tfgpu_doctor.parsers.lines import Line
-from tfgpu_doctor.records.facts import Gpu, Known, TfDevice, Unknown
+from tfgpu_doctor.records.facts import Build, Gpu, Known, TfDevice, Unknown
 
 # ------------------------------------------------------------------------------------------ tensorflow build
 
@@ -32,7 +32,7 @@ _NEVER = -_BUILD_WITHIN - 1
 
 _BUILD_WORDS = re.compile(r"built|_build\b|cuda_version|cudnn_version|compute_capabilities|True|False|>>>|In \[")
 _QUOTE = r"[\"']?"
-_FLAG = re.compile(rf"{_QUOTE}is_(?P<kind>cuda|rocm|tensorrt)_build{_QUOTE}\s*[:,=]\s*(?P<value>True|False)")
+_FLAG = re.compile(rf"{_QUOTE}is_(?P<kind>cuda|rocm)_build{_QUOTE}\s*[:,=]\s*(?P<value>True|False)")
 _VERSION = re.compile(rf"{_QUOTE}(?P<kind>cuda|cudnn)_version{_QUOTE}\s*[:,=]\s*{_QUOTE}(?P<value>\d[\d._]{{0,12}})")
 _CAPABILITIES = re.compile(rf"{_QUOTE}cuda_compute_capabilities{_QUOTE}\s*[:,=]\s*\[(?P<value>[^\[\]]{{0,1000}})")
 _CAPABILITIES_BEGIN = re.compile(rf"{_QUOTE}cuda_compute_capabilities{_QUOTE}\s*[:,=]")
@@ -48,53 +48,39 @@ _BUILD_PROMPT = re.compile(r"\s*(?:>>>|In ?\[\d*\]:)\s*\S")
 _DLL = re.compile(r"64_(\d{1,2})(\d)$")
 
 
-@dataclass(frozen=True)
-class BuildSeen:
-    """What the text says of the build; None for what it does not say."""
-
-    is_cuda_build: bool | None = None
-    is_rocm_build: bool | None = None
-    cuda_version: str | None = None
-    cudnn_version: str | None = None
-    compute_capabilities: tuple[str, ...] = ()
-    line: int = 0  # of the first value; 0 when there is none
-
-
-def parse_build(lines: Sequence[Line]) -> BuildSeen:
-    """The first answer to each question."""
-    found = BuildSeen()
-    asked = _NEVER
+def _build(lines: Sequence[Line]) -> tuple[Build | None, int]:
+    """The first answer to each question, and the line of the first."""
+    found: dict[str, Any] = {}
+    first, asked = 0, _NEVER
     for place, line in enumerate(lines):
         if not _BUILD_WORDS.search(line.text, 0, LONGEST):
             continue
         text = line.text[:LONGEST]
         answer = _ANSWER.fullmatch(text) if place - asked <= _BUILD_WITHIN else None
-        if answer and found.is_cuda_build is None:
-            found = replace(found, is_cuda_build=answer["value"] == "True", line=found.line or line.number)
         if _ASKS.search(text):
             asked = place
         elif answer or _BUILD_PROMPT.match(text):
             asked = _NEVER
         if _CAPABILITIES_BEGIN.search(text):
             text += " ".join(following.text.strip()[:200] for following in lines[place + 1 : place + 1 + _LIST])
-        values = _values(text, found)
-        if values:
-            found = replace(found, **values, line=found.line or line.number)  # type: ignore[arg-type]
-    return found
+        values = dict(_values(text, answer))
+        found = {**values, **found}
+        first = first or (line.number if values else 0)
+    return (Build(**found) if "is_cuda_build" in found else None), first
 
 
-def _values(text: str, known: BuildSeen) -> dict[str, object]:
-    """What a line adds to what is known."""
-    found: dict[str, object] = {}
-    for match in _FLAG.finditer(text):
-        found.setdefault(f"is_{match['kind']}_build", match["value"] == "True")
-    for match in _VERSION.finditer(text):
-        found.setdefault(f"{match['kind']}_version", library_version(match["value"]))
-    if listed := _CAPABILITIES.search(text):
-        found["compute_capabilities"] = tuple(_CAPABILITY.findall(listed["value"]))
+def _values(text: str, answer: re.Match[str] | None) -> Iterator[tuple[str, Any]]:
+    """What a line tells; of the same key the last counts."""
     if built := _SAID.search(text):
-        found.setdefault("is_cuda_build", built["value"].lower() == "true")
-    return {key: value for key, value in found.items() if getattr(known, key, 0) in (None, ())}
+        yield "is_cuda_build", built["value"].lower() == "true"
+    for match in reversed([*_FLAG.finditer(text)]):
+        yield f"is_{match['kind']}_build", match["value"] == "True"
+    for match in reversed([*_VERSION.finditer(text)]):
+        yield f"{match['kind']}_version", library_version(match["value"])
+    if (listed := _CAPABILITIES.search(text)) and (names := _CAPABILITY.findall(listed["value"])):
+        yield "compute_capabilities", tuple(names)
+    if answer:
+        yield "is_cuda_build", answer["value"] == "True"
 
 
 def library_version(text: str) -> str:
@@ -129,7 +115,6 @@ _DESCRIBED = re.compile(
     r"(?:, compute capability: (?P<capability>\d{1,2}\.\d))?"
 )
 _DESCRIPTION_BEGINS = re.compile(r"\bdevice: \d{1,3}, name: ")
-_WITH_MEMORY = re.compile(r"with (\d{1,9}) MB memory")
 _XLA = re.compile(
     r"StreamExecutor(?: \S{1,20})? device \((?P<index>\d{1,3})\): (?P<name>[^,]{1,80}), "
     r"Compute Capability (?P<capability>\d{1,2}\.\d)"
@@ -147,11 +132,10 @@ class GpuSeen:
     pci_bus_id: str | None = None  # in the form of sysfs
     memory_total: int | None = None
     memory_free: int | None = None
-    memory_limit: int | None = None  # what TensorFlow keeps for itself
     created: bool = False  # TensorFlow made a device of it
 
 
-def gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
+def _gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
     """Every GPU once, with all that the log says of it, in the order of their first mention."""
     found: list[GpuSeen] = []
     for one in _mentions(lines):
@@ -159,8 +143,10 @@ def gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
         if place is None:
             found.append(one)
         else:
-            told = {key for key, value in asdict(found[place]).items() if value is not None and value is not False}
-            found[place] = replace(one, **{key: getattr(found[place], key) for key in told})
+            told = {
+                key: value for key, value in asdict(found[place]).items() if value is not None and value is not False
+            }
+            found[place] = replace(one, **told)
     return tuple(found)
 
 
@@ -214,14 +200,12 @@ def _described(text: str, lines: Sequence[Line], place: int) -> Iterator[GpuSeen
         text = f"{text.rstrip()} {lines[place + 1].text[:LONGEST].lstrip()}"
     for match in [*_DESCRIBED.finditer(text), *_XLA.finditer(text)]:
         values = match.groupdict()
-        limit = _WITH_MEMORY.search(text)
         yield GpuSeen(
             lines[place].number,
             index=int(values["index"]),
             name=values["name"].strip(),
             compute_capability=values["capability"],
             pci_bus_id=_bus(values["bus"]) if values.get("bus") else None,
-            memory_limit=int(limit[1]) * 2**20 if limit else None,
             created=bool(values.get("bus")) and "gnoring" not in text,  # "Ignoring visible gpu device (device: 0, ..."
         )
 
@@ -278,22 +262,19 @@ _NUMBER_LEFT = re.compile(
     re.IGNORECASE,
 )
 _LIST_LEFT = re.compile(
-    r"^[\s#*>-]*(?:is |are |the |list of |my |available |physical |logical |detected |visible |tensorflow |tf )*"
-    r"gpus?(?: ?(?:device|list|name|model)s?)?(?: (?:is |are )?(?:available|found|detected|visible))?"
-    r"(?: (?:in|by|to) (?:tensorflow|tf))?"
-    r"\s*\??\s*:?\s*(?P<empty>\[\s*\])\s*$",
+    r"^[\s#*>-]*(?:is |are |the |list of |my |available |physical |logical |detected |visible |tensorflow "
+    r"|tf )*gpus?(?: ?(?:device|list|name|model)s?)?(?: (?:is |are )?(?:available|found|detected|visible))?(?: (?:in"
+    r"|by|to) (?:tensorflow|tf))?\s*\??\s*:?\s*(?P<empty>\[\s*\])\s*$",
     re.IGNORECASE,
 )
 _YES_NO = re.compile(
-    r"^[\s#*>-]*(?:is (?:the |a )?)?(?:tensorflow |tf )?(?:gpu|cuda gpu)(?: is)?(?: (?:available|detected|used))"
-    r"\s{0,9}\??\s{0,9}[:=]?\s{0,9}(?P<value>True|False|yes|no)\W*$"
-    r"|^\s*GPU is (?P<words>NOT AVAILABLE|available)\s*$"
-    r"|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)",
+    r"^[\s#*>-]*(?:is (?:the |a )?)?(?:tensorflow |tf )?(?:gpu|cuda gpu)(?: is)?(?: (?:available|detected"
+    r"|used))\s{0,9}\??\s{0,9}[:=]?\s{0,9}(?P<value>True|False|yes|no)\W*$|^\s*GPU is (?P<words>NOT AVAILABLE"
+    r"|available)\s*$|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)",
     re.IGNORECASE,
 )
 _BARE = re.compile(
-    r"\s*(?:Out ?\[\d{0,4}\]:\s*)?"
-    r"(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
+    r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
 )
 _NO_NAME = re.compile(r"GPU device not found")
 _NAMED = re.compile(r"(?:Default GPU Device|Found GPU at): ?(?P<name>/\S{1,40}GPU:\d+)")
@@ -317,7 +298,8 @@ class DevicesSeen:
     some_gpu: int | None = None  # last line that shows one with a GPU
     gpu_count: int | None = None  # as of the later of the two
     gpus: tuple[GpuSeen, ...] = ()
-    build: BuildSeen = field(default_factory=BuildSeen)
+    build: Build | None = None
+    build_line: int = 0
 
 
 def parse(lines: Sequence[Line]) -> DevicesSeen:
@@ -326,14 +308,15 @@ def parse(lines: Sequence[Line]) -> DevicesSeen:
     for place, line in enumerate(lines):
         if _worth_a_look(line.text):
             reader.read(line.text[:LONGEST], line.number, place)
-    last = max(reader.counts.items(), default=(0, None))[1]
+    build, build_line = _build(lines)
     return DevicesSeen(
         devices=tuple(reader.devices.values()),
         no_gpu=max((number for number, count in reader.counts.items() if count == 0), default=None),
         some_gpu=max((number for number, count in reader.counts.items() if count), default=None),
-        gpu_count=last,
-        gpus=gpus(lines),
-        build=parse_build(lines),
+        gpu_count=max(reader.counts.items(), default=(0, None))[1],
+        gpus=_gpus(lines),
+        build=build,
+        build_line=build_line,
     )
 
 
@@ -436,23 +419,19 @@ def _stated(text: str) -> int | None:
 
 def gpu_facts(seen: DevicesSeen) -> tuple[Gpu, ...]:
     """The GPUs of the log as the probes give them; a GPU without a number gets its place in the list."""
+    names = ("name", "pci_bus_id", "compute_capability", "memory_total", "memory_free")
     return tuple(
         Gpu(
             index=place if one.index is None else one.index,
-            name=_fact(one.name, one),
-            pci_bus_id=_fact(one.pci_bus_id, one),
-            compute_capability=_fact(one.compute_capability, one),
-            memory_total=_fact(one.memory_total, one),
-            memory_free=_fact(one.memory_free, one),
+            **{
+                name: Unknown("TensorFlow's log does not say")
+                if (value := getattr(one, name)) is None
+                else Known(value, f"line {one.line}: TensorFlow's log")
+                for name in names
+            },
         )
         for place, one in enumerate(seen.gpus)
     )
-
-
-def _fact(value: str | int | None, one: GpuSeen) -> Known[Any] | Unknown:
-    if value is None:
-        return Unknown("TensorFlow's log does not say")
-    return Known(value, f"line {one.line}: TensorFlow's log")
 
 
 def device_facts(seen: DevicesSeen) -> tuple[TfDevice, ...]:
@@ -466,12 +445,9 @@ def device_facts(seen: DevicesSeen) -> tuple[TfDevice, ...]:
     for one in seen.gpus:
         if one.created and one.index is not None:
             listed.setdefault(("GPU", one.index), ListedDevice(f"/physical_device:GPU:{one.index}", "GPU", one.line))
-    return tuple(
-        TfDevice(
-            name=f"/physical_device:{kind}:{number}",
-            kind=kind,
-            device_name=by_index[number].name if kind == "GPU" and number in by_index else None,
-            compute_capability=by_index[number].compute_capability if kind == "GPU" and number in by_index else None,
-        )
-        for kind, number in sorted(listed)
-    )
+    found = []
+    for kind, number in sorted(listed):
+        gpu = by_index.get(number) if kind == "GPU" else None
+        model, capability = (gpu.name, gpu.compute_capability) if gpu else (None, None)
+        found.append(TfDevice(f"/physical_device:{kind}:{number}", kind, model, capability))
+    return tuple(found)

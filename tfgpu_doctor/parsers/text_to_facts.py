@@ -7,7 +7,8 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 from msgspec import structs
 
@@ -22,7 +23,6 @@ from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
 from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.parsers.resemblance import resembling, telling
 from tfgpu_doctor.parsers.statements import Statement
-from tfgpu_doctor.parsers.system_outputs import Seen
 from tfgpu_doctor.records import distributions
 from tfgpu_doctor.records.facts import (
     NOT_IN_TEXT,
@@ -66,7 +66,6 @@ _ASKS = {
     "driver.cuda_init": "tfgpu doctor",
     "driver.xid_events": "sudo dmesg | grep -i xid",
     "gpus": "nvidia-smi -L",
-    "peers": "nvidia-smi topo -m",
     "cuda.toolkits": "ls -d /usr/local/cuda*",
     "cuda.nvcc": "nvcc --version",
     "cudnn.installed": "python -m pip list",
@@ -112,7 +111,7 @@ _IN_DOCKER_DESKTOP: dict[str, str | None] = dict.fromkeys(
 # no NVIDIA driver, and no CUDA since 10.2
 _ON_MACOS: dict[str, str | None] = {
     **dict.fromkeys(path for path in _ASKS if path.startswith(("driver.", "loader.", "cuda.", "cudnn."))),
-    **dict.fromkeys(("host.distribution", "host.libc", "host.shm", "host.pci_gpus", "gpus", "peers")),
+    **dict.fromkeys(("host.distribution", "host.libc", "host.shm", "host.pci_gpus", "gpus")),
     "host.cpu_flags": "sysctl -n machdep.cpu.brand_string",
 }
 _OF_A_SYSTEM = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2, "macos": _ON_MACOS}
@@ -135,7 +134,6 @@ def with_asks(facts: Facts) -> Facts:
 
 # ------------------------------------------------------------------------------------------ text to facts
 
-T = TypeVar("T")
 _ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
 _APPLE_SILICON = re.compile(
     r"\b(?:MacBook|iMac|Mac(?: mini| Studio| Pro)?|Apple)\b.{0,30}?\bM[1-5]\b|\bM[1-5] (?:Mac|Pro|Max|Ultra)"
@@ -145,17 +143,15 @@ _APPLE_SILICON = re.compile(
 # processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
 _ARM_MACHINE = re.compile(
     r"\bG[HB]\d{3}\b|\bGB10\b|\bGrace[ -](?:Hopper|Blackwell|CPU)|\bDGX Spark\b|\bGraviton ?\d?\b|\bAmpere Altra\b"
-    r"|\bNeoverse\b|\bRaspberry ?Pi\b"
-    r"|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner|servidor|сервер\w*)\b"
-    r"[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)"
-    r"|\b(?:arm(?:64|v8)?|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
+    r"|\bNeoverse\b|\bRaspberry ?Pi\b|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner"
+    r"|servidor|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?"
+    r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
     re.IGNORECASE,
 )
 _NO_WHEEL = re.compile(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b", re.IGNORECASE)
 _DISTRIBUTION_NAMED = re.compile(
     r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
-    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)"
-    r"(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
+    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
     re.IGNORECASE,
 )
 _OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
@@ -216,33 +212,29 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
 
 
 def _host(text: ParsedText, matrix: Matrix | None) -> Host:
-    where = text.hints
+    where, shown = text.hints, text.system.facts
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
-    system = text.system
-    identifier = _first_word(stated)
-    version: Fact[str] = NOT_IN_TEXT
-    if identifier == NOT_IN_TEXT:  # an image of another one is no host
-        named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None
-        identifier, version = (_named_distribution(named, part) for part in ("distribution_id", "distribution_version"))
-    elif stated and (number := platform_hints.name(stated.value).distribution_version):
-        version = Known(number, stated_at(stated), "stated")
-    container = Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT
+    name, at = (platform_hints.name(stated.value), stated_at(stated)) if stated else (platform_hints.OsName(), "")
+    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None  # an image is no host
+    if named and not name.distribution_id:
+        name, at = platform_hints.name(named[0][0]), f"line {named[1]}"
+    version = None if "distribution_id" in shown else name.distribution_version
+    distribution = Known(_as_written(stated), stated_at(stated), "stated") if stated else NOT_IN_TEXT
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
-        kernel=_of(system.kernel),
-        machine=_of(system.machine),
-        distribution=Known(_as_written(stated), stated_at(stated), "stated") if stated else _of(system.distribution),
-        distribution_id=_of(system.distribution_id) if system.distribution_id else identifier,
-        distribution_version=_of(system.distribution_version)
-        if system.distribution_version or system.distribution_id
-        else version,
-        cpu_model=_of(system.cpu_model),
-        cpu_flags=_of(system.cpu_flags),
-        container=container,
+        distribution=distribution if stated else shown.get("distribution", NOT_IN_TEXT),
+        distribution_id=shown.get("distribution_id", _stated(name.distribution_id, at)),
+        distribution_version=shown.get("distribution_version", _stated(version, at)),
+        container=Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT,
         pci_gpus=cards(text, matrix),
         address_space_limit=_address_space(text),
+        **{name: shown.get(name, NOT_IN_TEXT) for name in ("kernel", "machine", "cpu_model", "cpu_flags")},
     )
+
+
+def _stated(value: str | None, source: str) -> Fact[str]:
+    return Known(value, source, "stated") if value else NOT_IN_TEXT
 
 
 def _address_space(text: ParsedText) -> Fact[Limit]:
@@ -261,27 +253,26 @@ def _as_written(stated: Statement) -> str:
     return (raw[place : place + len(stated.value)] if place >= 0 else stated.value)[:80]
 
 
-def _of(seen: Seen[T] | None) -> Fact[T]:
-    return Known(seen.value, f"line {seen.line}") if seen else NOT_IN_TEXT
-
-
 def _python(text: ParsedText, matrix: Matrix | None) -> Python:
-    version = text.stated_fact("python")
-    if text.system.python:
-        version = _of(text.system.python)  # what the interpreter prints of itself
-    if isinstance(version, Unknown) and (wheel := text.find(_WHEEL)):
-        digits = wheel[0]["python"]
-        version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name", "inferred")
-    if isinstance(version, Unknown) and (site := text.find(_SITE)):
-        digits = site[0]["digits"] or ""
-        version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path", "inferred")
+    version = next((one for one in _pythons(text) if isinstance(one, Known)), NOT_IN_TEXT)
     platform = _platform(text)
     if matrix is not None:  # the Python that pip serves, whatever somebody fills in
         version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
-    bits = _of(text.system.python_bits)
+    bits = text.system.facts.get("python_bits", NOT_IN_TEXT)
     if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
         bits = Known(32, f"line {path[1]}: a path", "inferred")
     return Python(version=version, bits=bits, wheel_platform=platform, packages=_packages(text))
+
+
+def _pythons(text: ParsedText) -> Iterator[Fact[str]]:
+    """What the interpreter prints of itself, what is stated, and what follows from a wheel's name or a path."""
+    yield text.system.facts.get("python", text.stated_fact("python"))
+    for pattern, source in ((_WHEEL, "the wheel's name"), (_SITE, "a path")):
+        if found := text.find(pattern):
+            values = found[0].groupdict()
+            digits = values.get("python") or values.get("digits") or ""
+            dotted = values["version"] if pattern is _SITE else None
+            yield Known(dotted or f"{digits[0]}.{digits[1:]}", f"line {found[1]}: {source}", "inferred")
 
 
 def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
@@ -298,37 +289,26 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 
 
 def _platform(text: ParsedText) -> Fact[str]:
-    image = text.hints.image
-    if image and text.hints.os in ("windows", "macos") and text.hints.starts and holds_tensorflow(image):
+    image, os = text.hints.image, text.hints.os
+    if image and os in ("windows", "macos") and text.hints.starts and holds_tensorflow(image):
         return Known("linux_x86_64", f"the image {image}", "inferred")
     arm = _is_arm(text)
-    platform = {
-        "windows": "windows_amd64",
-        "macos": "macos_arm64" if arm else "macos_x86_64",
-    }.get(text.hints.os or "linux", "linux_aarch64" if arm else "linux_x86_64")
-    return (
-        Known(platform, "the text")
-        if text.hints.os
-        else Known(platform, "assumed, for the text does not say", "inferred")
-    )
+    linux = "linux_aarch64" if arm else "linux_x86_64"
+    if not os:
+        return Known(linux, "assumed, for the text does not say", "inferred")
+    platforms = {"windows": "windows_amd64", "macos": "macos_arm64" if arm else "macos_x86_64"}
+    return Known(platforms.get(os, linux), "the text")
 
 
 def _is_arm(text: ParsedText) -> bool:
     stated = " ".join(one.raw for one in text.all_stated("os")).lower()
-    machine = text.system.machine.value if text.system.machine else ""
+    machine = value_or(text.system.facts.get("machine", NOT_IN_TEXT), "")
     named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
     return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
 
 
 def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:
-    version = text.stated_fact("tensorflow")
-    if isinstance(version, Unknown):
-        version = _named_version(text)
-    if isinstance(version, Unknown):
-        version = text.wanted_fact("tensorflow")
-    if isinstance(version, Unknown) and text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
-        source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
-        version = Known(bare[0]["version"], source, "inferred")
+    version = next((one for one in _releases(text) if isinstance(one, Known)), NOT_IN_TEXT)
     if isinstance(version, Unknown) and matrix is not None:
         wheel = not any(message.kind in OTHER_BUILDS for message in messages)
         version = remaining_releases(text, matrix, python, wheel=wheel) or version
@@ -340,16 +320,21 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
     )
 
 
-def _named_version(text: ParsedText) -> Fact[str]:
-    """The release that an image, an archive, a wheel, a sentence or a command names, else that of the list."""
+def _releases(text: ParsedText) -> Iterator[Fact[str]]:
+    """The release that is stated, that an image, an archive, a wheel, a sentence or a command names, or a list has."""
+    yield text.stated_fact("tensorflow")
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
-        return Known(found[0]["version"], f"line {found[1]}")
-    said = text.said_fact("tensorflow")
-    if isinstance(said, Known):
-        return said
+        yield Known(found[0]["version"], f"line {found[1]}")
+    yield text.said_fact("tensorflow")
     if found := text.find(_TF_PINNED, but=_NO_INSTALL):
-        return Known(found[0]["version"], f"line {found[1]}", "stated")
-    return _listed_version(text)
+        yield Known(found[0]["version"], f"line {found[1]}", "stated")
+    packages = value_or(_packages(text), ())
+    for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
+        yield from (Known(one.version, f"{one.location}: {name}") for one in packages if one.name == name)
+    yield text.wanted_fact("tensorflow")
+    if text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
+        source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
+        yield Known(bare[0]["version"], source, "inferred")
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
@@ -372,34 +357,10 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
     return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
 
 
-def _listed_version(text: ParsedText) -> Fact[str]:
-    """The version in a list of packages, or of what pip has just installed."""
-    packages = value_or(_packages(text), ())
-    for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
-        for package in packages:
-            if package.name == name:
-                return Known(package.version, f"{package.location}: {name}")
-    return NOT_IN_TEXT
-
-
 def _variables(text: ParsedText) -> Fact[dict[str, str]]:
     found = {name: value for name, (value, _) in text.hints.variables.items() if not _PLACEHOLDER.search(value)}
     lines = ", ".join(str(line) for name, (_, line) in text.hints.variables.items() if name in found)
     return Known(found, f"line {lines}") if found else NOT_IN_TEXT
-
-
-def _named_distribution(named: tuple[re.Match[str], int] | None, part: str) -> Fact[str]:
-    """What a sentence says of it."""
-    value = getattr(platform_hints.name(named[0][0]), part) if named else None
-    return Known(value, f"line {named[1]}", "stated") if named and value else NOT_IN_TEXT
-
-
-def _first_word(stated: Statement | None) -> Fact[str]:
-    words = re.findall(
-        r"ubuntu|debian|fedora|arch|manjaro|centos|rhel|rocky|linuxmint|pop|suse",
-        (stated.value if stated else "").lower(),
-    )
-    return Known(words[0], stated_at(stated), "stated") if words and stated else NOT_IN_TEXT
 
 
 def _may_be(package: str, version: str) -> bool:

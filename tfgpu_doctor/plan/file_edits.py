@@ -14,7 +14,7 @@ from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.conflicts import fitting
-from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
+from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
 from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, pinned, specifier, with_cudnn
@@ -52,17 +52,12 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
     version = there.version if there else pinned(planned.tensorflow) if planned.tensorflow else None
     if version is None:
         return None
-    rows = [row for row in candidates(planned.matrix, planned.target.platform) if minor(row.version) == minor(version)]
-    request = PlanRequest(planned.matrix, planned.target)
     sound = [
         row
-        for row in rows
-        if row.extra
-        and (planned.pythons is None or set(planned.pythons) & set(row.python))
-        and not violations(request, row)
-        and _is_sound(planned, row)
+        for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version)
+        if row.extra and (planned.pythons is None or set(planned.pythons) & set(row.python)) and _is_sound(planned, row)
     ]
-    return next((row for row in sound if row.version == version), next(iter(sound), None))
+    return next(iter(sound), None)
 
 
 def write(one: Requirement, better: str, note: str = "") -> Fix:

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
-from tfgpu_doctor.plan.install_commands import (
-    XLA_LINE,
-)
-from tfgpu_doctor.probes import process, programs, systems
+from tfgpu_doctor.plan.install_commands import XLA_FILE
+from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
-from tfgpu_doctor.probes.loader import Listing, below_once, conda_prefixes, places, site_of, split_library_path
+from tfgpu_doctor.probes.loader import Listing, below_once, places, site_of, split_library_path
 from tfgpu_doctor.records.facts import (
     Cuda,
     Cudnn,
@@ -57,6 +55,17 @@ MARKS = (
 )
 OF_WINDOWS = re.compile(r"v(\d+\.\d+)")  # the folder of NVIDIA's installer
 TIMEOUT = 5.0  # seconds; nvcc and ptxas need some milliseconds
+TAILS = ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64", "\\bin")  # of folders in PATH and LD_LIBRARY_PATH
+# which version a toolkit is, by the files that it brings: nothing is started
+HEADER_BYTES = 200_000  # cuda.h has a megabyte; the macro stands in its first tenth
+VERSION_FILES = (
+    ("version.json", r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d+(?:\.\d+)+)"'),
+    ("version.txt", r"CUDA Version (\d+(?:\.\d+)+)"),
+    ("include/cuda.h", r"(?m)^\s*#\s*define\s+CUDA_VERSION\s+(\d{4,5})\b"),
+    ("targets/*/include/cuda.h", r"(?m)^\s*#\s*define\s+CUDA_VERSION\s+(\d{4,5})\b"),
+)
+# libcudart.so.12.5.82; a shorter name is a soname (that of all 11.x is 11.0) and tells no version
+LIBRARIES = ("lib64/libcudart.so.*", "lib/libcudart.so.*", "targets/*/lib/libcudart.so.*")
 
 
 def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: str | None = None) -> Cuda:
@@ -64,15 +73,10 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
     environ = os.environ if environ is None else environ
     system = systems.other(root)
     root = system.root if system else root
-    return Cuda(
-        toolkits=_toolkits(root, environ, prefix),
-        nvcc=_nvcc(root, environ),
-    )
-
-
-def _toolkits(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact[tuple[Toolkit, ...]]:
+    found = systems.find("nvcc", environ, root=root)
+    nvcc = _without(root, found) if found else None
     seen: dict[str, Toolkit] = {}
-    for path, via in _places(root, environ, prefix):
+    for path, via in _places(root, environ, prefix, nvcc):
         if not systems.paths().isabs(path):  # its compiler may be asked: no program of the current directory is started
             continue
         folder = below(root, path)
@@ -83,59 +87,41 @@ def _toolkits(root: str, environ: Mapping[str, str], prefix: str | None) -> Fact
         if version is None and (named := OF_WINDOWS.fullmatch(os.path.basename(real))):
             version = named[1]
         seen[real] = Toolkit(path=_without(root, real), version=version, source=_without(root, source), via=via)
-    return Known(
-        tuple(seen.values()), "CUDA_HOME and its like, PATH, LD_LIBRARY_PATH, /usr/local, /opt, /usr/lib, conda"
-    )
+    source = "CUDA_HOME and its like, PATH, LD_LIBRARY_PATH, /usr/local, /opt, /usr/lib, conda"
+    return Cuda(toolkits=Known(tuple(seen.values()), source), nvcc=_nvcc(root, nvcc, environ))
 
 
-def _places(root: str, environ: Mapping[str, str], prefix: str | None) -> Iterator[tuple[str, str]]:
+def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str | None) -> Iterator[tuple[str, str]]:
     """Yield (path, via) of what may be a toolkit; what the user chose comes first."""
-    for name in VARIABLES:
-        if environ.get(name):
-            yield environ[name].rstrip("/\\"), name
-    if system := systems.other():
+    yield from ((environ[name].rstrip("/\\"), name) for name in VARIABLES if environ.get(name))
+    system = systems.other()
+    if system:
         yield from system.toolkit_places(environ)
-    if nvcc := _which(root, environ):
+    if nvcc:
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
-    yield from _named_in_paths(environ)
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        for folder in (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep)):
+            if "cuda" in folder.lower():
+                yield from ((folder.removesuffix(tail), name) for tail in TAILS if folder.endswith(tail))
     start = "" if root == "/" else glob.escape(root.rstrip("/"))
     for pattern, via in FOLDERS if system is None else ():
-        for path in sorted(glob.glob(start + pattern)):
-            yield _without(root, path), via
+        yield from ((_without(root, path), via) for path in sorted(glob.glob(start + pattern)))
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
             yield folder, "conda"
 
 
-def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    tails = ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64", "\\bin")
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        for entry in environ.get(name, "").split(systems.paths().pathsep):
-            folder = entry.rstrip("/\\")
-            if "cuda" in entry.lower():
-                yield from ((folder.removesuffix(tail), name) for tail in tails if folder.endswith(tail))
-
-
 def _without(root: str, path: str) -> str:
     """Undo :func:`below`."""
-    if root == "/":
-        return path
-    for start in (root, os.path.realpath(root)):
+    for start in (root, os.path.realpath(root)) if root != "/" else ():
         if path.startswith(start.rstrip("/") + "/"):
             inside = path[len(start.rstrip("/")) :]
             return inside[1:].replace("/", "\\") if inside[2:3] == ":" else inside
     return path
 
 
-def _which(root: str, environ: Mapping[str, str]) -> str | None:
-    """The nvcc that the shell would start, without the fake root."""
-    found = programs.find("nvcc", environ, root=root)
-    return _without(root, found) if found else None
-
-
-def _nvcc(root: str, environ: Mapping[str, str]) -> Fact[Nvcc]:
+def _nvcc(root: str, path: str | None, environ: Mapping[str, str]) -> Fact[Nvcc]:
     """The compiler that the shell would start, and its version."""
-    path = _which(root, environ)
     if path is None:
         return Unknown("nvcc is not on PATH")
     version = _program_version(below(root, path), environ)
@@ -150,36 +136,23 @@ def _program_version(program: str, environ: Mapping[str, str]) -> str | None:
     return found[1] if found else None
 
 
-# ------------------------------------------------------------------------------------------------------- cuda version
-#
-# Which version a CUDA toolkit is, from the files that it brings: nothing is started.
-
-HEADER_BYTES = 200_000  # cuda.h has a megabyte; the macro stands in its first tenth
-VERSION_FILES = (
-    ("version.json", r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d+(?:\.\d+)+)"'),
-    ("version.txt", r"CUDA Version (\d+(?:\.\d+)+)"),
-    ("include/cuda.h", r"(?m)^\s*#\s*define\s+CUDA_VERSION\s+(\d{4,5})\b"),
-    ("targets/*/include/cuda.h", r"(?m)^\s*#\s*define\s+CUDA_VERSION\s+(\d{4,5})\b"),
-)
-# libcudart.so.12.5.82; a shorter name is a soname (that of all 11.x is 11.0) and tells no version
-LIBRARIES = ("lib64/libcudart.so.*", "lib/libcudart.so.*", "targets/*/lib/libcudart.so.*")
-
-
 def toolkit_version(path: str) -> tuple[str | None, str]:
     """Return (version, the file it was read from) of the toolkit in `path`; (None, path) when nothing tells."""
-    for pattern, expression in VERSION_FILES:
+    for pattern, expression in (*VERSION_FILES, *((name, r"\.so\.(\d+\.\d+\.\d+)$") for name in LIBRARIES)):
         for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern))):
-            try:
-                found = re.search(expression, read_head(file, HEADER_BYTES).decode("utf-8", "replace"))
-            except OSError:  # the next file may tell
-                continue
-            if found:
+            if found := re.search(expression, _evidence(file, pattern)):
                 return found[1] if "." in found[1] else cuda_version(int(found[1])), file
-    for pattern in LIBRARIES:
-        for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern))):
-            if found := re.search(r"\.so\.(\d+\.\d+\.\d+)$", os.path.realpath(file)):
-                return found[1], file
     return None, path
+
+
+def _evidence(file: str, pattern: str) -> str:
+    """What tells the version: the name of the library behind a link, or the begin of a file; nothing if unreadable."""
+    if pattern in LIBRARIES:
+        return os.path.realpath(file)
+    try:
+        return read_head(file, HEADER_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 # -------------------------------------------------------------------------------------------------------------- cudnn
@@ -199,18 +172,7 @@ def examine_cudnn(
     environ: Mapping[str, str],
     root: str = "/",
 ) -> Cudnn:
-    """Find every cuDNN; `loader` tells those that TensorFlow could load, the usual places the others. Never raises."""
-    libraries = tuple(_libraries(loader, site_packages, toolkits, environ, root))
-    return Cudnn(
-        installed=Known(libraries, "the loader's places, pip wheels, toolkits and conda"),
-        runtime=Unknown("cuDNN was not loaded"),
-    )
-
-
-def _libraries(
-    loader: Loader, site_packages: Sequence[str], toolkits: Sequence[Toolkit], environ: Mapping[str, str], root: str
-) -> Iterator[CudnnFile]:
-    """Every libcudnn once, the loader's choice first."""
+    """Find every cuDNN once; the loader's choice and what TensorFlow could load come first. Never raises."""
     listing = Listing(root)
     paths = [
         path
@@ -219,16 +181,19 @@ def _libraries(
         for path in (soname.winner, *(one.path for one in soname.candidates), *soname.other_versions)
         if path
     ]
-    beyond = places(site_packages, toolkits, conda_prefixes(site_packages, environ), root)
-    for folder in (*split_library_path(environ), *(place.folder for place in beyond)):
+    beyond = (place.folder for place in places(site_packages, toolkits, environ, root))
+    for folder in (*split_library_path(environ), *beyond):
         paths += [os.path.join(folder, name) for name in listing.names(folder) if LIBRARY.fullmatch(name)]
-    seen = set()
+    found: dict[str, CudnnFile] = {}
     for path in paths:
         real = os.path.realpath(below_once(root, path))
-        if real not in seen and os.path.isfile(real):
-            seen.add(real)
+        if real not in found and os.path.isfile(real):
             version, source = _cudnn_version(path, listing, site_packages, root)
-            yield CudnnFile(path=path, version=version, source=source)
+            found[real] = CudnnFile(path=path, version=version, source=source)
+    return Cudnn(
+        installed=Known(tuple(found.values()), "the loader's places, pip wheels, toolkits and conda"),
+        runtime=Unknown("cuDNN was not loaded"),
+    )
 
 
 def _cudnn_version(path: str, listing: Listing, site_packages: Sequence[str], root: str) -> tuple[str | None, str]:
@@ -239,14 +204,15 @@ def _cudnn_version(path: str, listing: Listing, site_packages: Sequence[str], ro
     if site and (packaged := listing.wheel_version(path, site)):
         return packaged, "pip package"
     beside = os.path.join(os.path.dirname(os.path.dirname(path)), "include")
-    for name in HEADERS:
-        if version := _header_version(os.path.join(beside, name), root):
-            return version, os.path.join(beside, name)
+    for header in (os.path.join(beside, name) for name in HEADERS):
+        if version := header_version(below_once(root, header)):
+            return version, header
     return None, "neither its name nor a package nor a header tells"
 
 
-def _header_version(path: str, root: str) -> str | None:
-    parts = dict(_MACRO.findall(text_in("/", below_once(root, path))))
+def header_version(header: str) -> str | None:
+    """The version that cudnn_version.h defines."""
+    parts = dict(_MACRO.findall(text_in("/", header)))
     names = ("MAJOR", "MINOR", "PATCHLEVEL")
     return ".".join(parts[name] for name in names) if all(name in parts for name in names) else None
 
@@ -287,7 +253,7 @@ def examine_xla_files(
     return {
         "xla_roots": Known(folders, source),
         "libdevice": Known(tuple(_libdevice((*roots, (here, "current folder")))), source),
-        "ptxas": _ptxas(roots, environ, source),
+        "ptxas": Known(tuple(_ptxas(roots, environ)), source),
     }
 
 
@@ -306,26 +272,28 @@ def _roots(
 ) -> Iterator[tuple[str, str]]:
     """The folders that XLA takes for CUDA, in its order, and why."""
     site = os.path.dirname(tensorflow_dir)
-    if named := data_dir(environ) or _set_at_start(site, environ):
+    compiler = os.path.join(site, *XLA_COMPILER.split("/"))
+    named, line = data_dir(environ), os.path.join(site, XLA_FILE)
+    if named is None and "XLA_FLAGS" not in environ and os.path.exists(line):  # the line that tfgpu advises
+        found = _NAMED.search(text_in("/", line))
+        named = found[1] if found else compiler if os.path.isdir(compiler) else None
+    if named:
         yield named, "XLA_FLAGS"
-    if built := _toolkit_of_the_build(tensorflow_dir):
+    if built := toolkit_of_the_build(tensorflow_dir):
         yield built, "the build's toolkit"
     yield below(root, "/usr/local/cuda"), "/usr/local"
     if at_least(version, XLA_READS_PACKAGES_SINCE) is not False:  # of an unknown release as of today's
         yield below(root, "/opt/cuda"), "/opt"
-        yield os.path.join(site, *XLA_COMPILER.split("/")), "pip wheel"
+        yield compiler, "pip wheel"
         yield os.path.join(tensorflow_dir, "cuda"), "TensorFlow's own"
         yield os.path.normpath(os.path.join(tensorflow_dir, *[os.pardir] * 4)), "conda"
 
 
-def _set_at_start(site: str, environ: Mapping[str, str]) -> str | None:
-    """The folder that XLA_FLAGS names once Python has started in an environment with the line that tfgpu advises."""
-    file = os.path.join(site, XLA_LINE.file)
-    if not os.path.exists(file):
-        return None
-    named = _NAMED.search(text_in("/", file))
-    folder = named[1] if named else os.path.join(site, *XLA_COMPILER.split("/"))
-    return folder if "XLA_FLAGS" not in environ and (named or os.path.isdir(folder)) else None
+def toolkit_of_the_build(tensorflow_dir: str) -> str | None:
+    """The toolkit that the header of a build names; one without CUDA has no such header."""
+    header = text_in("/", os.path.join(tensorflow_dir, HEADER))
+    found = re.search(r'#define TF_CUDA_TOOLKIT_PATH "([^"]+)"', header)
+    return found[1] if found else None
 
 
 def _why_no_toolkit(folder: str) -> str | None:
@@ -336,32 +304,26 @@ def _why_no_toolkit(folder: str) -> str | None:
     return None if any(os.path.exists(os.path.join(folder, part)) for part in parts) else f"no {' and no '.join(parts)}"
 
 
-def _toolkit_of_the_build(tensorflow_dir: str) -> str | None:
-    header = text_in("/", os.path.join(tensorflow_dir, HEADER))  # a build without CUDA has none
-    found = re.search(r'#define TF_CUDA_TOOLKIT_PATH "([^"]+)"', header)
-    return found[1] if found else None
-
-
 def _libdevice(roots: tuple[tuple[str, str], ...]) -> Iterator[XlaFile]:
     """XLA takes the first root with the folder, even when the file is not in it; the current folder comes last."""
     for path, via in roots:
         folder = os.path.join(path, "nvvm", "libdevice")
+        file = os.path.join(folder, "libdevice.10.bc")
         if os.path.isdir(folder):
-            file = os.path.join(folder, "libdevice.10.bc")
             yield XlaFile(path=file, via=via, problem=None if os.path.isfile(file) else "no libdevice.10.bc in it")
         elif via == "current folder" and os.path.isfile(os.path.join(path, "libdevice.10.bc")):
             yield XlaFile(path=os.path.join(path, "libdevice.10.bc"), via=via)
 
 
-def _ptxas(roots: tuple[tuple[str, str], ...], environ: Mapping[str, str], source: str) -> Fact[tuple[XlaFile, ...]]:
+def _ptxas(roots: tuple[tuple[str, str], ...], environ: Mapping[str, str]) -> Iterator[XlaFile]:
     named = [(os.path.join(path, "bin"), via) for path, via in roots]
     preferred = [pair for pair in named if pair[1] == "XLA_FLAGS"]
-    on_path = [(folder, "PATH") for folder in programs.folders(environ)]
-    found: list[XlaFile] = []
-    for folder, via in dict.fromkeys((*preferred, *on_path, *named)):
+    on_path = [(folder, "PATH") for folder in systems.folders(environ)]
+    found: dict[str, str] = {}
+    for folder, via in (*preferred, *on_path, *named):
         program = os.path.join(folder, "ptxas")
-        if os.path.isfile(program) and os.access(program, os.X_OK) and not any(one.path == program for one in found):
-            started = os.path.isabs(program) and len(found) < PTXAS_ASKED  # nothing of the current directory is
-            version = _program_version(program, environ) if started else None
-            found.append(XlaFile(path=program, via=via, version=version))
-    return Known(tuple(found), source)
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            found.setdefault(program, via)
+    for number, (program, via) in enumerate(found.items()):
+        is_asked = os.path.isabs(program) and number < PTXAS_ASKED  # nothing of the current directory is
+        yield XlaFile(path=program, via=via, version=_program_version(program, environ) if is_asked else None)

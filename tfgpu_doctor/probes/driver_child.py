@@ -2,8 +2,7 @@
 
 A call into a dead driver can block in the kernel for ever: what was known before is kept, and each call is announced
 (``{"begin": "nvmlDeviceGetName of GPU 0"}``), so that the parent can name the one that hung. The other lines are facts
-as a report has them: ``{"facts": {...}}`` of the driver, ``{"gpu": i, "facts": {...}}`` of a GPU; and
-``{"pair": [a, b], "topology": ...}``.
+as a report has them: ``{"facts": {...}}`` of the driver, ``{"gpu": i, "facts": {...}}`` of a GPU.
 
 They run as ``python -I -S -c BOOT nvml|cuda FOLDER...``: isolated from the user's site-packages and PYTHON* variables,
 and started in 10 ms; the folders are where this package and pynvml lie.
@@ -23,7 +22,6 @@ BOOT = (
     "import sys; sys.path += sys.argv[2:]; from tfgpu_doctor.probes import driver_child as child; "
     "getattr(child, sys.argv[1])()"
 )
-PAIRS = 32  # GPUs; more than that would ask for thousands of pairs
 NOT_SUPPORTED = 3  # NVML_ERROR_NOT_SUPPORTED
 # every later call to such a GPU fails the same way
 GONE = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED")
@@ -42,7 +40,6 @@ THROTTLE_REASONS = {
     0x400: "reliability",
 }
 COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
-TOPOLOGIES = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
 
 
 def say(**line: object) -> None:
@@ -115,18 +112,6 @@ def throttle_reasons(mask: int) -> list[str]:
     return [THROTTLE_REASONS.get(bit, hex(bit)) for bit in bits]
 
 
-def performance_state(state: int) -> int:
-    """P0 to P15. Raises ValueError: NVML does not know it."""
-    if state > 15:  # it is 32 then
-        raise ValueError("NVML_PSTATE_UNKNOWN")
-    return state
-
-
-def watts(milliwatts: int) -> float:
-    """Watts."""
-    return milliwatts / 1000
-
-
 def same(value: Any) -> Any:
     """Pass a plain number or string on."""
     return value
@@ -144,15 +129,14 @@ QUESTIONS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("persistence_mode", "GetPersistenceMode", "", bool),
     ("utilization", "GetUtilizationRates", "", lambda rates: rates.gpu),
     ("temperature", "GetTemperature", "TEMPERATURE_GPU", same),
-    ("power", "GetPowerUsage", "", watts),
-    ("power_limit", "GetEnforcedPowerLimit", "", watts),
+    ("power", "GetPowerUsage", "", lambda milliwatts: milliwatts / 1000),
+    ("power_limit", "GetEnforcedPowerLimit", "", lambda milliwatts: milliwatts / 1000),
     ("sm_clock", "GetClockInfo", "CLOCK_SM", same),
     ("sm_clock_max", "GetMaxClockInfo", "CLOCK_SM", same),
     ("memory_clock_max", "GetMaxClockInfo", "CLOCK_MEM", same),
     ("memory_bus_width", "GetMemoryBusWidth", "", same),
     # the name that every driver has; newer ones call the same answer "event reasons"
     ("throttle_reasons", "GetCurrentClocksThrottleReasons", "", throttle_reasons),
-    ("performance_state", "GetPerformanceState", "", performance_state),
     ("ecc_mode", "GetEccMode", "", lambda modes: bool(modes[0])),
     ("ecc_uncorrected", "GetTotalEccErrors", "MEMORY_ERROR_TYPE_UNCORRECTED VOLATILE_ECC", same),
     ("remapped_rows_pending remapped_rows_failed", "GetRemappedRows", "", lambda rows: tuple(map(bool, rows[2:4]))),
@@ -202,15 +186,15 @@ class Nvml:
         say(**head, facts={field: known(value, self.source) for field, value in values.items()})
         return answer
 
-    def examine_gpu(self, index: int) -> Any:
-        """Report everything of one GPU; return its handle, None when it cannot be opened."""
+    def examine_gpu(self, index: int) -> None:
+        """Report everything of one GPU."""
         nvml = self.nvml
         say(begin=f"nvmlDeviceGetHandleByIndex of GPU {index}")
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
         except nvml.NVMLError as error:
             say(gpu=index, facts={"fault": known(": ".join(self.described(error)), self.source)})
-            return None
+            return
         mig = None
         for fields, name, constants, to in QUESTIONS:
             function = f"nvmlDevice{name}"
@@ -228,7 +212,6 @@ class Nvml:
             reason = "MIG mode is off" if mig is False else "the MIG mode is not known"
             say(gpu=index, facts={"mig_instances": unknown(reason)})
         self.ask("nvlinks", lambda: self.nvlinks(handle), "nvmlDeviceGetNvLinkState", index)
-        return handle
 
     def processes(self, handle: Any) -> list[dict[str, object]]:
         """Those that compute and those that draw together; a process that does both is named once."""
@@ -267,17 +250,6 @@ class Nvml:
             found.append({"link": link, "active": active, "remote": remote})
         return found
 
-    def pairs(self, handles: list[Any]) -> None:
-        """Report the topology of every pair of GPUs that could be opened."""
-        opened = [index for index, handle in enumerate(handles[:PAIRS]) if handle is not None]
-        for a, b in ((a, b) for a in opened for b in opened if a < b):
-            say(begin=f"nvmlDeviceGetTopologyCommonAncestor of GPU {a}")
-            try:
-                level = self.nvml.nvmlDeviceGetTopologyCommonAncestor(handles[a], handles[b])
-            except self.failures:
-                continue
-            say(pair=[a, b], topology=TOPOLOGIES.get(level, f"level {level}"))
-
 
 def nvml() -> None:
     """Ask NVML everything; an error that it answers is an answer, too."""
@@ -299,7 +271,8 @@ def nvml() -> None:
     newest = "nvmlSystemGetCudaDriverVersion_v2"
     asked.ask("cuda_supported", lambda: cuda_version(getattr(pynvml, newest)()), newest)
     count = asked.ask("count", pynvml.nvmlDeviceGetCount, "nvmlDeviceGetCount") or 0
-    asked.pairs([asked.examine_gpu(index) for index in range(count)])
+    for index in range(count):
+        asked.examine_gpu(index)
 
 
 # --------------------------------------------------------------------------------------------------------------- CUDA

@@ -14,17 +14,19 @@ from collections.abc import Iterator, Mapping
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import names_in
-from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Python, Unknown, value_or
 
 _DIST_INFO = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info$")
-_CUDA = re.compile(r"nvidia_(cuda_runtime|cudnn)_cu\d+|nvidia_cuda_runtime|nvidia_cudnn")
+_CUDA = re.compile(r"nvidia_(cuda_runtime|cudnn)_cu\d+|nvidia_cuda_runtime|nvidia_cudnn|cudatoolkit-|cuda-cudart-")
 SITE_PACKAGES = (
     *("lib/python3*/site-packages", "lib64/python3*/site-packages", "Lib/site-packages"),
     *("lib/python3*/dist-packages", "local/lib/python3*/dist-packages"),  # Debian's
 )
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+LARGEST = 1_000_000  # bytes; a kernel.json has some hundred
+_BARE = re.compile(r"python(\d(\.\d+)?)?(\.exe)?$")
 
 
 def examine(python: Python, environ: Mapping[str, str]) -> Fact[tuple[OtherPython, ...]]:
@@ -35,34 +37,28 @@ def examine(python: Python, environ: Mapping[str, str]) -> Fact[tuple[OtherPytho
     seen = {os.path.realpath(prefix)}
     described = []
     for path, via in _named(value_or(python.executable, None), prefix, environ):
-        folder = environment_of(path)
-        real = os.path.realpath(folder)
-        if real not in seen and os.path.exists(path):
-            seen.add(real)
+        folder = _environment_of(path)
+        if os.path.realpath(folder) not in seen and os.path.exists(path):
+            seen.add(os.path.realpath(folder))
             described.append(describe(path, folder, via))
     return Known(tuple(described), "VIRTUAL_ENV, CONDA_PREFIX, Jupyter's kernels, pip on PATH")
 
 
 def _named(executable: str | None, prefix: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Interpreters and who names them; the one that the user has activated comes first."""
-    for name in ACTIVE:
-        if environ.get(name):
-            yield interpreter_of(environ[name]), name
+    names = ("Scripts\\python.exe", "python.exe") if systems.paths().sep == "\\" else ("bin/python", "bin/python3")
+    for variable in ACTIVE:
+        if folder := environ.get(variable):
+            paths = [os.path.join(folder, name) for name in names]
+            yield next((path for path in paths if os.path.exists(path)), paths[0]), variable
     for kernel in value_or(examine_kernels(environ, prefix), ()):
         if systems.paths().isabs(kernel.executable):
             yield kernel.executable, f"kernel {kernel.name}"
-    if executable and (of_pip := _python_of_pip(executable, environ)):
+    if of_pip := _python_of_pip(executable, environ):
         yield of_pip, "pip on PATH"
 
 
-def interpreter_of(prefix: str) -> str:
-    """The interpreter of an environment's folder."""
-    names = ("Scripts\\python.exe", "python.exe") if systems.paths().sep == "\\" else ("bin/python", "bin/python3")
-    paths = [os.path.join(prefix, name) for name in names]
-    return next((path for path in paths if os.path.exists(path)), paths[0])
-
-
-def environment_of(executable: str) -> str:
+def _environment_of(executable: str) -> str:
     """The environment's folder: where pyvenv.cfg or conda-meta is, else the prefix of the real interpreter.
 
     A virtual environment's python is a link to another, so that the link itself tells where it belongs.
@@ -80,27 +76,21 @@ def describe(executable: str, prefix: str, via: str) -> OtherPython:
     patterns = (os.path.join(glob.escape(prefix), pattern) for pattern in SITE_PACKAGES)
     folders = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
     names = [name for folder in folders for name in names_in(folder)]
-    found = next(
-        (
-            f"{match['name'].replace('_', '-').lower()} {match['version']}"
-            for match in map(_DIST_INFO.match, names)
-            if match and match["name"].replace("_", "-").lower() in TENSORFLOW
-        ),
-        None,
+    packages = (
+        (match["name"].replace("_", "-").lower(), match["version"]) for match in map(_DIST_INFO.match, names) if match
     )
-    conda = names_in(os.path.join(prefix, "conda-meta"))
-    cuda = any(map(_CUDA.match, names)) or any(name.startswith(("cudatoolkit-", "cuda-cudart-")) for name in conda)
-    return OtherPython(executable=executable, via=via, prefix=prefix, tensorflow=found, cuda=cuda)
+    tensorflow = next((f"{name} {version}" for name, version in packages if name in TENSORFLOW), None)
+    cuda = any(map(_CUDA.match, [*names, *names_in(os.path.join(prefix, "conda-meta"))]))
+    return OtherPython(executable=executable, via=via, prefix=prefix, tensorflow=tensorflow, cuda=cuda)
 
 
-def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:
+def _python_of_pip(executable: str | None, environ: Mapping[str, str]) -> str | None:
     """The interpreter that `pip` installs for, where the shell's own python is the one under test but pip is not its.
 
     An interpreter that was named with --python says nothing about the shell.
     """
-    shells = [found for name in ("python", "python3") if (found := find(name, environ))]
     pip = find("pip", environ)
-    if pip is None or executable not in shells:
+    if pip is None or executable is None or executable not in (find("python", environ), find("python3", environ)):
         return None
     try:
         first = read_head(pip, 4096).decode("utf-8", "replace").partition("\n")[0]
@@ -117,9 +107,6 @@ def _python_of_pip(executable: str, environ: Mapping[str, str]) -> str | None:
 # Folders: Jupyter's documentation, "Common Directories and File Locations", Data files; jupyter_client's documentation,
 # "Kernel specs". A kernel whose first word is a bare python gets the interpreter of Jupyter's own environment.
 
-LARGEST = 1_000_000  # bytes; a kernel.json has some hundred
-_BARE = re.compile(r"python(\d(\.\d+)?)?(\.exe)?$")
-
 
 def examine_kernels(environ: Mapping[str, str], prefix: str | None = None) -> Fact[tuple[Kernel, ...]]:
     """Read every Python kernel; `prefix` is the environment under test. Never raises."""
@@ -127,29 +114,27 @@ def examine_kernels(environ: Mapping[str, str], prefix: str | None = None) -> Fa
     for folder in dict.fromkeys(data_folders(environ, prefix)):
         for name in names_in(os.path.join(folder, "kernels")):
             kernel = read(os.path.join(folder, "kernels", name, "kernel.json"), name, folder, environ)
-            if kernel and name.lower() not in found:  # the first folder wins, as in Jupyter
-                found[name.lower()] = kernel
+            if kernel:
+                found.setdefault(name.lower(), kernel)  # the first folder wins, as in Jupyter
     return Known(tuple(found.values()), "kernel.json files in Jupyter's data folders")
 
 
 def data_folders(environ: Mapping[str, str], prefix: str | None) -> Iterator[str]:
     """Jupyter's data folders, in its order."""
     system = systems.other()
-    paths, name = systems.paths(), system.name if system else "linux"
-    yield from (path for path in environ.get("JUPYTER_PATH", "").split(paths.pathsep) if path)
+    name = system.name if system else "linux"
+    yield from (path for path in environ.get("JUPYTER_PATH", "").split(systems.paths().pathsep) if path)
     if environ.get("JUPYTER_DATA_DIR"):
         yield environ["JUPYTER_DATA_DIR"]
     home = environ.get("HOME") or environ.get("USERPROFILE")
     if name == "windows":
-        if environ.get("APPDATA"):
-            yield os.path.join(environ["APPDATA"], "jupyter")
-        yield os.path.join(environ.get("PROGRAMDATA", r"C:\ProgramData"), "jupyter")
+        roots = (environ.get("APPDATA"), environ.get("PROGRAMDATA", r"C:\ProgramData"))
+        yield from (os.path.join(root, "jupyter") for root in roots if root)
     elif home:
         share = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
         yield os.path.join(home, "Library", "Jupyter") if name == "macos" else os.path.join(share, "jupyter")
-    for one in (prefix, environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX")):
-        if one:
-            yield os.path.join(one, "share", "jupyter")
+    prefixes = (prefix, *map(environ.get, ACTIVE))
+    yield from (os.path.join(one, "share", "jupyter") for one in prefixes if one)
     yield from () if name == "windows" else ("/usr/local/share/jupyter", "/usr/share/jupyter")
 
 
@@ -164,23 +149,14 @@ def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kerne
         return None
     if not _BARE.search(os.path.basename(argv[0])) or not any("ipykernel" in word for word in argv):
         return None
-    shown = spec.get("display_name")
+    program, shown = argv[0], spec.get("display_name")
+    own = ("python.exe",) if systems.paths().sep == "\\" else ("bin", "python")
+    beside = os.path.join(os.path.dirname(os.path.dirname(folder)), *own)  # of PREFIX/share/jupyter
+    if not systems.paths().isabs(program):
+        program = beside if _BARE.match(program) and os.path.exists(beside) else find(program, environ) or program
     return Kernel(
         name=name,
         display_name=shown[:200] if isinstance(shown, str) else name,
         file=file,
-        executable=_resolve(argv[0], folder, environ),
+        executable=program,
     )
-
-
-def _resolve(program: str, folder: str, environ: Mapping[str, str]) -> str:
-    if systems.paths().isabs(program):
-        return program
-    windows = systems.paths().sep == "\\"
-    own = os.path.join(
-        os.path.dirname(os.path.dirname(folder)),  # PREFIX/share/jupyter
-        *(("python.exe",) if windows else ("bin", "python")),
-    )
-    if _BARE.match(program) and os.path.exists(own):
-        return own
-    return find(program, environ) or program

@@ -33,12 +33,12 @@ def text_in(root: str, path: str) -> str:
         return ""
 
 
-def listed(root: str, folder: str) -> Fact[list[str]]:
-    """What lies in a folder, sorted, as a fact."""
+def text_fact(root: str, path: str) -> Fact[str]:
+    """The stripped text of a file as a fact."""
     try:
-        return Known(sorted(os.listdir(below(root, folder))), folder)
+        return Known(read_text(root, path).strip(), path)
     except OSError as error:
-        return Unknown(why(error, folder))
+        return Unknown(why(error, path))
 
 
 def names_in(folder: str) -> list[str]:
@@ -49,22 +49,17 @@ def names_in(folder: str) -> list[str]:
         return []
 
 
+def listed(root: str, folder: str) -> Fact[list[str]]:
+    """What lies in a folder, sorted, as a fact."""
+    try:
+        return Known(sorted(os.listdir(below(root, folder))), folder)
+    except OSError as error:
+        return Unknown(why(error, folder))
+
+
 def why(error: OSError, path: str) -> str:
     """Say what failed: "permission denied: /proc/kmsg"."""
     return f"{(error.strerror or str(error)).lower()}: {path}"
-
-
-def whole(text: str) -> int | None:
-    """A number that the kernel writes, of 64 bits at most; None for anything else."""
-    return int(text) if text.isdecimal() and len(text) < 20 else None
-
-
-def text_fact(root: str, path: str) -> Fact[str]:
-    """The stripped text of a file as a fact."""
-    try:
-        return Known(read_text(root, path).strip(), path)
-    except OSError as error:
-        return Unknown(why(error, path))
 
 
 def exists_fact(root: str, path: str) -> Fact[bool]:
@@ -85,6 +80,4 @@ def module_loaded(root: str, name: str) -> Fact[bool]:
         loaded = any(line.split(" ", 1)[0] == name for line in modules.value.splitlines())
         return Known(loaded, modules.source)
     # a kernel without loadable modules has no /proc/modules
-    if os.path.isdir(below(root, "/sys/module")):
-        return exists_fact(root, f"/sys/module/{name}")
-    return modules
+    return exists_fact(root, f"/sys/module/{name}") if os.path.isdir(below(root, "/sys/module")) else modules

@@ -13,7 +13,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -28,7 +28,6 @@ from tfgpu_doctor.probes.files import (
     read_text,
     text_fact,
     text_in,
-    whole,
     why,
 )
 from tfgpu_doctor.records.environment_variables import matters
@@ -39,6 +38,7 @@ T = TypeVar("T", int, float)
 OSRELEASE = "/proc/sys/kernel/osrelease"
 # UEFI specification, chapter "Globally Defined Variables"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+LONGEST = 4096  # characters kept of a variable's value
 
 
 def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
@@ -49,7 +49,8 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
     osrelease = text_fact(root, OSRELEASE)
     system = map_fact(osrelease, linux_kind)
     release = os_release(root)
-    cpu = text_fact(root, "/proc/cpuinfo")
+    cpu, memory = text_fact(root, "/proc/cpuinfo"), text_fact(root, "/proc/meminfo")
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     return Host(
         name=text_fact(root, "/proc/sys/kernel/hostname"),
         os=system,
@@ -61,13 +62,9 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
         libc=_libc(root),
         cpu_model=_line(cpu, "model name", "Model", "Hardware"),
         cpu_flags=map_fact(_line(cpu, "flags", "Features"), lambda text: tuple(sorted(text.split()))),
-        cpus=Known(len(os.sched_getaffinity(0)), "sched_getaffinity")
-        if hasattr(os, "sched_getaffinity")
-        else Unknown("sched_getaffinity is Linux's"),
+        cpus=Known(cpus, "sched_getaffinity") if cpus else Unknown("sched_getaffinity is Linux's"),
         cpu_quota=cpu_quota(root),
-        memory=map_fact(
-            _line(text_fact(root, "/proc/meminfo"), "MemTotal"), lambda text: int(text.removesuffix(" kB")) * 1024
-        ),
+        memory=map_fact(_line(memory, "MemTotal"), lambda text: int(text.removesuffix(" kB")) * 1024),
         memory_limit=memory_limit(root),
         address_space_limit=address_space_limit(),
         temporary_folder=temporary_folder(environ, root),
@@ -79,6 +76,13 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
         dxg_device=exists_fact(root, "/dev/dxg"),
         vc_runtime=Unknown("the Visual C++ runtime is a part of Windows programs"),
     )
+
+
+def variables(environ: Mapping[str, str] | None = None) -> Fact[dict[str, str]]:
+    """The variables that matter to TensorFlow and are set (an empty value is one too), by name."""
+    environ = os.environ if environ is None else environ
+    found = {name: environ[name][:LONGEST] for name in sorted(environ) if matters(name)}
+    return Known(found, "environment")
 
 
 def linux_kind(osrelease: str) -> str:
@@ -94,26 +98,21 @@ def linux_kind(osrelease: str) -> str:
 
 def os_release(root: str) -> dict[str, Fact[str]]:
     """NAME, PRETTY_NAME, ID and VERSION_ID of os-release(5) as facts."""
-    for path in ("/etc/os-release", "/usr/lib/os-release"):
-        text = text_fact(root, path)
-        if isinstance(text, Known):
-            break
+    paths = ("/etc/os-release", "/usr/lib/os-release")
+    path = next((one for one in paths if text_in(root, one)), paths[-1])
+    text = text_fact(root, path)
     values: dict[str, Fact[str]] = {}
     for line in text.value.splitlines() if isinstance(text, Known) else ():
         key, equals, value = line.partition("=")
         if equals and key.isidentifier():
-            values[key] = Known(_unquoted(value), path)
+            try:
+                value = " ".join(shlex.split(value))
+            except ValueError:  # an open quote
+                value = value.strip("\"' ")
+            values[key] = Known(value, path)
     for key in ("NAME", "ID", "VERSION_ID"):
-        missing = text if isinstance(text, Unknown) else Unknown(f"{path} has no {key}")
-        values.setdefault(key, missing)
+        values.setdefault(key, text if isinstance(text, Unknown) else Unknown(f"{path} has no {key}"))
     return values
-
-
-def _unquoted(value: str) -> str:
-    try:
-        return " ".join(shlex.split(value))
-    except ValueError:  # an open quote
-        return value.strip("\"' ")
 
 
 def _libc(root: str) -> Fact[str]:
@@ -152,9 +151,7 @@ def _secure_boot(root: str) -> Fact[bool]:
     try:
         data = read_head(below(root, SECURE_BOOT), 5)  # four bytes of attributes, one of value
     except FileNotFoundError:
-        return Unknown(
-            "no SecureBoot variable in /sys/firmware/efi/efivars: booted without EFI, or hidden by a container"
-        )
+        return Unknown("no SecureBoot variable in efivars: booted without EFI, or hidden by a container")
     except OSError as error:
         return Unknown(why(error, SECURE_BOOT))
     if len(data) != 5:
@@ -210,17 +207,22 @@ def cpu_quota(root: str) -> Fact[float]:
     """CPUs' worth of time that the groups allow; unknown("no limit") without a limit."""
 
     def quotient(words: list[str]) -> float | None:
-        quota, period = map(whole, words) if len(words) == 2 else (None, None)
+        quota, period = map(_whole, words) if len(words) == 2 else (None, None)
         return quota / period if quota is not None and period else None
 
     return _smallest(root, "cpu", ("cpu.max", "cpu.cfs_quota_us cpu.cfs_period_us"), quotient)
+
+
+def _whole(text: str) -> int | None:
+    """A number that the kernel writes, of 64 bits at most; None for anything else."""
+    return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
 def memory_limit(root: str) -> Fact[int]:
     """Bytes that the groups allow; unknown("no limit") without a limit."""
 
     def size(words: list[str]) -> int | None:
-        limit = whole(words[0]) if words else None
+        limit = _whole(words[0]) if words else None
         return limit if limit is not None and limit < UNLIMITED_V1 else None
 
     return _smallest(root, "memory", ("memory.max", "memory.limit_in_bytes"), size)
@@ -265,14 +267,13 @@ def _groups(root: str, controller: str) -> Iterator[str]:
 def oom_kills(root: str = "/") -> dict[str, int]:
     """How often the kernel's out-of-memory killer has struck, by the file that counts; never raises."""
     groups = (f"{folder}/{name}" for folder in _groups(root, "memory") for name in OOM_COUNTERS)
-    own = next(((path, number) for path in groups if (number := _oom_kills(root, path)) is not None), None)
-    anywhere = _oom_kills(root, VMSTAT)
-    return dict(([own] if own else []) + ([(VMSTAT, anywhere)] if anywhere is not None else []))
 
+    def counted(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+        for path in paths:
+            if found := re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE):
+                yield path, int(found[1])
 
-def _oom_kills(root: str, path: str) -> int | None:
-    found = re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE)
-    return int(found[1]) if found else None
+    return dict((*itertools.islice(counted(groups), 1), *counted((VMSTAT,))))
 
 
 def explain_kill(before: Mapping[str, int], after: Mapping[str, int]) -> str:
@@ -297,17 +298,9 @@ def address_space_limit() -> Fact[Limit]:
         return Unknown("Windows has no RLIMIT_AS")
     import resource
 
-    return as_limit(resource.getrlimit(resource.RLIMIT_AS), "getrlimit(RLIMIT_AS)")
-
-
-def as_limit(limits: tuple[int, ...], source: str) -> Fact[Limit]:
-    """The soft and the hard limit as a fact; RLIM_INFINITY is -1 on Linux, and nearly 2**63 on macOS.
-
-    >>> as_limit((8_192_000_000, -1), "getrlimit(RLIMIT_AS)").value
-    Limit(soft=8192000000, hard=None)
-    """
-    soft, hard = (number if 0 <= number < 2**62 else None for number in limits)
-    return Known(Limit(soft, hard), source)
+    # RLIM_INFINITY is -1 on Linux, and nearly 2**63 on macOS
+    limits = (number if 0 <= number < 2**62 else None for number in resource.getrlimit(resource.RLIMIT_AS))
+    return Known(Limit(*limits), "getrlimit(RLIMIT_AS)")
 
 
 def temporary_folder(environ: Mapping[str, str], root: str = "/") -> Fact[TemporaryFolder]:
@@ -363,17 +356,3 @@ def _gpu(root: str, address: str) -> PciGpu:
     except OSError:  # no driver is bound
         driver = None
     return PciGpu(address=address, device_id=f"10de:{number}", driver=driver)
-
-
-# ---------------------------------------------------------------------------------------------------------- variables
-#
-# The environment variables that matter to TensorFlow on a GPU, as this process has them.
-
-LONGEST = 4096  # characters kept of a value
-
-
-def variables(environ: Mapping[str, str] | None = None) -> Fact[dict[str, str]]:
-    """The variables that matter and are set (an empty value is one too), by name."""
-    environ = os.environ if environ is None else environ
-    found = {name: environ[name][:LONGEST] for name in sorted(environ) if matters(name)}
-    return Known(found, "environment")

@@ -11,6 +11,7 @@ import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from tfgpu_doctor.probes.files import names_in, text_in
 from tfgpu_doctor.probes.tensorflow_probe import normal, required_name
@@ -34,16 +35,15 @@ def examine(packages: Fact[tuple[Package, ...]]) -> Fact[tuple[DamagedPackage, .
 
 def _compare(package: Package) -> DamagedPackage | None:
     """What is damaged; conda's and the distribution's own packages have no RECORD that can be relied on."""
-    if package.location is None or package.installer == "conda":
-        return None
-    ending = f"-{package.version}.dist-info"
-    infos = (name for name in names_in(package.location) if name.endswith(ending) and normal(name) == package.name)
-    if (info := next(infos, None)) is None:
+    folder, ending = package.location, f"-{package.version}.dist-info"
+    infos = () if folder is None or package.installer == "conda" else names_in(folder)
+    info = next((name for name in infos if name.endswith(ending) and normal(name) == package.name), None)
+    if folder is None or info is None:
         return None
     missing, overwritten = [], []
-    for path, size in _listed(package.location, info):
+    for path, size in _listed(folder, info):
         try:
-            found = os.stat(os.path.join(package.location, path)).st_size
+            found = os.stat(os.path.join(folder, path)).st_size
         except (FileNotFoundError, NotADirectoryError):
             missing.append(path)
         except OSError:  # not ours to look at: nothing is known about it
@@ -56,7 +56,7 @@ def _compare(package: Package) -> DamagedPackage | None:
     return DamagedPackage(
         name=package.name,
         version=package.version,
-        record=os.path.join(package.location, info, "RECORD"),
+        record=os.path.join(folder, info, "RECORD"),
         missing=tuple(missing[:MOST_NAMED]),
         overwritten=tuple(overwritten[:MOST_NAMED]),
         files=len(missing) + len(overwritten),
@@ -73,20 +73,18 @@ def _listed(folder: str, info: str) -> Iterator[tuple[str, int | None]]:
     """The files to compare, relative to the folder of the package, with the size that they were installed with."""
     # of the 22,000 rows of TensorFlow 2.21, 20,000 are headers and byte code
     lines = (line for line in _record(folder, info) if "/include/" not in line and ".pyc," not in line)
-    try:
+    with suppress(csv.Error):  # no table
         for row in csv.reader(lines):
             path = row[0] if row else ""
             size = int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
-            # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
-            # first of them that is uninstalled.
             name = path.rpartition("/")[2]
             is_loaded = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
             # anybody may have written the path: it stays below the folder of the packages
             is_inside = bool(path) and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
+            # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
+            # first of them that is uninstalled.
             if is_loaded and is_inside and size != 0 and not any(part in f"/{path}" for part in _NOT_LOADED):
                 yield path, size
-    except csv.Error:  # no table
-        return
 
 
 # -------------------------------------------------------------------------------------------------------------- errors
@@ -98,29 +96,23 @@ def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tup
     Where the error comes from a file of tensorflow-plugins/ that it does not name, all of that folder count.
     """
     failed = [one for one in phases if one.outcome == "raised"]
-    texts = [one.exception or "" for one in failed]
     found: dict[str, FailingFile] = {}
     for folder in folders:
         named = re.compile(
             re.escape(folder.rstrip("/\\")) + r"[\\/]([^\n:'\"]{1,300}?\.(?:so|dylib|dll|pyd)(?:\.\d+)*)\b"
         )
-        paths = {path for text in texts for path in named.findall(text)}
+        paths = {path for one in failed for path in named.findall(one.exception or "")}
         if not paths and any("_plugin_dir" in line for one in failed for line in one.traceback):
             paths = {f"tensorflow-plugins/{name}" for name in names_in(os.path.join(folder, "tensorflow-plugins"))}
-        owners = dict(_owners(folder, paths)) if paths else {}
+        owners: dict[str, tuple[str, str]] = {}
+        for info in names_in(folder) if paths else ():
+            if info.endswith(".dist-info"):
+                owner = (normal(info), info.removesuffix(".dist-info").rpartition("-")[2])
+                owners |= dict.fromkeys(paths & {line.partition(",")[0] for line in _record(folder, info)}, owner)
         for path in sorted(paths):
             name, version = owners.get(path, (None, None))
             found.setdefault(os.path.join(folder, path), FailingFile(os.path.join(folder, path), name, version))
     return Known(tuple(found.values()), "errors of the import, RECORD of the installed packages")
-
-
-def _owners(folder: str, paths: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The package and its version that list each of these files."""
-    for info in names_in(folder):
-        if info.endswith(".dist-info"):
-            version = info.removesuffix(".dist-info").rpartition("-")[2]
-            listed = {line.partition(",")[0] for line in _record(folder, info)}
-            yield from ((path, (normal(info), version)) for path in paths & listed)
 
 
 # --------------------------------------------------------------------------------------------------- shadowed modules
@@ -141,10 +133,9 @@ def examine_shadowed(
     """
     if isinstance(packages, Unknown):
         return packages
-    tensorflow = next((one for one in packages.value if one.name in TENSORFLOW and one.location in sys_path), None)
-    if tensorflow is None or tensorflow.location is None:
+    homes = (one.location for one in packages.value if one.name in TENSORFLOW and one.location in sys_path)
+    if (home := next(homes, None)) is None:
         return Known((), "sys.path")
-    home = tensorflow.location
     named = {os.path.abspath(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
     before = [folder for folder in sys_path[: sys_path.index(home)] if folder != user_site or folder in named]
     inside = {_module(name) for name in names_in(home)} - {"tensorflow", ""}
@@ -191,7 +182,7 @@ def _modules(home: str, packages: tuple[Package, ...]) -> Iterator[tuple[str, Pa
     for info in names_in(home):
         if info.endswith(".dist-info") and normal(info) in needed:
             tops = {line.partition(",")[0].partition("/")[0] for line in _record(home, info) if line[:2] != ".."}
-            yield from ((module, there[normal(info)]) for module in {_module(top) for top in tops} - {""})
+            yield from ((module, there[normal(info)]) for module in set(map(_module, tops)) - {""})
 
 
 def _how(folder: str, home: str, here: str) -> tuple[str | None, int | None]:
@@ -199,8 +190,7 @@ def _how(folder: str, home: str, here: str) -> tuple[str | None, int | None]:
     if folder == here:
         return "current folder", None
     for path in (os.path.join(home, name) for name in names_in(home) if name.endswith(".pth")):
-        lines = enumerate(text_in("/", os.path.abspath(path)).splitlines(), 1)
-        numbers = (number for number, line in lines if folder in line and not line.startswith("#"))
-        if number := next(numbers, None):
-            return path, number
+        for number, line in enumerate(text_in("/", os.path.abspath(path)).splitlines(), 1):
+            if folder in line and not line.startswith("#"):
+                return path, number
     return None, None

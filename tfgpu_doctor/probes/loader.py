@@ -1,20 +1,26 @@
-"""Which file the dynamic loader picks for each library that TensorFlow opens by name, and why not another."""
+"""Which file the dynamic loader picks for each library that TensorFlow opens by name, and why not another.
+
+The headers of ELF files, which pyelftools reads; a model of glibc's ld.so, which was compared with real ``dlopen``
+calls; the places out of its reach where CUDA libraries lie; and the search of Windows.
+"""
 
 from __future__ import annotations
 
 import glob
+import ntpath
 import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import IO, Literal
 
 import msgspec
 
+from tfgpu_doctor.files.reading import open_regular
 from tfgpu_doctor.parsers.system_outputs import CacheEntry, parse_cache
-from tfgpu_doctor.probes import dll_search, elf, process, programs, systems
-from tfgpu_doctor.probes.elf import Effect, Elf, Refusal
+from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.files import below, names_in
 from tfgpu_doctor.records.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
 
@@ -33,6 +39,7 @@ SUBLIBRARIES = {
 }
 MACHINES = {"x86_64": "EM_X86_64", "amd64": "EM_X86_64", "aarch64": "EM_AARCH64", "arm64": "EM_AARCH64"}
 CACHE = "/etc/ld.so.cache"
+_NOT_KNOWN = Unknown("which libraries this TensorFlow opens is not known")
 
 
 def examine(
@@ -52,28 +59,20 @@ def examine(
     """
     if system := systems.other(root):
         if system.name == "windows":
-            return dll_search.examine(
-                sonames,
-                environ=environ,
-                site_packages=site_packages,
-                toolkits=toolkits,
-                executable=executable,
-                root=system.root,
-            )
+            return examine_dlls(sonames, environ, site_packages, toolkits, executable, system.root)
         return Loader(sonames=Unknown(f"the loader of {system.platform} is not modelled; TensorFlow has no CUDA there"))
-    if musl := _musl(root):
-        return Loader(sonames=Unknown(f"musl's loader ({musl}) is not modelled, only glibc's"))
+    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
+    if not glibc and (musl := glob.glob(below(root, "/lib/ld-musl-*.so.1"))):
+        return Loader(sonames=Unknown(f"musl's loader ({musl[0]}) is not modelled, only glibc's"))
     caller = caller_of(tensorflow_dir, root)
-    library = caller if isinstance(caller, Elf) else None
-    runpath: Fact[tuple[str, ...]] = (
-        Known(caller.runpath or caller.rpath, caller.path) if isinstance(caller, Elf) else caller
-    )
+    runpath = caller if isinstance(caller, Unknown) else Known(caller.runpath or caller.rpath, caller.path)
     if not sonames:
-        return Loader(runpath=runpath, sonames=Unknown("which libraries this TensorFlow opens is not known"))
-    cache = _cache(root)
-    linker = _linker(library, () if isinstance(cache, Unknown) else cache, environ, executable, root)
-    found = places(site_packages, toolkits, conda_prefixes(site_packages, environ), root)
-    survey = _Survey(linker, library, found, site_packages)
+        return Loader(runpath=runpath, sonames=_NOT_KNOWN)
+    library = caller if isinstance(caller, Elf) else None
+    cache = read_cache(root)
+    program = read_elf(os.path.realpath(executable)) if executable else None
+    linker = LdSo(environ, () if isinstance(cache, Unknown) else cache, root, library, program)
+    survey = _Survey(linker, library, site_packages, places(site_packages, toolkits, environ, root))
     openings = {
         soname: survey.open(soname) for soname, _ in sorted(sonames, key=lambda pair: (*ORDER, pair[1]).index(pair[1]))
     }
@@ -101,15 +100,13 @@ def _loaded(library: Soname, path: str | None) -> Soname:
     unusable = any(one.path == path and one.problem for one in library.candidates)
     if path is None or library.winner or unusable:
         return library
-    here = Candidate(path=path, via="already loaded", reachable=True)
     others = (one for one in library.candidates if one.path != path)
-    return msgspec.structs.replace(library, candidates=(here, *others), winner=path)
+    return msgspec.structs.replace(library, candidates=(_hit(path, "already loaded"), *others), winner=path)
 
 
-def _musl(root: str) -> str | None:
-    """The musl loader of a system that has no glibc."""
-    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
-    return None if glibc else next(iter(glob.glob(below(root, "/lib/ld-musl-*.so.1"))), None)
+def _hit(path: str, via: str, problem: str | None = None, effect: str | None = None) -> Candidate:
+    """A file of the wanted name in the loader's reach."""
+    return Candidate(path=path, via=via, reachable=True, problem=problem, effect=effect)
 
 
 def caller_of(tensorflow_dir: str | None, root: str = "/") -> Elf | Unknown:
@@ -118,45 +115,19 @@ def caller_of(tensorflow_dir: str | None, root: str = "/") -> Elf | Unknown:
         return Unknown("there is no TensorFlow whose RUNPATH could be read")
     folder = below_once(root, tensorflow_dir)
     names = CALLERS_SPLIT if glob.glob(os.path.join(glob.escape(folder), SPLIT)) else CALLERS_WHOLE
-    for name in names:
-        path = os.path.join(folder, name)
+    for path in (os.path.join(folder, name) for name in names):
         if os.path.exists(path):
-            found = elf.read(path)
+            found = read_elf(path)
             return Unknown(f"{found.problem}: {path}") if isinstance(found, Refusal) else found
     return Unknown(f"{' and '.join(names)} are missing in {tensorflow_dir}")
 
 
-def _linker(
-    library: Elf | None, cache: Sequence[CacheEntry], environ: Mapping[str, str], executable: str | None, root: str
-) -> LdSo:
-    program = elf.read(os.path.realpath(executable)) if executable else None
-    linker = LdSo(
-        machine=library.machine if library else MACHINES.get(platform.machine().lower(), "EM_X86_64"),
-        library_path=split_library_path(environ),
-        cache=cache,
-        program=program if isinstance(program, Elf) else None,
-        root=root,
-    )
-    if library:
-        linker.loaded.update(dict.fromkeys(library.needed, ""))
-    for preloaded in environ.get("LD_PRELOAD", "").replace(":", " ").split():
-        found = linker.check(preloaded) if "/" in preloaded else None
-        if isinstance(found, Elf) and found.soname:
-            linker.loaded[found.soname] = preloaded
-    return linker
-
-
-def read_cache(root: str) -> tuple[CacheEntry, ...]:
-    """The loader's cache, as ldconfig prints it; empty where there is none or it cannot be read."""
-    cache = _cache(root)
-    return () if isinstance(cache, Unknown) else cache
-
-
-def _cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
+def read_cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
+    """The loader's cache, as ldconfig prints it; empty where there is none."""
     cache = below(root, CACHE)
     if not os.path.exists(cache):
         return ()
-    program = programs.find("ldconfig", os.environ, more=("/sbin", "/usr/sbin"))
+    program = systems.find("ldconfig", os.environ, more=("/sbin", "/usr/sbin"))
     if not program:
         return Unknown(f"no ldconfig to read {CACHE} with")
     done = process.run([program, "-C", cache, "-p"], timeout=5.0, env={"LC_ALL": "C"})
@@ -168,45 +139,32 @@ def _cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
 class _Survey:
     """All files of the libraries that one process opens: those in its reach, and the others."""
 
-    def __init__(self, linker: LdSo, library: Elf | None, found: Sequence[Place], site_packages: Sequence[str]) -> None:
+    def __init__(self, linker: LdSo, library: Elf | None, site_packages: Sequence[str], found: Sequence[Place]) -> None:
         self.linker, self.found, self.site_packages = linker, found, site_packages
         self.callers = (library,) if library else ()
         self.listing = Listing(linker.root)
 
     def open(self, soname: str) -> Opening:
-        """Open a library, and the parts that cuDNN opens by itself."""
+        """Open a library, and the parts that cuDNN opens by itself when it is used."""
         opening = self.linker.open(soname, self.callers, all_hits=True)
-        if opening.winner and (missing := self._missing_part(soname, opening.winner)):
-            opening.hits = [
-                Hit(hit.path, hit.via, f"opens {missing}", "later") if hit.path == opening.winner else hit
-                for hit in opening.hits
-            ]
-            opening.winner = None
-        return opening
-
-    def _missing_part(self, soname: str, path: str) -> str | None:
-        """The first part of cuDNN that it will not find when it is used: "libcudnn_ops.so.9, not found"."""
-        cudnn = self.linker.check(path)
+        winner = opening.winner
+        cudnn = self.linker.check(winner) if winner and soname in SUBLIBRARIES else None
         callers = (cudnn, *self.callers) if isinstance(cudnn, Elf) else ()
-        for part in SUBLIBRARIES.get(soname, ()) if callers else ():
+        for part in SUBLIBRARIES[soname] if callers else ():
             name = soname.replace("libcudnn.", f"libcudnn_{part}.")
-            failure = self.linker.open(name, callers).failure
-            if failure:
-                return failure if failure.startswith(name) else f"{name}, which needs {failure}"
-        return None
+            if failure := self.linker.open(name, callers).failure:
+                missing = failure if failure.startswith(name) else f"{name}, which needs {failure}"
+                at = next(number for number, hit in enumerate(opening.hits) if hit.path == winner)
+                opening.hits[at] = _hit(opening.hits[at].path, opening.hits[at].via, f"opens {missing}", "later")
+                opening.winner = None
+                break
+        return opening
 
     def describe(self, soname: str, component: str, opening: Opening) -> Soname:
         """All files of a soname: those in reach in the loader's order, then the others."""
         linker, listing = self.linker, self.listing
         candidates = [
-            Candidate(
-                path=hit.path,
-                via=hit.via,
-                reachable=True,
-                version=listing.version(hit.path, site_of(hit.path, self.site_packages)),
-                problem=hit.problem,
-                effect=hit.effect,
-            )
+            msgspec.structs.replace(hit, version=listing.version(hit.path, site_of(hit.path, self.site_packages)))
             for hit in opening.hits
         ]
         known = {os.path.realpath(below_once(linker.root, hit.path)) for hit in opening.hits}
@@ -216,7 +174,18 @@ class _Survey:
             real = os.path.realpath(below_once(linker.root, path))
             if name and real not in known:
                 known.add(real)
-                candidates.append(self._out_of_reach(path, place, soname))
+                checked = linker.check(path)
+                refusal = checked if isinstance(checked, Refusal) else None
+                no_link = None if name == soname else f"no link named {soname} beside it"
+                one = Candidate(
+                    path=path,
+                    via=place.via,
+                    reachable=False,
+                    version=listing.version(path, place.site_packages),
+                    problem=refusal.problem if refusal else no_link,
+                    effect=refusal.effect if refusal else None,
+                )
+                candidates.append(one)
         reach = [path for path, _ in linker.places(soname, self.callers)]
         folders = [os.path.dirname(path) for path in (*reach, *linker.cached(soname.split(".so.")[0] + ".so."))]
         return Soname(
@@ -227,20 +196,6 @@ class _Survey:
             other_versions=listing.other_versions([*folders, *(place.folder for place in self.found)], soname),
         )
 
-    def _out_of_reach(self, path: str, place: Place, soname: str) -> Candidate:
-        checked = self.linker.check(path)
-        problem, effect = (checked.problem, checked.effect) if isinstance(checked, Refusal) else (None, None)
-        if problem is None and os.path.basename(path) != soname:
-            problem = f"no link named {soname} beside it"
-        return Candidate(
-            path=path,
-            via=place.via,
-            reachable=False,
-            version=self.listing.version(path, place.site_packages),
-            problem=problem,
-            effect=effect,
-        )
-
 
 # ----------------------------------------------------------------------------------------------------- library places
 #
@@ -248,21 +203,8 @@ class _Survey:
 
 # Folders of a toolkit that hold libraries: the runfile's, Debian's, the redistributables' and conda's layouts.
 TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "extras/CUPTI/lib64")
-# What a wheel calls itself, for folders that several wheels share (nvidia/cu13/lib of CUDA 13).
-WHEELS = {
-    "libcudart": "nvidia_cuda_runtime",
-    "libcublas": "nvidia_cublas",
-    "libcublasLt": "nvidia_cublas",
-    "libcufft": "nvidia_cufft",
-    "libcurand": "nvidia_curand",
-    "libcusolver": "nvidia_cusolver",
-    "libcusparse": "nvidia_cusparse",
-    "libcudnn": "nvidia_cudnn",
-    "libcupti": "nvidia_cuda_cupti",
-    "libnccl": "nvidia_nccl",
-    "libnvrtc": "nvidia_cuda_nvrtc",
-    "libnvJitLink": "nvidia_nvjitlink",
-}
+# Wheels that are not called as their library is, for folders that several share (nvidia/cu13/lib of CUDA 13).
+WHEELS = {"libcudart": "cuda_runtime", "libcublasLt": "cublas", "libcupti": "cuda_cupti", "libnvrtc": "cuda_nvrtc"}
 _VERSIONED = re.compile(r"^(?P<stem>lib[^/]+?)\.so\.(?P<version>\d[\d.]*)$")
 _DIST_INFO = re.compile(r"^(?P<name>.+)-(?P<version>[^-]+)\.dist-info$")
 
@@ -277,30 +219,24 @@ class Place:
 
 
 def places(
-    site_packages: Sequence[str], toolkits: Sequence[Toolkit], prefixes: Sequence[str], root: str
+    site_packages: Sequence[str], toolkits: Sequence[Toolkit], environ: Mapping[str, str], root: str
 ) -> list[Place]:
     """List the folders of pip wheels, toolkits and conda environments that exist."""
-    found = [place for site in dict.fromkeys(site_packages) for place in _wheel_folders(site, root)]
-    kits = [
-        Place(os.path.join(kit.path, name), "conda" if kit.via == "conda" else "toolkit")
-        for kit in toolkits
-        for name in TOOLKIT_FOLDERS
-    ]
-    conda = [
-        Place(os.path.join(prefix, "lib"), "conda")
-        for prefix in dict.fromkeys(prefixes)
-        if os.path.isdir(below_once(root, os.path.join(prefix, "conda-meta")))
-    ]
-    unique = {os.path.realpath(below_once(root, place.folder)): place for place in reversed([*found, *kits, *conda])}
+    found = []
+    for site in dict.fromkeys(site_packages):  # nvidia/cudnn/lib, nvidia/cu13/lib, tensorrt_libs
+        wheels = [f"nvidia/{package}/lib" for package in names_in(below_once(root, os.path.join(site, "nvidia")))]
+        folders = (*wheels, "tensorrt_libs", "tensorrt")
+        found += [Place(os.path.join(site, folder), "pip wheel", site) for folder in folders]
+    for kit in toolkits:
+        via = "conda" if kit.via == "conda" else "toolkit"
+        found += [Place(os.path.join(kit.path, name), via) for name in TOOLKIT_FOLDERS]
+    # environments: the one of the interpreter under test (PREFIX/lib/python3.11/site-packages), then the active one
+    prefixes = [os.path.normpath(os.path.join(site, *[os.pardir] * 3)) for site in site_packages]
+    for prefix in dict.fromkeys(filter(None, (*prefixes, environ.get("CONDA_PREFIX")))):
+        if os.path.isdir(below_once(root, os.path.join(prefix, "conda-meta"))):
+            found.append(Place(os.path.join(prefix, "lib"), "conda"))
+    unique = {os.path.realpath(below_once(root, place.folder)): place for place in reversed(found)}
     return [place for real, place in reversed(unique.items()) if os.path.isdir(real)]
-
-
-def _wheel_folders(site: str, root: str) -> Iterator[Place]:
-    """The folders of nvidia-* and TensorRT wheels: nvidia/cudnn/lib, nvidia/cu13/lib, tensorrt_libs."""
-    for package in names_in(below_once(root, os.path.join(site, "nvidia"))):
-        yield Place(os.path.join(site, "nvidia", package, "lib"), "pip wheel", site)
-    for package in ("tensorrt_libs", "tensorrt"):
-        yield Place(os.path.join(site, package), "pip wheel", site)
 
 
 class Listing:
@@ -308,11 +244,7 @@ class Listing:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self._read = lru_cache(maxsize=None)(lambda folder: tuple(names_in(below_once(root, folder))))
-
-    def names(self, folder: str) -> tuple[str, ...]:
-        """The names in `folder`; none when it cannot be read."""
-        return self._read(folder)
+        self.names = lru_cache(maxsize=None)(lambda folder: tuple(names_in(below_once(root, folder))))
 
     def carries(self, folder: str, soname: str) -> str | None:
         """The file of `folder` that is, or would be with a link, `soname`: ``libcudnn.so.9.3.0`` for libcudnn.so.9."""
@@ -324,14 +256,12 @@ class Listing:
     def other_versions(self, folders: Sequence[str], soname: str) -> tuple[str, ...]:
         """Files of the same library with another soname, each once: ``libcudart.so.13`` for libcudart.so.12."""
         wanted = _VERSIONED.match(soname)
-        if not wanted:
-            return ()
         found: dict[str, str] = {}
         ours = set[str]()
-        for folder in dict.fromkeys(folders):
+        for folder in dict.fromkeys(folders) if wanted else ():
             for name in self.names(folder):
                 match = _VERSIONED.match(name)
-                if not match or match["stem"] != wanted["stem"]:
+                if not match or not wanted or match["stem"] != wanted["stem"]:
                     continue
                 path = os.path.join(folder, name)
                 real = os.path.realpath(below_once(self.root, path))
@@ -352,11 +282,12 @@ class Listing:
         """The version of the one installed wheel that owns `path`; None when two (cu11, cu12) could."""
         folder = os.path.basename(os.path.dirname(os.path.dirname(path)))
         stem = os.path.basename(path).split(".so")[0]
-        owners = {f"nvidia_{folder}", WHEELS.get(stem, WHEELS.get(stem.split("_")[0], ""))} - {""}
+        own = WHEELS.get(stem, stem.split("_")[0].removeprefix("lib").lower())
         versions = {
             match["version"]
             for match in map(_DIST_INFO.match, self.names(site_packages))
-            if match and re.sub(r"_cu\d+$", "", match["name"].replace("-", "_").lower()) in owners
+            if match
+            and re.sub(r"_cu\d+$", "", match["name"].replace("-", "_").lower()) in (f"nvidia_{folder}", f"nvidia_{own}")
         }
         return versions.pop() if len(versions) == 1 else None
 
@@ -365,20 +296,6 @@ def site_of(path: str, site_packages: Sequence[str]) -> str | None:
     """The site-packages folder that holds `path`."""
     real = os.path.realpath(path)
     return next((site for site in site_packages if real.startswith(os.path.realpath(site) + os.sep)), None)
-
-
-def conda_prefixes(site_packages: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Environments whose lib folder may hold CUDA: the one of the interpreter under test, then the active one."""
-    paths = systems.paths()  # PREFIX/lib/python3.11/site-packages; on Windows PREFIX\Lib\site-packages
-    levels = 2 if paths.sep == "\\" else 3
-    own = []
-    for site in site_packages:
-        prefix = site.rstrip("/\\")
-        for _ in range(levels):
-            prefix = paths.dirname(prefix)
-        own.append(prefix)
-    active = environ.get("CONDA_PREFIX")
-    return [*own, *([active] if active else [])]
 
 
 # -------------------------------------------------------------------------------------------------------------- ld so
@@ -397,25 +314,14 @@ ALWAYS_LOADED = (
 # The driver's: that they are missing is a finding about the driver, not about the library that needs them.
 DRIVER = frozenset(("libcuda.so.1", "libnvidia-ml.so.1"))
 CACHE_FLAG = {"EM_X86_64": "x86-64", "EM_AARCH64": "AArch64"}
-MULTIARCH = {"EM_X86_64": "x86_64-linux-gnu", "EM_AARCH64": "aarch64-linux-gnu"}
 MACHINE_NAMES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_PPC64": "ppc64le"}
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A file of the wanted name in the loader's reach."""
-
-    path: str
-    via: str
-    problem: str | None = None
-    effect: Effect | None = None
 
 
 @dataclass
 class Opening:
     """How one dlopen went: every file of that name, and the one that was mapped."""
 
-    hits: list[Hit] = field(default_factory=list)
+    hits: list[Candidate] = field(default_factory=list)
     winner: str | None = None
     failure: str | None = None  # "libz.so.1, not found"; None when it went well
 
@@ -425,37 +331,40 @@ class LdSo:
 
     def __init__(
         self,
-        *,
-        machine: str,
-        library_path: Sequence[str] = (),
-        cache: Sequence[CacheEntry] = (),
-        program: Elf | None = None,
-        root: str = "/",
+        environ: Mapping[str, str],
+        cache: Sequence[CacheEntry],
+        root: str,
+        library: Elf | None = None,
+        program: Elf | Refusal | None = None,
     ) -> None:
-        """`machine` is an ELF machine ("EM_X86_64"); `program` the executable, for its DT_RPATH."""
-        self.machine, self.root = machine, root
-        self.library_path = tuple(library_path)
-        self.program = program
+        """`library` is the one that opens others, `program` the executable, for its DT_RPATH."""
+        self.root, self.library_path = root, split_library_path(environ)
+        self.machine = library.machine if library else MACHINES.get(platform.machine().lower(), "EM_X86_64")
+        self.program = program if isinstance(program, Elf) else None
         self.loaded: dict[str, str] = dict.fromkeys(ALWAYS_LOADED, "")  # soname -> path, "" where it matters not
         self._files: dict[str, Elf | Refusal] = {}
         self._cache: dict[str, list[str]] = {}
-        flag = CACHE_FLAG.get(machine)
         for entry in cache:
-            if flag in entry.flags:
+            if CACHE_FLAG.get(self.machine) in entry.flags:
                 self._cache.setdefault(entry.soname, []).append(entry.path)
-        self.defaults = default_folders(machine, root)
+        triplet = f"{MACHINE_NAMES.get(self.machine)}-linux-gnu"
+        is_debian = os.path.isdir(below(root, f"/usr/lib/{triplet}"))
+        own = (f"/lib/{triplet}", f"/usr/lib/{triplet}") if is_debian else ("/lib64", "/usr/lib64")
+        self.defaults = (*own, "/lib", "/usr/lib")
+        self.loaded |= dict.fromkeys(library.needed if library else (), "")
+        for preloaded in environ.get("LD_PRELOAD", "").replace(":", " ").split():
+            found = self.check(preloaded) if "/" in preloaded else None
+            if isinstance(found, Elf) and found.soname:
+                self.loaded[found.soname] = preloaded
 
     def check(self, path: str) -> Elf | Refusal:
         """Read a file's headers (once), and refuse those of another machine."""
         if path not in self._files:
-            self._files[path] = self._check(below_once(self.root, path))
+            found = read_elf(below_once(self.root, path))
+            if isinstance(found, Elf) and found.machine != self.machine:
+                found = Refusal(f"for another machine: {MACHINE_NAMES.get(found.machine, found.machine)}", "skipped")
+            self._files[path] = found
         return self._files[path]
-
-    def _check(self, path: str) -> Elf | Refusal:
-        found = elf.read(path)
-        if isinstance(found, Elf) and found.machine != self.machine:
-            return Refusal(f"for another machine: {MACHINE_NAMES.get(found.machine, found.machine)}", "skipped")
-        return found
 
     def cached(self, start: str) -> list[str]:
         """The files of the cache whose names begin with `start`."""
@@ -464,72 +373,52 @@ class LdSo:
     def places(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str]]:
         """Yield (path, via) of every place where `name` is looked for, in order; `callers` is innermost first."""
         caller = callers[0] if callers else None
-        if caller is None or not caller.has_runpath:
-            chain = (*callers, *((self.program,) if self.program else ()))
-            for folder in dict.fromkeys(folder for one in chain for folder in one.rpath):
-                yield os.path.join(folder, name), "RPATH"
-        for folder in self.library_path:
-            yield os.path.join(folder, name), "LD_LIBRARY_PATH"
-        for folder in caller.runpath if caller else ():
-            yield os.path.join(folder, name), "RUNPATH"
-        for path in self._cache.get(name, ()):
-            yield path, "ldconfig"
-        for folder in self.defaults:
-            yield os.path.join(folder, name), "default path"
+        chain = (*callers, *((self.program,) if self.program else ()))
+        rpath = () if caller and caller.has_runpath else (folder for one in chain for folder in one.rpath)
+        runpath = caller.runpath if caller else ()
+        for folders, via in ((rpath, "RPATH"), (self.library_path, "LD_LIBRARY_PATH"), (runpath, "RUNPATH")):
+            yield from ((os.path.join(folder, name), via) for folder in dict.fromkeys(folders))
+        yield from ((path, "ldconfig") for path in self._cache.get(name, ()))
+        yield from ((os.path.join(folder, name), "default path") for folder in self.defaults)
 
     def open(self, name: str, callers: Sequence[Elf], *, all_hits: bool = False) -> Opening:
         """Model ``dlopen(name)`` called from ``callers[0]``; what it maps stays loaded only when all went well.
 
-        With `all_hits`, the files behind the one that decides are listed too.
+        The first file that loads, or that fails for good, decides. With `all_hits`, those behind it are listed, too.
         """
         if name in self.loaded:
             path = self.loaded[name]
-            return Opening([Hit(path, "already loaded")] if path else [], winner=path)
-        result, ended, real = Opening(), "", set[str]()
-        decided = False
+            return Opening([_hit(path, "already loaded")] if path else [], winner=path)
+        result, ended, seen = Opening(), "", set[str]()
         for path, via in self.places(name, callers):
-            if decided and not all_hits:
+            is_decided = bool(result.winner or result.failure)
+            if is_decided and not all_hits:
                 break
-            if via == ended or not os.path.lexists(below_once(self.root, path)):
+            inside = below_once(self.root, path)
+            if via == ended or not os.path.lexists(inside) or os.path.realpath(inside) in seen:
                 continue
+            seen.add(os.path.realpath(inside))
             found = self.check(path)
-            if (key := os.path.realpath(below_once(self.root, path))) in real:
-                continue
-            real.add(key)
-            hit = Hit(path, via) if isinstance(found, Elf) else Hit(path, via, found.problem, found.effect)
-            if not decided:
-                hit, decided = self._decide(name, hit, found, callers, result)
-            if hit.effect == "ends the list":
-                ended = via
+            hit = _hit(path, via) if isinstance(found, Elf) else _hit(path, via, found.problem, found.effect)
+            if not is_decided and isinstance(found, Elf):
+                if failure := self._load(name, path, found, callers):
+                    result.failure, hit = failure, _hit(path, via, f"needs {failure}", "fatal")
+                else:
+                    result.winner = path
+            elif not is_decided and hit.effect == "fatal":
+                result.failure = f"{name}: {hit.problem}"
+            ended = via if hit.effect == "ends the list" else ended
             result.hits.append(hit)
-        if result.winner is None and result.failure is None:
+        if not (result.winner or result.failure):
             result.failure = f"{name}, not found"
         return result
-
-    def _decide(
-        self, name: str, hit: Hit, found: Elf | Refusal, callers: Sequence[Elf], result: Opening
-    ) -> tuple[Hit, bool]:
-        """Whether this file ends the search, as the winner or as a failure that the loader does not go past."""
-        if isinstance(found, Elf):
-            if failure := self._load(name, hit.path, found, callers):
-                result.failure = failure
-                return Hit(hit.path, hit.via, f"needs {failure}", "fatal"), True
-            result.winner = hit.path
-            return hit, True
-        if hit.effect == "fatal":
-            result.failure = f"{name}: {hit.problem}"
-            return hit, True
-        return hit, False
 
     def _load(self, name: str, path: str, library: Elf, callers: Sequence[Elf]) -> str | None:
         """Map `library` and all that it needs; return what is missing and leave nothing loaded when that fails."""
         before = dict(self.loaded)
-        for soname in {name, library.soname or name}:
-            self.loaded[soname] = path
+        self.loaded |= {name: path, library.soname or name: path}
         for needed in library.needed:
-            if needed in DRIVER:
-                continue
-            failure = self.open(needed, (library, *callers)).failure
+            failure = None if needed in DRIVER else self.open(needed, (library, *callers)).failure
             if failure:
                 self.loaded = before
                 return failure
@@ -541,15 +430,192 @@ def below_once(root: str, path: str) -> str:
     return path if root == "/" or path.startswith(root.rstrip("/") + "/") else below(root, path)
 
 
-def default_folders(machine: str, root: str = "/") -> tuple[str, ...]:
-    """The folders that the system's loader searches last: Debian's, or those of everyone else."""
-    triplet = MULTIARCH.get(machine)
-    if triplet and os.path.isdir(below(root, f"/usr/lib/{triplet}")):
-        return (f"/lib/{triplet}", f"/usr/lib/{triplet}", "/lib", "/usr/lib")
-    return ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
-
-
 def split_library_path(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The folders of LD_LIBRARY_PATH; an empty entry is the current folder, as the loader has it."""
     value = environ.get("LD_LIBRARY_PATH", "")
     return tuple(entry or "." for entry in value.replace(";", ":").split(":")) if value else ()
+
+
+# ---------------------------------------------------------------------------------------------------------- ELF files
+
+# what pyelftools lets through of a damaged file: offsets beyond the end, strings without end, its own assertions
+_DAMAGE = (ValueError, OverflowError, LookupError, AttributeError, TypeError, AssertionError)
+HEADER = 64  # bytes of a 64-bit ELF header; glibc says "file too short" below it
+Effect = Literal["skipped", "ends the list", "fatal", "later"]
+"""What glibc's dlopen does about a file: goes on with the next folder (wrong class or machine, dangling link, no
+permission), gives up this list of folders (a link that points at itself), or fails for good; "later": it loads,
+and fails when it is used. Each was seen with glibc 2.36; `open_verify` and `open_path` in its elf/dl-load.c."""
+
+
+@dataclass(frozen=True)
+class Elf:
+    """The dynamic section of a shared library."""
+
+    path: str
+    machine: str  # "EM_X86_64"
+    soname: str | None
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]  # $ORIGIN resolved; empty when there is a RUNPATH, as the loader then ignores it
+    runpath: tuple[str, ...]
+    has_runpath: bool
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the loader does not take a file, and what it does next."""
+
+    problem: str
+    effect: Effect
+
+
+def read_elf(path: str) -> Elf | Refusal:
+    """Read the dynamic section of `path`, or say why the loader would refuse the file."""
+    try:
+        with open_regular(path) as stream:
+            return _checked(stream, path)
+    except FileNotFoundError:
+        return Refusal("dangling link" if os.path.islink(path) else "no such file", "skipped")
+    except PermissionError:
+        return Refusal("permission denied", "skipped")
+    except IsADirectoryError:
+        return Refusal("a directory", "fatal")
+    except OSError as error:  # ELOOP, EIO, ESTALE
+        return Refusal((error.strerror or str(error)).lower(), "ends the list")
+
+
+def _checked(stream: IO[bytes], path: str) -> Elf | Refusal:
+    from elftools.common.exceptions import ELFError
+    from elftools.construct.core import ConstructError
+
+    head = stream.read(HEADER)
+    if not head.startswith(b"\x7fELF"):
+        return Refusal("not ELF" if head else "empty file", "fatal")
+    if len(head) < HEADER:
+        return Refusal("file too short", "fatal")
+    if head[4] == 1:  # no TensorFlow with CUDA is 32-bit, no machine with CUDA big-endian
+        return Refusal("32-bit", "skipped")
+    if head[5] == 2:
+        return Refusal("for another machine: big-endian", "fatal")
+    try:
+        return _inspect(stream, path)
+    except (ELFError, ConstructError, *_DAMAGE):
+        return Refusal("damaged ELF file", "fatal")
+
+
+def _inspect(stream: IO[bytes], path: str) -> Elf | Refusal:
+    from elftools.elf.dynamic import DynamicSegment
+    from elftools.elf.elffile import ELFFile
+
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    elf = ELFFile(stream)
+    if elf["e_type"] not in ("ET_DYN", "ET_EXEC"):
+        return Refusal("not a shared library", "fatal")
+    dynamic = None
+    for segment in elf.iter_segments():
+        if segment["p_type"] == "PT_LOAD" and segment["p_offset"] + segment["p_filesz"] > size:
+            return Refusal("truncated file", "fatal")  # dlopen maps it and the process dies of SIGBUS
+        dynamic = segment if isinstance(segment, DynamicSegment) else dynamic
+    if dynamic is None:
+        return Refusal("no dynamic section", "fatal")
+    names: dict[str, list[str]] = {"DT_NEEDED": [], "DT_SONAME": [], "DT_RPATH": [], "DT_RUNPATH": []}
+    for tag in dynamic.iter_tags():
+        if (kind := tag.entry.d_tag) in names:
+            names[kind].append(getattr(tag, kind[3:].lower()))
+    origin = os.path.dirname(os.path.abspath(path))
+    return Elf(
+        path=path,
+        machine=elf["e_machine"],
+        soname=next(iter(names["DT_SONAME"]), None),
+        needed=tuple(names["DT_NEEDED"]),
+        rpath=() if names["DT_RUNPATH"] else _folders(names["DT_RPATH"], origin),
+        runpath=_folders(names["DT_RUNPATH"], origin),
+        has_runpath=bool(names["DT_RUNPATH"]),
+    )
+
+
+def _folders(paths: list[str], origin: str) -> tuple[str, ...]:
+    """Split a search path; repeated folders (TensorFlow's has hundreds of entries) are kept once."""
+    entries = (entry for entry in ":".join(paths).split(":") if entry)
+    resolved = (entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for entry in entries)
+    return tuple(dict.fromkeys(os.path.realpath(entry) for entry in dict.fromkeys(resolved)))
+
+
+# ------------------------------------------------------------------------------------------------------------ Windows
+#
+# TensorFlow calls LoadLibraryExW with LOAD_WITH_ALTERED_SEARCH_PATH (tensorflow/core/platform/windows/load_library.cc),
+# for which Windows searches the folder of the program, the system folder, Windows' own folder, the current one, and
+# those of PATH (Microsoft, "Dynamic-link library search order", unpackaged apps). What os.add_dll_directory adds counts
+# there no more than PATH does for a module's own imports.
+
+# cuDNN 8's parts load it, and no CUDA installer brings it; NVIDIA, "Installing zlib", cuDNN 8.9 installation guide.
+ZLIB = "zlibwapi.dll"
+
+
+def examine_dlls(
+    sonames: Sequence[tuple[str, str]],
+    environ: Mapping[str, str],
+    site_packages: Sequence[str],
+    toolkits: Sequence[Toolkit],
+    executable: str | None,
+    root: str,
+) -> Loader:
+    """Look for each DLL by file existence; a fake root holds ``C:`` as a folder."""
+    if not sonames:
+        return Loader(sonames=_NOT_KNOWN)
+    windows = environ.get("SYSTEMROOT", "C:\\Windows")
+    entries = (entry.strip('"') for entry in environ.get("PATH", "").split(";"))
+    reach = [(ntpath.dirname(executable), "folder of Python")] if executable else []
+    reach += [(ntpath.join(windows, "System32"), "default path"), (windows, "default path")]
+    reach += [(folder, "PATH") for folder in dict.fromkeys(entries) if ntpath.isabs(folder)]
+    beyond = list(_beyond(environ, site_packages, toolkits, root))
+    found = tuple(_dlls(name, component, reach, beyond, root) for name, component in sonames)
+    return Loader(
+        runpath=Unknown("Windows has no RUNPATH"),
+        sonames=Known(found, "files in the folders of Python, Windows and PATH"),
+    )
+
+
+def _beyond(
+    environ: Mapping[str, str], site_packages: Sequence[str], toolkits: Sequence[Toolkit], root: str
+) -> Iterator[tuple[str, str]]:
+    """Other folders with CUDA, and whose they are."""
+    for site in site_packages:
+        wheels = ntpath.join(site, "nvidia")
+        yield from ((ntpath.join(wheels, name, "bin"), "pip wheel") for name in names_in(below(root, wheels)))
+    yield from ((ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits)
+    prefixes = dict.fromkeys(ntpath.dirname(ntpath.dirname(site)) for site in site_packages)  # above Lib, site-packages
+    yield from ((ntpath.join(prefix, "Library", "bin"), "conda") for prefix in prefixes)
+    # C:\Program Files\NVIDIA\CUDNN\v9.3\bin\12.6: NVIDIA's installer puts none of them on PATH
+    base = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA", "CUDNN")
+    for folder in (ntpath.join(base, version, "bin") for version in names_in(below(root, base))):
+        inner = [ntpath.join(folder, name) for name in names_in(below(root, folder)) if name[:1].isdigit()]
+        yield from ((one, "cuDNN's installer") for one in (folder, *inner))
+
+
+def _dlls(
+    name: str, component: str, reach: Sequence[tuple[str, str]], beyond: Sequence[tuple[str, str]], root: str
+) -> Soname:
+    def has(folder: str, file: str) -> bool:
+        return os.path.isfile(below(root, ntpath.join(folder, file)))
+
+    lacks_zlib = name.startswith("cudnn64_8") and not any(has(folder, ZLIB) for folder, _ in reach)
+    problem, effect = (f"opens {ZLIB}, not found", "later") if lacks_zlib else (None, None)
+    candidates: dict[str, Candidate] = {}
+    others: list[str] = []
+    stem = name.lower().split("_")[0] + "_"
+    for folder, via in (*reach, *beyond):
+        if has(folder, name):
+            path, near = ntpath.join(folder, name), (folder, via) in reach
+            one = _hit(path, via, problem, effect) if near else Candidate(path=path, via=via, reachable=False)
+            candidates.setdefault(ntpath.normcase(path), one)
+        for other in names_in(below(root, folder)):  # cudart64_12.dll beside cudart64_110.dll
+            if other.lower().startswith(stem) and other.lower().endswith(".dll") and other.lower() != name.lower():
+                others.append(ntpath.join(folder, other))
+    return Soname(
+        soname=name,
+        component=component,
+        candidates=tuple(candidates.values()),
+        winner=next((one.path for one in candidates.values() if one.reachable and not one.problem), None),
+        other_versions=tuple(dict.fromkeys(others)),
+    )

@@ -73,23 +73,37 @@ class ManifestFiles:
     kind: Kind | None = None
     stage: str | None = None  # of Dockerfiles
     note: Callable[[str], object] = lambda _: None  # called with what was left out
-    _unread: set[str] = field(default_factory=set)  # files that nobody has named, and that are none of ours
     _read: dict[str, _Source] = field(default_factory=dict)  # by the path in messages
 
     def __post_init__(self) -> None:
         """Name files from here: CI systems know no other paths, and the folders above are nobody's business."""
         self.named = tuple(map(_from_here, self.named))
-        self._chosen = chosen(self.named, self.note)
+        self._files = list[str]()
+        self._found = set[str]()  # those of them that nobody has named
+        for path in self.named:
+            found = _in_folder(path, self.note) if path != STDIN and os.path.isdir(path) else None
+            new = [one for one in found or () if one not in self._files] if found is not None else [path]
+            self._files += new
+            self._found.update(new if found is not None else ())
 
     def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
         """What the files describe, or would describe with other texts in place of some.
 
-        Raises ManifestError: a text is no manifest, or a file cannot be read.
+        Of files that nobody has named, one that cannot be read is left out. Raises ManifestError: a text is no
+        manifest, or a file cannot be read.
         """
         from tfgpu_doctor.manifests.reading import joined
 
         texts = {_key(path): text for path, text in (edited or {}).items()}
-        found = (one for path in self._chosen.files for one in self._of_file(path, texts))
+        found: list[Environment] = []
+        for path in tuple(self._files):
+            try:
+                found += self._environments(path, texts)
+            except ManifestError as error:
+                if path not in self._found:
+                    raise
+                self._files.remove(path)
+                self.note(f"left out: {error}")
         return tuple(joined(found))
 
     def text(self, path: str) -> str | None:
@@ -102,17 +116,6 @@ class ManifestFiles:
         source = self._read[_key(path)]
         replace(source.file, text.encode(source.encoding))
 
-    def _of_file(self, path: str, edited: Mapping[str, str]) -> Iterator[Environment]:
-        """Its environments; of files that nobody has named, one that cannot be read is left out."""
-        if path not in self._chosen.found:
-            yield from self._environments(path, edited)
-        elif path not in self._unread:
-            try:
-                yield from self._environments(path, edited)
-            except ManifestError as error:
-                self._unread.add(path)
-                self.note(f"left out: {error}")
-
     def _environments(self, path: str, edited: Mapping[str, str]) -> tuple[Environment, ...]:
         from tfgpu_doctor.manifests.reading import kind_of, read
 
@@ -124,13 +127,14 @@ class ManifestFiles:
                 raise ManifestError(f"cannot read {shown(path)}: {why(error)}") from error
             except UnicodeDecodeError as error:
                 raise ManifestError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
-        text = edited.get(key, self._read[key].text)
-        include = self._included_by(path, edited)
-        kind = None if path in self._chosen.found else self.kind
-        quote = not _leads_out(path)
-        contexts = tuple(self._contexts(path))
         return read(
-            shown(path), text.removeprefix(_MARK), kind, include, quote=quote, stage=self.stage, contexts=contexts
+            shown(path),
+            edited.get(key, self._read[key].text).removeprefix(_MARK),
+            None if path in self._found else self.kind,
+            self._included_by(path, edited),
+            quote=not _leads_out(path),
+            stage=self.stage,
+            contexts=tuple(self._contexts(path)) if path != STDIN else (),
         )
 
     def _contexts(self, path: str) -> Iterator[str]:
@@ -138,11 +142,9 @@ class ManifestFiles:
 
         None lies above all that is named on the command line.
         """
-        if path == STDIN:
-            return
         own = os.path.realpath(os.path.dirname(path))
-        named = [os.path.realpath(one if os.path.isdir(one) else os.path.dirname(one)) for one in self.named]
-        above = [one for one in dict.fromkeys(named) if one != own and _is_below(one, own)]
+        named = {os.path.realpath(one if os.path.isdir(one) else os.path.dirname(one)) for one in self.named}
+        above = [one for one in named if one != own and _is_below(one, own)]
         for folder in map(str, PurePath(own).parents):
             inside = any(_is_below(one, folder) for one in above)
             if inside and (folder in above or any(os.path.exists(os.path.join(folder, one)) for one in _OF_A_PROJECT)):
@@ -157,9 +159,8 @@ class ManifestFiles:
         from tfgpu_doctor.manifests import IncludeError
 
         folder = "" if path == STDIN else os.path.dirname(path)
-        root = os.path.realpath(folder)
-        also = {os.path.realpath(one) for one in (*self.named, *self._chosen.files)}
-        roots = (root, *(one for one in also if os.path.isdir(one)))
+        also = {os.path.realpath(one) for one in (*self.named, *self._files)}
+        roots = (os.path.realpath(folder), *(one for one in also if os.path.isdir(one)))
         sources: dict[str, _Source] = {}
 
         def include(name: str) -> str:
@@ -183,6 +184,9 @@ class ManifestFiles:
             return edited.get(key, sources[file].text).removeprefix(_MARK)
 
         return include
+
+
+Sources: TypeAlias = ManifestTexts | ManifestFiles  # what is checked
 
 
 def _from_here(path: str) -> str:
@@ -218,44 +222,22 @@ def _is_below(folder: str, file: str) -> bool:
         return False
 
 
-Sources: TypeAlias = ManifestTexts | ManifestFiles  # what is checked
+def _in_folder(path: str, note: Callable[[str], object]) -> list[str]:
+    """The files below a folder that describe an environment; the others are named. Raises ManifestError."""
+    from tfgpu_doctor.manifests.reading import is_not_read
 
-
-class Chosen(NamedTuple):
-    """The files to read."""
-
-    files: tuple[str, ...]
-    found: frozenset[str]  # those of them that nobody has named
-
-
-def chosen(named: tuple[str, ...], note: Callable[[str], object]) -> Chosen:
-    """Replace each folder by the files in it that describe an environment. Raises ManifestError."""
-    files: list[str] = []
-    found: set[str] = set()
-    for path in named:
-        if path == "-" or not os.path.isdir(path):
-            files.append(path)
-            continue
-        from tfgpu_doctor.manifests.reading import is_not_read
-
-        try:
-            listing = files_below(path)
-        except (OSError, ValueError) as error:
-            raise ManifestError(f"cannot list {path}: {error}") from error
-        ours = [one for one in listing.files if _describes_an_environment(one)]
-        listing.left_out += filter(is_not_read, listing.files)
-        if len(ours) > MOST_CHOSEN:
-            listing.left_out += ours[MOST_CHOSEN:]
-        new = [one for one in ours[:MOST_CHOSEN] if one not in files]
-        files += new
-        found.update(new)
-        if not ours:
-            note(f"no file below {path} is of a kind that tfgpu check reads")
-        names = list(dict.fromkeys(os.path.basename(one) for one in listing.left_out))
-        if names:
-            more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
-            note(f"left out below {path}: {', '.join(names[:_SHOWN])}{more}")
-    return Chosen(tuple(files), frozenset(found))
+    try:
+        listing = files_below(path)
+    except (OSError, ValueError) as error:
+        raise ManifestError(f"cannot list {path}: {error}") from error
+    ours = [one for one in listing.files if _describes_an_environment(one)]
+    if not ours:
+        note(f"no file below {path} is of a kind that tfgpu check reads")
+    left_out = (*listing.left_out, *filter(is_not_read, listing.files), *ours[MOST_CHOSEN:])
+    if names := list(dict.fromkeys(map(os.path.basename, left_out))):
+        more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
+        note(f"left out below {path}: {', '.join(names[:_SHOWN])}{more}")
+    return ours[:MOST_CHOSEN]
 
 
 def _describes_an_environment(path: str) -> bool:

@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import IO
 
 from tfgpu_doctor.probes import launch
-from tfgpu_doctor.probes.programs import find
+from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.records.printable import utf8
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
@@ -128,7 +128,7 @@ class Child:
 
         With `merged`, what it writes to standard error comes in its place within standard output.
         With `tether`, a child that :mod:`tfgpu_doctor.probes.launch` starts also ends when this process is killed.
-        A program without a folder is looked up on the PATH of `env`, see :func:`tfgpu_doctor.probes.programs.find`.
+        A program without a folder is looked up on the PATH of `env`, see :func:`tfgpu_doctor.probes.systems.find`.
         """
         self.argv = tuple(argv)
         self.started = time.monotonic()

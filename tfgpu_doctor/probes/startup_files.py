@@ -26,10 +26,11 @@ _OF_SYSTEM = (
 _SYSTEM_FOLDER = "/etc/profile.d"
 CONDA_STATE = "conda-meta/state"  # what `conda env config vars set` writes
 KERAS_FILE = "keras.json"
-_QUOTED = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|#\"']*)\s*;?\s*(?:#.*)?$"
-_LINES = (
-    re.compile(r"^\s*(?:export\s+|declare\s+-x\s+|typeset\s+-x\s+)?(?P<name>[A-Z][A-Z0-9_]*)=" + _QUOTED),
-    re.compile(r"^\s*set\s+(?:-\w+\s+)+(?P<name>[A-Z][A-Z0-9_]*)\s+" + _QUOTED),  # fish
+_LINE = re.compile(
+    r"""\s*(?:(?:export\s+|declare\s+-x\s+|typeset\s+-x\s+)?(?P<name>[A-Z][A-Z0-9_]*)=
+    |set\s+(?:-\w+\s+)+(?P<fish>[A-Z][A-Z0-9_]*)\s+)
+    (?P<value>"[^"]*"|'[^']*'|[^\s;&|\#"']*)\s*;?\s*(?:\#.*)?$""",
+    re.VERBOSE,
 )
 _REFERENCE = re.compile(r"\$\{[^}]*\}|\$\w+|\$\([^)]*\)|`[^`]*`")
 
@@ -40,47 +41,41 @@ def examine(environ: Mapping[str, str], prefix: str | None, root: str = "/") -> 
     found = [
         setting
         for path in _files(home, environ, prefix, root)
-        for setting in _settings(path, root)
+        for setting in _settings(path, text_in(root, path))
         if _holds(setting.value, environ.get(setting.name), home)
     ]
-    found += _of_keras(environ, home, root)
+    if not environ.get("KERAS_BACKEND"):  # else Keras' own file does not count
+        path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), KERAS_FILE)
+        text = text_in(root, path)
+        if isinstance(backend := _object(text).get("backend"), str):
+            found.append(Setting("KERAS_BACKEND", backend, path, _line_of(text, "backend")))
     return Known(tuple(found), "startup files of shells and environments")
 
 
 def _files(home: str, environ: Mapping[str, str], prefix: str | None, root: str) -> Iterator[str]:
+    def scripts(folder: str) -> Iterator[str]:
+        return (os.path.join(folder, name) for name in names_in(below(root, folder)) if name.endswith((".sh", ".zsh")))
+
     yield from (os.path.join(home, name) for name in _OF_USER)
     yield from _OF_SYSTEM
-    yield from _in_folder(_SYSTEM_FOLDER, root)
-    for one in dict.fromkeys((environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"), prefix)):
-        if one:
-            yield from (os.path.join(one, "bin", "activate"), os.path.join(one, CONDA_STATE))
-            yield from _in_folder(os.path.join(one, "etc", "conda", "activate.d"), root)
+    yield from scripts(_SYSTEM_FOLDER)
+    for one in dict.fromkeys(filter(None, (environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"), prefix))):
+        yield from (os.path.join(one, "bin", "activate"), os.path.join(one, CONDA_STATE))
+        yield from scripts(os.path.join(one, "etc", "conda", "activate.d"))
 
 
-def _in_folder(folder: str, root: str) -> Iterator[str]:
-    return (os.path.join(folder, name) for name in names_in(below(root, folder)) if name.endswith((".sh", ".zsh")))
-
-
-def _settings(path: str, root: str) -> Iterator[Setting]:
-    text = text_in(root, path)
+def _settings(path: str, text: str) -> Iterator[Setting]:
     if path.endswith(CONDA_STATE):
-        yield from _of_conda(path, text)
+        values = _object(text).get("env_vars")
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if matters(name):
+                yield Setting(name, str(value), path, _line_of(text, name))
         return
     for number, line in enumerate(text.splitlines(), 1):
-        found = next((match for form in _LINES if (match := form.match(line))), None)
-        if found and matters(found["name"]):
-            yield Setting(found["name"], _unquoted(found["value"]), path, number)
-
-
-def _unquoted(value: str) -> str:
-    return value[1:-1] if value[:1] in ('"', "'") else value
-
-
-def _of_conda(path: str, text: str) -> Iterator[Setting]:
-    variables = _object(text).get("env_vars")
-    for name, value in variables.items() if isinstance(variables, dict) else ():
-        if matters(name):
-            yield Setting(name, str(value), path, _line_of(text, name))
+        found = _LINE.match(line)
+        if found and matters(name := found["name"] or found["fish"]):
+            value = found["value"]
+            yield Setting(name, value[1:-1] if value[:1] in ('"', "'") else value, path, number)
 
 
 def _object(text: str) -> dict[str, object]:
@@ -100,18 +95,8 @@ def _holds(written: str, value: str | None, home: str) -> bool:
     if value is None:
         return False
     written = re.sub(r"\$HOME\b|\$\{HOME\}|^~(?=/)|(?<=:)~(?=/)", home.replace("\\", r"\\"), written)
-    parts = _REFERENCE.split(written)
-    if len(parts) == 1:
-        return written == value
-    pieces = [piece.strip(": ") for piece in parts if piece.strip(": ")]
+    first, *others = _REFERENCE.split(written)
+    if not others:
+        return first == value
+    pieces = [piece.strip(": ") for piece in (first, *others) if piece.strip(": ")]
     return bool(pieces) and all(piece in value for piece in pieces)
-
-
-def _of_keras(environ: Mapping[str, str], home: str, root: str) -> Iterator[Setting]:
-    """The backend in Keras' own file, which counts where KERAS_BACKEND is not set."""
-    if environ.get("KERAS_BACKEND"):
-        return
-    path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), KERAS_FILE)
-    text = text_in(root, path)
-    if isinstance(backend := _object(text).get("backend"), str):
-        yield Setting("KERAS_BACKEND", backend, path, _line_of(text, "backend"))

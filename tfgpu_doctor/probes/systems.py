@@ -1,5 +1,7 @@
 """Systems other than Linux: what the standard library and psutil tell, and unknown with its reason for the rest.
 
+Also how each finds programs on PATH.
+
 Linux is read from files below a root, so that a test can show a machine as a folder. Elsewhere the answers come from
 the system's own functions; they stand behind an object, and tests put one with recorded answers in its place.
 
@@ -14,7 +16,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -94,10 +96,6 @@ class System:
     def driver_files(self, soname: str, _environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
         """The driver's library that Linux calls `soname`."""
         return Unknown(f"{soname} is not looked for on {self.title}")
-
-    def library_name(self, soname: str) -> str:
-        """What the driver's library is called here."""
-        return soname
 
     def smi_places(self, _environ: Mapping[str, str], /) -> tuple[str, ...]:
         """Paths of nvidia-smi where it is not on PATH."""
@@ -207,9 +205,8 @@ class Windows(System):
             for instance in self._api.read(f"{PCI}\\{device}")[0]:
                 values = self._api.read(f"{PCI}\\{device}\\{instance}")[1]
                 service = str(values.get("Service", ""))
-                is_display = (
-                    str(values.get("ClassGUID", "")).lower() == DISPLAY
-                )  # not the card's sound, or its USB port
+                # not the card's sound, or its USB port
+                is_display = str(values.get("ClassGUID", "")).lower() == DISPLAY
                 if is_display and f"pci\\{device}\\{instance}".lower() in self._present(service):
                     yield _adapter(match[1], values, service)
 
@@ -236,10 +233,6 @@ class Windows(System):
         folders = [_system(environ), *([_nvsmi(environ)] if dll == "nvml.dll" else [])]
         paths = [ntpath.join(folder, dll) for folder in folders]
         return Known(self._existing(paths), " ".join(paths))
-
-    def library_name(self, soname: str) -> str:
-        """nvcuda.dll for libcuda.so.1."""
-        return DLLS[soname]
 
     def smi_places(self, environ: Mapping[str, str], /) -> tuple[str, ...]:
         """System32, and the folder of drivers up to 2018."""
@@ -271,11 +264,11 @@ def _nvsmi(environ: Mapping[str, str]) -> str:
     return ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA Corporation", "NVSMI")
 
 
-def _found(platform: str = sys.platform) -> System | None:
-    if platform.startswith("linux"):
+def _found() -> System | None:
+    if sys.platform.startswith("linux"):
         return None
     known: dict[str, type[System]] = {"win32": Windows, "darwin": MacOs}
-    return known[platform]() if platform in known else System(platform)
+    return known[sys.platform]() if sys.platform in known else System(sys.platform)
 
 
 _here = _found()
@@ -289,3 +282,24 @@ def other(root: str = "/") -> System | None:
 def paths() -> ModuleType:
     """The functions for paths of this system: those of a recorded Windows are ntpath's."""
     return _here.paths if _here else os.path
+
+
+def folders(environ: Mapping[str, str]) -> list[str]:
+    """The absolute entries of PATH, in their order; an empty or relative one means the current directory or below."""
+    entries = (entry.strip('"') for entry in environ.get("PATH", os.defpath).split(paths().pathsep))
+    return [entry for entry in entries if paths().isabs(entry)]
+
+
+def find(name: str, environ: Mapping[str, str], *, root: str = "/", more: Iterable[str] = ()) -> str | None:
+    """Path of the program `name` in the first folder of PATH, or of `more`, that has it; folders are below `root`.
+
+    It is found as by a shell, save that nothing is started out of the current directory. A `name` with a folder in it
+    is that path itself.
+    """
+    system = other(root)
+    root = system.root if system else root
+    endings = system.endings if system else ("",)  # that Windows adds
+    files = (name,) if name.lower().endswith(endings) else tuple(name + ending for ending in endings)
+    places = ("",) if paths().dirname(name) else (below(root, folder) for folder in (*folders(environ), *more))
+    programs = (os.path.join(place, file) for place in places for file in files)
+    return next((one for one in programs if os.path.isfile(one) and os.access(one, os.X_OK)), None)

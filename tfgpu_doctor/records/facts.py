@@ -311,7 +311,6 @@ class Gpu(Record, frozen=True):
     memory_bus_width: Annotated[Fact[int], public("memory bus width", unit="bits")] = NOT_EXAMINED
     # "sw_power_cap", "hw_thermal_slowdown", "gpu_idle" ...
     throttle_reasons: Annotated[Fact[tuple[str, ...]], public("throttle reasons", grade="noise")] = NOT_EXAMINED
-    performance_state: Annotated[Fact[int], public("performance state", grade="noise")] = NOT_EXAMINED  # P0 ... P15
     ecc_mode: Annotated[Fact[bool], public("ECC mode")] = NOT_EXAMINED
     # volatile, since the driver was loaded
     ecc_uncorrected: Annotated[Fact[int], public("uncorrected ECC errors", grade="observation")] = NOT_EXAMINED
@@ -329,15 +328,6 @@ class Gpu(Record, frozen=True):
     nvlinks: Annotated[Fact[tuple[NvLink, ...]], private("NVLinks", grade="noise")] = NOT_EXAMINED
     # what NVML says of a GPU it cannot open: "GPU is lost"; unknown("none") when fine
     fault: Annotated[Fact[str], private("fault", grade="observation")] = NOT_EXAMINED
-
-
-class PeerLink(Record, frozen=True):
-    """How two GPUs reach each other."""
-
-    a: Annotated[int, public("GPU")]
-    b: Annotated[int, public("other GPU")]
-    # "internal", "single", "multiple", "hostbridge", "node", "system" (NVML's common ancestor)
-    topology: Annotated[str, private("topology")]
 
 
 # --------------------------------------------------------------------------------------- CUDA
@@ -677,9 +667,6 @@ class Facts(Record, frozen=True):
     driver: Annotated[Driver, private("driver", layer="Driver", group="driver")] = Driver()
     gpus: Annotated[
         Fact[tuple[Gpu, ...]], private("GPUs", layer="GPU", group="gpus", key="index", element="GPU {}")
-    ] = NOT_EXAMINED
-    peers: Annotated[
-        Fact[tuple[PeerLink, ...]], private("links between GPUs", layer="GPU", unit="links", grade="noise")
     ] = NOT_EXAMINED
     cuda: Annotated[Cuda, private("CUDA", layer="CUDA")] = Cuda()
     loader: Annotated[Loader, private("loader", layer="CUDA")] = Loader()

@@ -1,61 +1,46 @@
-"""What all plans share: types, devices, memory, the files that results are compared with, and what sweeps show."""
+"""What all plans share: groups of jobs, time and memory, and what sweeps show."""
 
 from __future__ import annotations
 
-import math
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
-from pathlib import Path
+from itertools import takewhile
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any, ClassVar
 
-from tfgpu_doctor.bench.devices import Ask, Case, Job, Scalar, Selection
-from tfgpu_doctor.bench.results import Ratio, Run, Throughput
-from tfgpu_doctor.bench.runner.process import Key
+from tfgpu_doctor.bench.devices import Case, Job, Key, Scalar, Selection
+from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.records.units import approximate
+from tfgpu_doctor.records.units import seconds as duration
 
 TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 
 
-class Reference:
-    """Files that results are compared with, each written once by the first worker that is asked for it.
-
-    Use as a context manager: leaving the block removes the files.
-    """
-
-    def __init__(self) -> None:
-        """Make the folder."""
-        self._folder = tempfile.TemporaryDirectory(prefix="tfgpu-bench-")
-        self._written: set[Path] = set()
-
-    def file(self, ask: Ask, name: str, **request: Any) -> str:
-        """Return the path of the file `name`; the worker behind `ask` writes it by `request` if nobody has yet."""
-        path = Path(self._folder.name) / name
-        if path not in self._written:
-            ask(do="reference", file=str(path), **request)
-            self._written.add(path)
-        return str(path)
-
-    def __enter__(self) -> Reference:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._folder.cleanup()
+class CannotRunError(Exception):
+    """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
 
 
-def keys(cases: Sequence[Case], job: Job) -> frozenset[Key]:
-    """The processes of the cases, to be kept for another group."""
-    return frozenset((case.label, job.dtype_on(case)) for case in cases)
+class TooSlowError(CannotRunError):
+    """What was asked for takes longer than the time that was given; the message says what would fit."""
+
+
+class TooLargeError(Exception):
+    """Something does not fit into a memory; the message says which, and what would fit."""
+
+
+def scratch() -> TemporaryDirectory[str]:
+    """Make a folder for models, images, and what results are compared with; leaving the block removes it."""
+    return TemporaryDirectory(prefix="tfgpu-bench-")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that take turns: one size, one type."""
+    """Jobs that take turns: one size, one type."""
 
-    entries: tuple[tuple[Case, Job], ...]
+    jobs: tuple[Job, ...]
     expected: float | None = None  # seconds that a sample of the slowest device will take, where known
     keep: frozenset[Key] = frozenset()  # processes that a later group needs
     rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
@@ -65,11 +50,18 @@ class Group:
 class PlanBase:
     """One run of a benchmark, which a workload decides: the cases, the sizes, and the notes about the result."""
 
-    workload: ClassVar[str]  # a name in workload_registry.WORKLOADS
+    file: ClassVar[ModuleType]  # the workload's: UNIT, judge
+    step_name: ClassVar[str] = "sample"
+    blocks: ClassVar[bool] = False  # several steps are queued together and waited for once
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
     left_out: list[str] = field(default_factory=list)  # sentences: what is not measured, and why
     steady: ClassVar[bool] = False  # a GPU takes nearly the same time again and again; a host that takes part does not
+
+    @property
+    def workload(self) -> str:
+        """The name in requests.WORKLOADS."""
+        return self.file.__name__.rpartition(".")[2]
 
     def groups(self, session: Any) -> Iterator[Group]:
         """Yield the groups, one after the other; may ask `session.first` to find out sizes.
@@ -89,10 +81,6 @@ class PlanBase:
         """Return what two results must share to be compared."""
         raise NotImplementedError
 
-    def settles(self, label: str) -> bool:
-        """Whether the median is usually known long before the deadline: never on a CPU."""
-        return self.steady and "GPU" in label and "virtual" not in label
-
     def conclusions(self, _runs: Sequence[Run]) -> Sequence[str]:
         """Return what the runs answer together, in sentences without their end; it stands first in every report."""
         return ()
@@ -105,6 +93,19 @@ class PlanBase:
         """Return what the figures of a run give reason to say, for this workload."""
         return ()
 
+    def make_job(self, case: Case, dtype: str, parameters: dict[str, Any], work: float, **more: Any) -> Job:
+        """Return what a case computes in the type that was asked for; `more` are other fields of the job."""
+        return Job(
+            case,
+            self.workload,
+            parameters,
+            case.dtype(dtype),
+            self.file.UNIT,
+            work,
+            self.file.judge,
+            **{"step_name": self.step_name, "blocks": self.blocks, **more},
+        )
+
     def cases_by_type(self, cases: Sequence[Case]) -> Iterator[tuple[str, tuple[Case, ...]]]:
         """Yield each type with the cases that compute in it; the CPU's float32 counts for its tf32, too."""
         done: set[tuple[str, str]] = set()
@@ -113,6 +114,16 @@ class PlanBase:
             done |= {(case.label, case.dtype(dtype)) for case in todo}
             if todo:
                 yield dtype, todo
+
+    def skip_cpu(self, cases: Sequence[Case], what: str, seconds: float, longer: str) -> tuple[Case, ...] | None:
+        """Return the cases without a CPU that takes too long and stands beside GPUs unasked, and note it; else None."""
+        gpus = tuple(case for case in cases if case.gpus)
+        if not gpus or len(gpus) == len(cases) or self.selection.devices is not None:
+            return None
+        self.left_out.append(
+            f"The CPU is skipped: {what} would take about {duration(seconds)}. To measure it: {longer}"
+        )
+        return gpus
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -128,10 +139,6 @@ CONTEXT = 3 * 2**28
 
 Memory = str | int  # HOST, or a GPU by TensorFlow's index
 Free = Mapping[Memory, int]
-
-
-class TooLargeError(Exception):
-    """Something does not fit into a memory; the message says which, and what would fit."""
 
 
 def demands(
@@ -170,7 +177,7 @@ def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str, nam
 # What a sweep shows: where one device overtakes another, and where each is fastest. Pure.
 #
 # A point counts as faster or slower when the interval of the quotient leaves 1 outside; between the last point that is
-# clearly slower and the first from which on all are clearly faster nothing is known but the interpolation.
+# clearly slower and the first from which on all are clearly faster nothing is known.
 
 
 FULL = 0.9  # of the best throughput: hardly more is to be had
@@ -206,29 +213,19 @@ def _crossing(curve: Curve, base: Curve, name: str) -> str:
     if not ratios:
         return "no size was also measured on the CPU"
     times = {size: approximate(one.value) for size, one in ratios.items()}
-    first, last = min(ratios), max(ratios)
     faster = list(takewhile(lambda size: ratios[size].low > 1, reversed(ratios)))[::-1]
-    if not faster:
-        known = "slower than the CPU" if ratios[last].high < 1 else "not clearly faster than the CPU"
-        return f"{known} up to {name} = {last}, the largest measured on both ({times[last]} times as fast)"
-    if faster[0] == first:
-        return f"faster than the CPU from the smallest size on ({name} = {first}, {times[first]} times)"
     slower = [size for size in ratios if ratios[size].high < 1]
+    last = max(ratios)
+    if not faster:
+        known = "slower than the CPU" if last in slower else "not clearly faster than the CPU"
+        return f"{known} up to {name} = {last}, the largest measured on both ({times[last]} times as fast)"
+    if len(faster) == len(ratios):
+        return f"faster than the CPU from the smallest size on ({name} = {faster[0]}, {times[faster[0]]} times)"
     if not slower:
         return f"faster than the CPU from {name} = {faster[0]} on; inconclusive below"
-    about = float(f"{_interpolate(ratios, slower[-1], faster[0]):.2g}")
     best = max(faster, key=lambda size: ratios[size].value)
-    where = f"between {name} = {slower[-1]} and {faster[0]}, at about {about:.0f}"
+    where = f"between {name} = {slower[-1]} and {faster[0]}"
     return f"overtakes the CPU {where}; {times[best]} times as fast at {best}"
-
-
-def _interpolate(ratios: Mapping[int, Ratio], low: int, high: int) -> float:
-    """Return where the quotient is 1: a straight line, in logarithms, between the neighbours on both sides of 1."""
-    for left, right in pairwise(size for size in ratios if low <= size <= high):
-        if ratios[left].value <= 1 < ratios[right].value:
-            below, above = math.log(ratios[left].value), math.log(ratios[right].value)
-            return float(left * (right / left) ** (-below / (above - below)))
-    return math.sqrt(low * high)
 
 
 def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
-from tfgpu_doctor.bench.plans.base import Group, PlanBase, keys, saturation
-from tfgpu_doctor.bench.plans.cnn import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
+from tfgpu_doctor.bench.plans.base import CannotRunError, Group, PlanBase, saturation, scratch
+from tfgpu_doctor.bench.plans.training import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError, hello
-from tfgpu_doctor.bench.session import CannotRunError, Session
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
@@ -46,7 +46,8 @@ class LatencyRule(StoppingRule):
 class Inference(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
-    workload = "inference"
+    file: ClassVar[ModuleType] = inference
+    step_name = "call"
     model: str | None = "mnist"  # of ours; None: `saved_model`
     saved_model: str | None = None  # a folder
     signature: str | None = None
@@ -70,37 +71,36 @@ class Inference(PlanBase):
         return {"model": self._name(), "xla": "on" if self.xla else "off", "seed": inference.SEED}
 
     @property
-    def flop(self) -> float | None:
-        """Return the FLOP for one item, where the model is ours."""
-        return float(MODELS[self.model].forward_flop) if self.model and self.saved_model is None else None
+    def flop(self) -> float:
+        """Return the FLOP for one item, where the model is ours; else 0."""
+        return float(MODELS[self.model].forward_flop) if self.model and self.saved_model is None else 0.0
 
     def groups(self, session: Session) -> Iterator[Group]:
         """Yield one group for each type and batch, small batches first; the processes of a type stay."""
         by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
-        labels = [case.label for _, mine in by_type for case in mine]
+        labels = [case.label for _, todo in by_type for case in todo]
         deadline = session.rule.deadline
-        if self.flop:
-            slowest = cpu_seconds(self.batches[-1] * self.flop, session)
-            check_time(slowest, deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
+        slowest = cpu_seconds(self.batches[-1] * self.flop, session)
+        check_time(slowest, deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
         session.begin(labels * len(self.batches), besides=1, sampling=deadline * len(labels))
-        with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as folder:
+        with scratch() as folder:
             asked = len(self.batches)
             prepared = self._prepare(session, Path(folder))
             session.skip(1 + len(labels) * (asked - len(self.batches)))
             rule = LatencyRule(
                 min_samples=min(session.rule.min_samples, self.wanted),
                 min_seconds=session.rule.min_seconds,
-                deadline=session.rule.deadline / len(self.batches),
+                deadline=deadline / len(self.batches),
                 wanted=self.wanted,
             )
-            for dtype, mine in by_type:
+            for dtype, todo in by_type:
                 for batch in self.batches:
-                    job = self._job(dtype, batch, prepared[dtype])
-                    possible = [case for case in mine if self._splits(case, batch)]
-                    session.skip(len(mine) - len(possible))
-                    keep = frozenset() if batch == self.batches[-1] else keys(possible, job)
-                    if possible:
-                        yield Group(tuple((case, job) for case in possible), keep=keep, rule=rule)
+                    possible = [case for case in todo if self._splits(case, batch)]
+                    session.skip(len(todo) - len(possible))
+                    jobs = tuple(self._job(case, dtype, batch, prepared[dtype]) for case in possible)
+                    keep = frozenset() if batch == self.batches[-1] else frozenset(job.key for job in jobs)
+                    if jobs:
+                        yield Group(jobs, keep=keep, rule=rule)
 
     def _skip(self, reason: str) -> None:
         if (note := f"Skipped: {reason}.") not in self.left_out:
@@ -128,13 +128,13 @@ class Inference(PlanBase):
             try:
                 hello(worker)
                 prepared = self._own(ask, folder) if self.saved_model is None else self._users(ask, self.saved_model)
-                answers = {"batches": list(self.batches), "file": str(folder / "answers.npz")}
-                ask("answers", parameters=prepared.pop("right"), **answers)
+                answers = str(folder / "answers.npz")
+                ask("answers", parameters=prepared.pop("right"), batches=list(self.batches), file=answers)
             except WorkerError as error:
                 what = "the model" if self.saved_model is None else self.saved_model
                 why = str(error).strip().split("\n")[0]
                 raise CannotRunError(f"{what} cannot be used: {why[:300]}{'…' * (len(why) > 300)}") from error
-        return {dtype: {**one, "answers": answers["file"]} for dtype, one in prepared.items()}
+        return {dtype: {**one, "answers": answers} for dtype, one in prepared.items()}
 
     def _own(self, ask: Any, folder: Path) -> dict[str, dict[str, Any]]:
         """Export a model for each type, and for what is right; float32 stands for tf32, a way to multiply it."""
@@ -159,31 +159,27 @@ class Inference(PlanBase):
         self.signature, fixed = described["name"], self.fixed
         if fixed and fixed not in self.batches:
             raise CannotRunError(f"{folder}: the model only takes batches of {fixed}: use --batch-size {fixed}")
-        if fixed:
-            for batch in self.batches:
-                if batch != fixed:
-                    self._skip(f"batch {batch}: the model only takes {fixed}")
-            self.batches = (fixed,)
+        for batch in self.batches:
+            if fixed and batch != fixed:
+                self._skip(f"batch {batch}: the model only takes {fixed}")
+        self.batches = (fixed,) if fixed else self.batches
         model = {"folder": folder, "signature": self.signature, "inputs": inputs, "reference": "float32"}
         return dict.fromkeys(("right", *self.dtypes), model)
 
-    def _job(self, dtype: str, batch: int, prepared: Mapping[str, Any]) -> Job:
-        """Return what each case computes."""
-        flop = batch * self.flop if self.flop else None
-        return Job(
-            workload=self.workload,
-            parameters={**prepared, "batch": batch, "xla": self.xla},
-            dtype=dtype,
-            unit=inference.UNIT,
-            work=lambda _: float(batch),
-            flop=lambda _: flop,
-            judge=inference.judge,
-            scaling=lambda case: "strong" if len(case.devices) > 1 else None,
+    def _job(self, case: Case, dtype: str, batch: int, prepared: Mapping[str, Any]) -> Job:
+        """Return what a case computes."""
+        flop = batch * self.flop
+        return self.make_job(
+            case,
+            dtype,
+            {**prepared, "batch": batch, "xla": self.xla},
+            float(batch),
+            flop=flop or None,
+            scaling="strong" if len(case.devices) > 1 else None,
             point={"batch": batch},
-            step_name="call",
             derive=percentiles,
-            patience=60 + (STEPS_AN_ANSWER * flop / SLOW if flop else PREPARING),
-            verify=lambda *_: {"file": prepared["answers"]},
+            patience=60 + (STEPS_AN_ANSWER * flop / SLOW or PREPARING),
+            verify=lambda _: {"file": prepared["answers"]},
         )
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
@@ -196,9 +192,8 @@ class Inference(PlanBase):
         if not run.samples_s or any(figure.name == "p99" for figure in run.figures):
             return ()
         count, seconds = len(run.samples_s) - run.left_out, WANTED * median(run.samples_s) * len(self.batches)
-        enough = (
-            f"--min-samples {WANTED}" if self.wanted < WANTED else f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
-        )
+        longer = f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
+        enough = f"--min-samples {WANTED}" if self.wanted < WANTED else longer
         return (f"no 99th percentile: it needs {WANTED} samples, found {count}: try {enough}",)
 
 
@@ -216,7 +211,7 @@ def latencies(runs: Sequence[Run]) -> Iterator[str]:
             yield f"Latency and throughput by batch, {name}: {'; '.join(latency)}."
 
 
-def percentiles(_case: Case, samples: Sequence[float]) -> tuple[Figure, ...]:
+def percentiles(samples: Sequence[float]) -> tuple[Figure, ...]:
     """Return the median latency, and what the samples support beside it. Intervals are for independent samples."""
     found = []
     for name, q in PERCENTILES:

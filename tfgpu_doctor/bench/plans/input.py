@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
-from tfgpu_doctor.bench.plans.base import Group, Memory, PlanBase, demands, shortage, too_large
-from tfgpu_doctor.bench.plans.cnn import explain
+from tfgpu_doctor.bench.plans.base import CannotRunError, Group, Memory, PlanBase, demands, scratch, shortage, too_large
+from tfgpu_doctor.bench.plans.training import explain
 from tfgpu_doctor.bench.results import Ratio, Run
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import CannotRunError, Session
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads.input import FEEDING, PIPELINES
 from tfgpu_doctor.bench.workloads.models import MODELS, training_flop
 from tfgpu_doctor.records.units import approximate, digits
 
-IMAGES = 512
 MAKING = 300.0  # seconds that writing the images may take
 # Bytes of one image in a training step, generously: what all layers keep for the backward pass, and their gradients.
 ACTIVATIONS = {"mnist": 2 * 10**6, "cifar": 10**7, "resnet50": 3 * 10**8}
@@ -29,18 +30,18 @@ HOST_CASE = Case("CPU", ("/CPU:0",), ())  # where every pipeline runs
 ALONE, MODEL, FED = "pipeline alone", "training alone", "training fed"  # what a run measures: its parameter "measured"
 RESIDENT = "data on the device"  # the input of a training that needs none
 
-Entries = list[tuple[Case, Job]]
-
 
 @dataclass
 class Input(PlanBase):
     """One run of the benchmark, from what was asked for; it trains in the first type."""
 
-    workload = "input"
+    file: ClassVar[ModuleType] = workload
+    step_name = "block"
+    blocks = True
     model: str = "mnist"
     batch: int | None = None  # None: the model's own
     folder: str | None = None  # None: images are made
-    images: int = IMAGES
+    images: int = 512
     found: int = 0  # images that there are
     bytes_each: float = 0.0  # of an encoded image
 
@@ -92,29 +93,28 @@ class Input(PlanBase):
             replace(case, label=case.label.removesuffix(", together"))
             for case in self.selection.cases(session.found, ("together",))
         ]
-        trainings = [(case, name) for name in (None, *FEEDING) for case in cases if name is None or _feeds(case, name)]
-        labels = [*(HOST_CASE.label for _ in workload.ALONE), *(case.label for case, _ in trainings)]
         for case in cases:  # one process at a time must fit
             free = session.free([case])
             if short := shortage(self._needs(case, trains=False), free):
                 what = f"{self.images} decoded images of {self.model} and batches of {self.size} need"
                 raise too_large(what, short, free, "try fewer --images or a smaller --batch-size")
-        session.begin(labels)
+        feeds = [(case, name) for name in FEEDING for case in cases if _feeds(case, name)]
+        trainings = [*((case, None) for case in cases), *feeds]
+        session.begin([*(HOST_CASE.label for _ in workload.ALONE), *(case.label for case, _ in trainings)])
         with self._folder(session) as folder:
-            yield from self._in_turns(session, [(HOST_CASE, self._job(name, folder, False)) for name in workload.ALONE])
-            yield from self._in_turns(session, [(case, self._job(name, folder, True)) for case, name in trainings])
+            yield from self._in_turns(session, [self._job(HOST_CASE, name, folder, False) for name in workload.ALONE])
+            yield from self._in_turns(session, [self._job(case, name, folder, True) for case, name in trainings])
 
-    def _in_turns(self, session: Session, entries: Entries) -> Iterator[Group]:
+    def _in_turns(self, session: Session, jobs: list[Job]) -> Iterator[Group]:
         """Yield all of them side by side, if they fit; else one after the other."""
-        needs = [need for case, job in entries for need in self._needs(case, trains=job.parameters["trains"])]
-        entries = [(case, replace(job, process=f" {job.point['input']}")) for case, job in entries]
-        free = {**dict.fromkeys((memory for memory, _ in needs), 0), **session.free([case for case, _ in entries])}
+        needs = [need for job in jobs for need in self._needs(job.case, trains=job.parameters["trains"])]
+        free = {**dict.fromkeys((memory for memory, _ in needs), 0), **session.free([job.case for job in jobs])}
         if shortage(needs, free) is None:  # what is not known may be too little for many
-            yield Group(tuple(entries))
+            yield Group(tuple(jobs))
             return
         said = "for lack of memory: other programs can look like an effect of an option."
         self.left_out = [f"Measured one after the other, {said}"]
-        yield from (Group((entry,)) for entry in entries)
+        yield from (Group((job,)) for job in jobs)
 
     def _needs(self, case: Case, *, trains: bool) -> Iterator[tuple[Memory, int]]:
         """Return what a process needs: decoded images in a cache, batches that are on their way, and the training."""
@@ -129,7 +129,7 @@ class Input(PlanBase):
 
         Raises CannotRunError: one of them cannot be decoded.
         """
-        with tempfile.TemporaryDirectory(prefix="tfgpu-bench-") as made:
+        with scratch() as made:
             folder, make = self.folder or made, self.folder is None
             session.progress("making images" if make else "decoding images", 0.0)
             request = {"folder": folder, "image": list(MODELS[self.model].image), "count": self.images, "make": make}
@@ -142,30 +142,19 @@ class Input(PlanBase):
             self.bytes_each = sum(Path(file).stat().st_size for file in files) / max(len(files), 1)
             yield folder
 
-    def _job(self, pipeline: str | None, folder: str, trains: bool) -> Job:
-        def images(case: Case) -> float:  # of one step
-            return float(workload.BLOCK * self.size * len(case.devices))
-
+    def _job(self, case: Case, pipeline: str | None, folder: str, trains: bool) -> Job:
+        images = float(workload.BLOCK * self.size * len(case.devices))  # of one step
+        parameters = {"folder": folder, "count": self.images, "model": self.model, "batch": self.size}
         measured = ALONE if not trains else FED if pipeline else MODEL
-        return Job(
-            workload=self.workload,
-            parameters={
-                "folder": folder,
-                "count": self.images,
-                "model": self.model,
-                "batch": self.size,
-                "pipeline": pipeline,
-                "trains": trains,
-            },
-            dtype=self.dtypes[0] if trains else "float32",
-            unit=workload.UNIT,
-            work=images,
-            flop=lambda case: training_flop(self.model) * images(case) if trains else None,
-            judge=workload.judge,
-            scaling=lambda case: "weak" if len(case.devices) > 1 else None,
+        return self.make_job(
+            case,
+            self.dtypes[0] if trains else "float32",
+            {**parameters, "pipeline": pipeline, "trains": trains},
+            images,
+            flop=training_flop(self.model) * images if trains else None,
+            scaling="weak" if len(case.devices) > 1 else None,
             point={"measured": measured, "input": pipeline or RESIDENT},
-            step_name="block",
-            blocks=True,
+            process=f" {pipeline or RESIDENT}",
             explain=lambda why: explain(why, f"{self.size} images", "a smaller --batch-size"),
         )
 
@@ -234,24 +223,25 @@ def _verdict(fed: Mapping[str, Run], training: Run, most: float) -> str:
     """Say so of one device; `most` is the speed of the best pipeline alone, 0 where unknown."""
     share = {name: waits(run, training) for name, run in fed.items()}
     bound = {name: share[name].low > BOUND and _faster(training, run) is not None for name, run in fed.items()}
+    told = {
+        name: f"training waits for input {_interval(one, lambda part: f'{100 * part:.0f}', ' % of the time')}"
+        for name, one in share.items()
+    }
     best, plain = max(fed, key=lambda name: _speed(fed[name])), next(iter(fed))
     alone = f"training alone consumes {_rate(training)}"
     if bound[best]:
         advice = "pipeline and training share CPUs or the link to the device"
         if most < _speed(training):
             advice = "try more or faster CPUs, smaller images, or already decoded images"
-        return (
-            f"input-bound with every pipeline; {alone}, and {_rate(fed[best])} with {best}: {_waits(share[best])}; "
-            f"{advice}"
-        )
+        fastest = f"{_rate(fed[best])} with {best}: {told[best]}"
+        return f"input-bound with every pipeline; {alone}, and {fastest}; {advice}"
     enough = next((name for name in fed if not bound[name] and share[name].high <= UNCLEAR), None)
     if enough is None or share[best].high > UNCLEAR:
-        return f"inconclusive whether input-bound; {alone}; with {best} {_waits(share[best])}"
+        return f"inconclusive whether input-bound; {alone}; with {best} {told[best]}"
     if enough == plain:
-        return f"not input-bound, not even with {plain}; {alone}; {_waits(share[plain])}"
-    slow = f"input-bound with {plain}" if bound[plain] else f"inconclusive with {plain}"
-    fast = f"not with {enough}" if bound[plain] else f"not input-bound with {enough}"
-    return f"{slow}: {_waits(share[plain])}; {fast}: {_waits(share[enough])}; {alone}"
+        return f"not input-bound, not even with {plain}; {alone}; {told[plain]}"
+    slow, fast = ("input-bound", "not") if bound[plain] else ("inconclusive", "not input-bound")
+    return f"{slow} with {plain}: {told[plain]}; {fast} with {enough}: {told[enough]}; {alone}"
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:
@@ -274,10 +264,11 @@ def _ranked(measured: Mapping[str, Run]) -> str:
         if base is None:
             continue
         effect = _ratio(run, measured[base])
+        times = f"{_interval(effect, partial(digits, low=effect.low, high=effect.high), ' times')} over {base}"
         if _faster(run, measured[base]):
-            helps.append((effect.value, f"{name} {_times(effect)} over {base}"))
+            helps.append((effect.value, f"{name} {times}"))
         elif _faster(measured[base], run):
-            slows.append(f"{name} is slower: {_times(effect)} over {base}")
+            slows.append(f"{name} is slower: {times}")
         else:
             unclear.append(name)
     sentences = [text for _, text in sorted(helps, reverse=True)] + slows
@@ -293,11 +284,7 @@ def _rate(run: Run) -> str:
     return f"{digits(run.throughput.value, *run.throughput.ci95)} images/s"
 
 
-def _waits(share: Ratio) -> str:
-    value, low, high = (f"{100 * part:.0f}" for part in (share.value, share.low, share.high))
-    return f"training waits for input {value} % of the time" + (f" ({low} to {high})" if low != high else "")
-
-
-def _times(effect: Ratio) -> str:
-    value, low, high = (digits(part, effect.low, effect.high) for part in (effect.value, effect.low, effect.high))
-    return f"{value} times" + (f" ({low} to {high})" if low != high else "")
+def _interval(ratio: Ratio, show: Callable[[float], str], unit: str) -> str:
+    """ "5.1 times (4.9 to 5.3)"; without ends that look alike."""
+    value, low, high = (show(part) for part in (ratio.value, ratio.low, ratio.high))
+    return f"{value}{unit}" + (f" ({low} to {high})" if low != high else "")

@@ -1,10 +1,13 @@
-"""`tfgpu bench matpow`, the parent's side: which cases, which size, and what the results are compared with."""
+"""`tfgpu bench matpow`, the parent's side: which cases, which sizes, and what the results are compared with."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
 
 from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import (
@@ -13,19 +16,18 @@ from tfgpu_doctor.bench.plans.base import (
     Group,
     Memory,
     PlanBase,
-    Reference,
+    TooSlowError,
     demands,
-    keys,
     overtaking,
     saturation,
+    scratch,
     shortage,
     too_large,
 )
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
-from tfgpu_doctor.bench.session import Session, TooSlowError
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
-from tfgpu_doctor.bench.verification import tolerance
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.records.units import read_size, seconds
 
@@ -53,8 +55,8 @@ def sane_size(flop: float, power: int) -> int:
 def too_high_a_power(power: int, dtypes: Sequence[str]) -> str | None:
     """Say up to which power each type can be verified where `power` is beyond; None when all can."""
     for dtype in dtypes:
-        if tolerance(dtype, power) > VERIFIABLE:
-            highest = next(n for n in range(power, 1, -1) if tolerance(dtype, n) <= VERIFIABLE)
+        if matpow.tolerance(dtype, power) > VERIFIABLE:
+            highest = next(n for n in range(power, 1, -1) if matpow.tolerance(dtype, n) <= VERIFIABLE)
             return f"--power {power} cannot be verified in {dtype}, whose rounding errors add up; use at most {highest}"
     return None
 
@@ -93,39 +95,41 @@ def fit(
 
 @dataclass
 class Powers(PlanBase):
-    """Powers of matrices, at one size or at several."""
+    """Powers of matrices, at one size or at several. What results are compared with is written to files, each once."""
 
-    workload = "matpow"
+    file: ClassVar[ModuleType] = matpow
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
     steady = True
+    written: set[str] = field(default_factory=set)
 
-    def job(self, dtype: str, size: int, reference: Reference, terms: int, largest: int | None = None) -> Job:
-        """Return what each case computes.
+    def job(self, case: Case, dtype: str, size: int, folder: str, terms: int = 2, largest: int = 0) -> Job:
+        """Return what a case computes.
 
         Args:
+            folder: for the files that results are compared with.
             terms: how many powers the largest case needs.
             largest: the largest size, whose memory logical devices get, as it is set once.
         """
         parameters = {"size": size, "power": self.power}
-        each = max(matpow.device_bytes(largest or size, dtype, 2, way) for way in self.spreads)
+        each = max(matpow.device_bytes(max(size, largest), dtype, 2, way) for way in self.spreads)
+        work = matpow.flop(size, self.power, case.terms)
+        file = str(Path(folder) / f"{size}.float64")
 
-        def work(case: Case) -> float:
-            return matpow.flop(size, self.power, case.terms)
+        def verify(ask: Ask) -> dict[str, str]:
+            if file not in self.written:
+                ask(do="reference", workload=self.workload, parameters=parameters, terms=terms, file=file)
+                self.written.add(file)
+            return {"file": file}
 
-        def verify(ask: Ask, _case: Case) -> dict[str, str]:
-            request = {"workload": self.workload, "parameters": parameters, "terms": terms}
-            return {"file": reference.file(ask, f"{size}.float64", **request)}
-
-        return Job(
-            workload=self.workload,
-            parameters=parameters,
-            dtype=dtype,
-            unit=matpow.UNIT,
-            work=work,
+        strong = case.spread == "rows" or len(case.devices) == 2
+        return self.make_job(
+            case,
+            dtype,
+            parameters,
+            work,
             flop=work,
-            judge=matpow.judge,
-            scaling=_scaling,
+            scaling=None if len(case.devices) < 2 else "strong" if strong else "weak",
             virtual_memory_mib=each * 5 // 4 // 2**20 + 256,  # a quarter for what the allocator cannot use
             verify=verify,
         )
@@ -148,31 +152,31 @@ class MatPow(Powers):
         return {"size": self.chosen, "power": self.power, "seed": matpow.SEED}
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """One group for each type, and one more for GPUs at a size of their own."""
+        """Yield one group for each type, and one more for GPUs at a size of their own."""
         cases = self.selection.cases(session.found, self.spreads)
         cases, self.chosen, expected = self._choose_size(session, cases)
         by_type = list(self.cases_by_type(cases))
         labels = [case.label for _, todo in by_type for case in todo]
-        again = [label for label in labels if self.own_sizes and self.settles(label)]
+        again = [label for label in labels if self.own_sizes and "GPU" in label and "virtual" not in label]
         session.begin([*labels, *again])
         terms = max(case.terms for case in cases)
-        with Reference() as reference:
+        with scratch() as folder:
+
+            def jobs(todo: Sequence[Case], dtype: str, size: int) -> tuple[Job, ...]:
+                found = (self.job(case, dtype, size, folder, terms) for case in todo)
+                return tuple(replace(job, point={"size": size} if again else {}) for job in found)
+
             for dtype, todo in by_type:
-                job = self.job(dtype, self.chosen, reference, terms)
-                if not again:
-                    yield Group(tuple((case, job) for case in todo), expected)
-                    continue
-                job = replace(job, point={"size": self.chosen})
                 gpus = tuple(case for case in todo if case.label in again)
-                yield Group(tuple((case, job) for case in todo), expected, keys(gpus, job))
-                if size := self._own_size(session, gpus, dtype):
-                    job = replace(self.job(dtype, size, reference, terms), point={"size": size})
-                    yield Group(tuple((case, job) for case in gpus))
+                shared = jobs(todo, dtype, self.chosen)
+                yield Group(shared, expected, frozenset(job.key for job in shared if job.case in gpus))
+                if gpus and (size := self._own_size(session, gpus, dtype)):
+                    yield Group(jobs(gpus, dtype, size))
                 else:
                     session.skip(len(gpus))
 
     def _own_size(self, session: Session, gpus: Sequence[Case], dtype: str) -> int | None:
-        """The size that fills the GPUs, by their speed and memory; None where it is not larger than the shared one."""
+        """Return the size that fills the GPUs, by their speed and memory; None where it is hardly larger."""
         mine = [run for run in session.runs if run.dtype == dtype and run.label in {case.label for case in gpus}]
         speeds = [run.flop / run.median_s for run in mine if run.flop and run.median_s]
         if not speeds or len(speeds) < len(gpus):
@@ -184,8 +188,8 @@ class MatPow(Powers):
         return None
 
     def _choose_size(self, session: Session, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], int, float]:
-        """The cases that have the time, the size asked for or the one that suits the slowest device, and the seconds
-        that a sample of it will take.
+        """Return the cases that have the time, the size asked for or the one that suits the slowest device, and the
+        seconds that a sample of it will take.
 
         Raises TooLargeError and TooSlowError: it does not fit.
         """
@@ -193,18 +197,14 @@ class MatPow(Powers):
         slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)
         rule = session.rule.share(session.processes)
         target = min(TARGET, rule.deadline / rule.min_samples)
-        chosen = sane_size(slowest * target, self.power)
         names = {index: gpu.name for index, gpu in enumerate(session.found)}
+        chosen = sane_size(slowest * target, self.power)
         size = fit(cases, self.dtypes, self.size, chosen, session.free(cases), names)
         expected = matpow.flop(size, self.power, 2) / slowest
         if not self.size or max(FEWEST, session.processes) * expected <= session.rule.deadline:
             return cases, size, expected
         longer = f"--deadline {math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10}"
-        others = tuple(case for case in cases if case.gpus)
-        if self.selection.devices is None and cases[0].label == "CPU" and others:
-            self.left_out.append(
-                f"The CPU is skipped: a sample would take about {seconds(expected)}. To measure it: {longer}"
-            )
+        if others := self.skip_cpu(cases, "a sample", expected, longer):
             return others, size, 0.0
         where = "the CPU" if cases[0].label == "CPU" else cases[0].label
         fits = round((slowest * rule.deadline / rule.min_samples / matpow.flop(1, self.power, 2)) ** (1 / 3))
@@ -214,27 +214,20 @@ class MatPow(Powers):
         )
 
     def _speed(self, session: Session, case: Case, dtype: str) -> float:
-        """FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
+        """Return FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
         short = replace(self, power=min(self.power, PROBE_POWER))
-        with Reference() as unused:
-            for probe in PROBE_SIZES:
-                size = min(probe, self.size or probe)
-                prepare(session.first, case, short.job(dtype, size, unused, 2))
-                session.first.ask(PATIENCE, do="sample", count=1, steps=1)
-                took: float = min(session.first.ask(PATIENCE, do="sample", count=2, steps=1)["samples"])
-                if took >= PROBE_SECONDS or size < probe:
-                    break
+        for probe in PROBE_SIZES:
+            size = min(probe, self.size or probe)
+            prepare(session.first, short.job(case, dtype, size, ""))
+            session.first.ask(PATIENCE, do="sample", count=1, steps=1)
+            took: float = min(session.first.ask(PATIENCE, do="sample", count=2, steps=1)["samples"])
+            if took >= PROBE_SECONDS or size < probe:
+                break
         return matpow.flop(size, short.power, 2) / took
 
 
-def _scaling(case: Case) -> str | None:
-    if len(case.devices) < 2:
-        return None
-    return "strong" if case.spread == "rows" or len(case.devices) == 2 else "weak"
-
-
 # ---------------------------------------------------------------------------------------------------------------------
-# `tfgpu bench matpow --size LIST`, the parent's side: one size after the other, in processes that stay.
+# `tfgpu bench matpow --size LIST`: one size after the other, in processes that stay.
 #
 # A size is left out where it does not fit into a memory, and on a device that would need longer for its samples than
 # the deadline gives: a processor is done with at 4096 where a GPU has hardly begun. What is left out is named.
@@ -254,20 +247,19 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         return AUTO
     parts = [part.strip() for part in text.split(",")]
     found: list[int] = []
-    for place, part in enumerate(parts):
+    for part, after in zip(parts, [*parts[1:], ""], strict=True):
+        last = read_size(after if part in DOTS else part)
         if part in DOTS:
-            last = read_size(parts[place + 1]) if place + 1 < len(parts) else None
             if not found or last is None:
                 raise RequestError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
             while found[-1] * 2 < min(last, MOST):
                 found.append(found[-1] * 2)
-            continue
-        size = read_size(part)
-        if size is None or not LEAST <= size <= MOST:
+        elif last is not None and LEAST <= last <= MOST:
+            found.append(last)
+        else:
             raise RequestError(
                 f"--size: {part!r} is not a size from {LEAST} to {MOST}; for example 4096, 256,512,1024 or auto"
             )
-        found.append(size)
     return tuple(sorted(set(found)))
 
 
@@ -300,42 +292,40 @@ class Sweep(Powers):
         cases = self.selection.cases(session.found, self.spreads)
         terms = max(case.terms for case in cases)
         by_type = list(self.cases_by_type(cases))
-        labels = [case.label for _, mine in by_type for case in mine]
-        session.begin(labels * len(self.sizes))
-        with Reference() as reference:
-            for dtype, mine in by_type:
+        session.begin([case.label for _, todo in by_type for case in todo] * len(self.sizes))
+        with scratch() as folder:
+            for dtype, todo in by_type:
                 for size in self.sizes:
-                    job = self.job(dtype, size, reference, terms, self.sizes[-1])
-                    job = replace(job, point={"size": size})
-                    possible = self._possible(session, mine, job, size)
-                    session.skip(len(mine) - len(possible))
+                    jobs = [self.job(case, dtype, size, folder, terms, self.sizes[-1]) for case in todo]
+                    possible = self._possible(session, jobs, size)
+                    session.skip(len(todo) - len(possible))
                     if self.named and not possible:
                         session.not_run.append(f"N = {size} in {dtype}")
                     if possible:
-                        keep = frozenset() if size == self.sizes[-1] else keys(list(possible), job)
-                        yield Group(tuple((case, job) for case in possible), max(possible.values()), keep)
+                        todo_next = tuple(replace(jobs[place], point={"size": size}) for place in possible)
+                        keep = frozenset() if size == self.sizes[-1] else frozenset(job.key for job in todo_next)
+                        yield Group(todo_next, max(possible.values()), keep)
 
-    def _possible(self, session: Session, cases: Sequence[Case], job: Job, size: int) -> dict[Case, float]:
-        """Return the cases for which there is memory and time, with the seconds that a sample takes at most, by the
-        speed at the size before (0: unknown); notes what is left out."""
-        possible: dict[Case, float] = {}
-        for case in cases:
-            dtype, expected = job.dtype_on(case), 0.0
-            before = [run for run in session.runs if run.label == case.label and run.dtype == dtype]
-            last = before[-1] if before else None
+    def _possible(self, session: Session, jobs: Sequence[Job], size: int) -> dict[int, float]:
+        """Return the places of the jobs for which there is memory and time, with the seconds that a sample takes at
+        most, by the speed at the size before (0: unknown); notes what is left out."""
+        possible: dict[int, float] = {}
+        for place, job in enumerate(jobs):
+            expected = 0.0
+            last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
             if last and last.median_s and last.flop:
-                expected = last.median_s * matpow.flop(size, self.power, case.terms) / last.flop
-            beside = [*possible, case]
+                expected = last.median_s * job.work / last.flop
+            beside = [*(jobs[one].case for one in possible), job.case]
             if last and last.failure:
                 why = f", which failed at {last.parameters['size']}"
             elif last and expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
                 deadline = f"--deadline {session.rule.deadline:g}"
                 why = f": too slow for {deadline}, estimated from {last.parameters['size']}"
-            elif short := lacking(beside, size, dtype, session.free(beside)):
+            elif short := lacking(beside, size, job.dtype, session.free(beside)):
                 where = "the host" if short[0] == HOST else f"GPU {short[0]}"
                 why = f": does not fit into the free memory of {where}"
             else:
-                possible[case] = expected
+                possible[place] = expected
                 continue
-            self.skipped.setdefault(f"skipped on {case.label}, {dtype}{why}", []).append(size)
+            self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
         return possible

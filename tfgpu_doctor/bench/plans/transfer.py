@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from types import ModuleType
+from typing import ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans.base import Group, Memory, PlanBase, demands, shortage, too_large
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.speeds import gpus_of
 from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.records.facts import Facts, Gpu, value_or
 from tfgpu_doctor.records.units import approximate
@@ -33,11 +36,11 @@ Stage = list[tuple[Case, str]]  # cases with a route each; their processes are t
 class Transfer(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
-    workload = "transfer"
+    file: ClassVar[ModuleType] = transfer
+    blocks = True
     sizes: tuple[int, ...] = DEFAULT_SIZES
     named: bool = False  # the sizes were asked for, and one that does not fit is an error
     environment: Facts | None = None
-    steady = True
 
     def title(self) -> str:
         """Return what is moved."""
@@ -61,8 +64,7 @@ class Transfer(PlanBase):
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
         """Return what the links say of a speed: more than they carry, or less than half."""
-        known = {value_or(gpu.pci_bus_id, "").lower(): gpu for gpu in self._gpus()}
-        gpus = [known[bus_id] for one in run.gpu if (bus_id := (one.pci_bus_id or "").lower()) in known]
+        gpus = gpus_of(run, self.environment) if self.environment else []
         route = str(run.parameters["route"])
         if run.throughput is None or run.virtual or route == transfer.WITHIN or not len(gpus) >= len(run.devices) > 0:
             return ()
@@ -70,9 +72,6 @@ class Transfer(PlanBase):
         alike = [one for one in runs if (one.label, one.parameters["route"]) == (run.label, route) and one.throughput]
         best = max(one.throughput.value for one in (run, *alike) if one.throughput)
         return () if link is None else judge_link(run, link, route, is_best=run.throughput.value >= best)
-
-    def _gpus(self) -> tuple[Gpu, ...]:
-        return value_or(self.environment.gpus, ()) if self.environment else ()
 
     def groups(self, session: Session) -> Iterator[Group]:
         """Yield one group for each route and size, on all devices that have it; pairs one after the other."""
@@ -87,22 +86,18 @@ class Transfer(PlanBase):
             for place, (route, size) in enumerate(todo):
                 later = {one for one, _ in todo[place + 1 :]}
                 keep = frozenset((case.label, "float32") for case, one in stage if one in later)
-                cases = [case for case, one in stage if one == route]
-                yield Group(tuple((case, self._job(route, size, case)) for case in cases), keep=keep)
+                yield Group(tuple(self._job(route, size, case) for case, one in stage if one == route), keep=keep)
 
     def _job(self, route: str, size: int, case: Case) -> Job:
         name = NAMES[route].format(*_ends(case)) if route in NAMES else route
-        return Job(
-            workload=self.workload,
-            parameters={"route": route, "bytes": size},
-            dtype="float32",
-            unit=transfer.UNIT,
-            work=lambda case: transfer.work(route, size, len(case.devices)),
-            bytes_moved=lambda _: transfer.bytes_moved(route, size),
-            judge=transfer.judge,
+        return self.make_job(
+            case,
+            "float32",
+            {"route": route, "bytes": size},
+            transfer.work(route, size, len(case.devices)),
+            bytes_moved=transfer.bytes_moved(route, size),
             point={"route": name, "bytes": size},
             step_name="sum" if route == transfer.ALL_REDUCE else "copy",
-            blocks=True,
             virtual_memory_mib=transfer.BUFFERS * max(self.sizes) // 2**20 + 256,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from msgspec import Meta, Struct
 
-from tfgpu_doctor.bench.devices import Case, GpuFound, Job
+from tfgpu_doctor.bench.devices import GpuFound, Job, Key
 from tfgpu_doctor.bench.results import Amount, Count, Figure, Pause, Time
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import FLOOD, Child, FloodError, signal_name, temporary_folder
@@ -26,7 +25,7 @@ START = 300.0  # seconds for import, device initialisation and inputs; a first C
 PATIENCE = 60.0  # seconds that a sample may always take
 
 Clock = Callable[[], float]
-Key = tuple[str, str]  # label and type: what one process is for
+ANY: Key = ("", "")  # of all cases, where they share a process
 
 
 class WorkerError(Exception):
@@ -153,21 +152,6 @@ class Asked:
 # What `verify` answers is between a workload and its judge.
 
 
-class Gpu(Struct):
-    """A GPU that TensorFlow lists."""
-
-    name: str
-    compute_capability: Annotated[str, Meta(pattern=r"^\d+\.\d+$")] | None
-
-
-class Spec(Struct):
-    """An input or an output of a SavedModel."""
-
-    name: str
-    shape: list[Count | None] | None
-    dtype: str
-
-
 class Sampled(Struct):
     """A block of samples."""
 
@@ -185,16 +169,24 @@ class Sampled(Struct):
             raise ValueError(f"{len(self.samples)} samples, and the load of {len(self.loads)}")
 
 
-_FIGURES: list[Any] = [("figures", list[Figure]), ("remarks", list[str], []), ("peak", Count | None, None)]
+def _record(**fields: Any) -> type[Struct]:
+    return msgspec.defstruct("Answer", list(fields.items()))
+
+
+_CAPABILITY = Annotated[str, Meta(pattern=r"^\d+\.\d+$")] | None
+_GPU, _SPEC = (
+    _record(name=str, compute_capability=_CAPABILITY),
+    _record(name=str, shape=list[Count | None] | None, dtype=str),
+)
 _ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
-    "hello": msgspec.defstruct("Hello", [*((n, str) for n in ("tensorflow", "numpy", "python")), ("gpus", list[Gpu])]),
-    "prepare": msgspec.defstruct("Prepared", [("cold", dict[str, Pause])]),
+    "hello": _record(tensorflow=str, numpy=str, python=str, gpus=list[_GPU]),  # type: ignore[valid-type]
+    "prepare": _record(cold=dict[str, Pause]),
     "sample": Sampled,
-    "figures": msgspec.defstruct("Figures", _FIGURES),
-    "follow": msgspec.defstruct("Followed", [("done", str)]),
-    "describe": msgspec.defstruct("Described", [("name", str), ("inputs", list[Spec])]),
-    "unusable": msgspec.defstruct("Unusable", [("unusable", str)]),  # in place of `describe`: no such signature
-    "slurm": msgspec.defstruct("Slurm", [("cluster", dict[str, list[str]]), ("index", Count)]),
+    "figures": msgspec.defstruct("Figures", [("figures", list[Figure]), ("remarks", list[str], [])]),
+    "follow": _record(done=str),
+    "describe": _record(name=str, inputs=list[_SPEC]),  # type: ignore[valid-type]
+    "unusable": _record(unusable=str),  # in place of `describe`: no such signature
+    "slurm": _record(cluster=dict[str, list[str]], index=Count),
 }
 
 
@@ -224,14 +216,15 @@ def hello(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
     return software, tuple(GpuFound(gpu["name"], gpu["compute_capability"]) for gpu in answer["gpus"])
 
 
-def prepare(worker: Worker, case: Case, job: Job) -> dict[str, Any]:
+def prepare(worker: Worker, job: Job) -> dict[str, Any]:
     """Let a worker put its inputs on the devices of a case."""
+    case = job.case
     return worker.ask(
         START,
         do="prepare",
         workload=job.workload,
         parameters=job.parameters,
-        dtype=job.dtype_on(case),
+        dtype=job.dtype,
         devices=list(case.devices),
         gpus=list(case.gpus),
         spread=case.spread,
@@ -243,12 +236,13 @@ def prepare(worker: Worker, case: Case, job: Job) -> dict[str, Any]:
 class Workers:
     """The processes that are alive, one for each case and type; a case that is measured at several sizes keeps its own.
 
-    Use as a context manager: leaving the block ends them all.
+    Use as a context manager: leaving the block ends them all. With `shared`, all cases have the same process as long
+    as it lives; they must ask for the same GPUs to be visible, which the first one sets.
     """
 
-    def __init__(self, start: Callable[[], Worker]) -> None:
+    def __init__(self, start: Callable[[], Worker], *, shared: bool = False) -> None:
         """None is started yet."""
-        self._start = start
+        self._start, self._shared = start, shared
         self._alive: dict[Key, Worker] = {}
         self._spare: list[Worker] = []  # started and greeted, not used for any case yet
         self.found: tuple[GpuFound, ...] = ()  # the GPUs that the newest process lists
@@ -262,11 +256,17 @@ class Workers:
         self._spare.append(worker)
         return worker, software, self.found
 
-    def take(self, key: Key) -> Worker:
+    def take(self, key: Key = ANY) -> Worker:
         """Return the process of a case, started where there is none. Raises WorkerError: it does not start."""
+        key = ANY if self._shared else key
         if key not in self._alive:
             self._alive[key] = self._spare.pop() if self._spare else self._greeted()[0]
         return self._alive[key]
+
+    @property
+    def alive(self) -> bool:
+        """True if there is a process that need not be started."""
+        return bool(self._alive)
 
     def _greeted(self) -> tuple[Worker, dict[str, str]]:
         worker = self._start()
@@ -277,9 +277,9 @@ class Workers:
             raise
         return worker, software
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: Key = ANY) -> None:
         """End the process of a case, and free the memory of its devices."""
-        if worker := self._alive.pop(key, None):
+        if worker := self._alive.pop(ANY if self._shared else key, None):
             worker.close()
 
     def __enter__(self) -> Workers:
@@ -290,72 +290,3 @@ class Workers:
             worker.close()
         self._spare.clear()
         self._alive.clear()
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Measuring within a deadline that all requests share: one process for many cases, no answer waited for beyond it.
-
-
-_ONE: Key = ("", "")
-_DOING = {
-    "hello": "while starting TensorFlow",
-    "prepare": "while setting up the devices",
-    "sample": "while computing",
-    "verify": "while verifying the result",
-    "reference": "while computing the reference result",
-}
-
-
-class Limit:
-    """Until when answers are waited for, and whether one did not come in time."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        """No limit yet."""
-        self._clock = clock
-        self._started, self._end = 0.0, math.inf
-        self.ran_out = False
-
-    def set(self, seconds: float) -> None:
-        """From now on, wait until so many seconds have passed."""
-        self._started = self._clock()
-        self._end = self._started + max(seconds, 0.0)
-        self.ran_out = False
-
-    def ask(self, worker: Worker, timeout: float, **request: Any) -> dict[str, Any]:
-        """Hand a request on, with no more time than is left.
-
-        Raises WorkerError: as the worker does; the limit has run out where that is why.
-        """
-        left = max(self._end - self._clock(), 0.0)
-        try:
-            return worker.ask(min(timeout, left), **request)
-        except WorkerError:
-            if left >= timeout or self._clock() < self._end:
-                raise
-            self.ran_out = True
-            doing = _DOING.get(request["do"], request["do"])
-            raise WorkerError(f"no answer within {self._end - self._started:.0f} s, {doing}") from None
-
-
-class OneProcess(Workers):
-    """Whatever the case, the same process, as long as it lives: importing TensorFlow once is what a budget allows.
-
-    All its cases must ask for the same GPUs to be visible; the first one sets that.
-    """
-
-    def __init__(self, start: Callable[[], Worker], limit: Limit) -> None:
-        """None is started yet."""
-        super().__init__(lambda: Asked(start(), limit.ask))
-
-    @property
-    def alive(self) -> bool:
-        """True if there is a process that need not be started."""
-        return _ONE in self._alive
-
-    def take(self, _key: Key = _ONE) -> Worker:
-        """Return the process, started where there is none. Raises WorkerError: it does not start."""
-        return super().take(_ONE)
-
-    def drop(self, _key: Key = _ONE) -> None:
-        """End the process."""
-        super().drop(_ONE)

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.bench.devices import Case, Job
+from tfgpu_doctor.bench.devices import Job, Key
 from tfgpu_doctor.bench.results import Check, Figure, Run, Verified
-from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Key, Worker, WorkerError, Workers, prepare
+from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
 from tfgpu_doctor.bench.samples import DISTURBED, lost_shares, samples_of
 from tfgpu_doctor.bench.speeds import with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule, median
-from tfgpu_doctor.bench.workloads.judgement import Judgement
+from tfgpu_doctor.bench.workloads.training import Judgement
 
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
@@ -30,7 +30,6 @@ WATCHED = 1.0  # seconds, below which the ticks of 10 ms are too coarse to tell 
 class Measurement:
     """One case while it is measured."""
 
-    case: Case
     job: Job
     cpus: float | None = None  # that its process may use, where known
     worker: Worker | None = None
@@ -55,30 +54,9 @@ class Measurement:
     done: bool = False
 
     @property
-    def dtype(self) -> str:
-        """The type in which it computes."""
-        return self.job.dtype_on(self.case)
-
-    @property
-    def key(self) -> Key:
-        """Which process it has."""
-        return self.case.label + self.job.process, self.dtype
-
-    @property
-    def name(self) -> str:
-        """What it is called while it is measured."""
-        point = ", ".join(f"{name} {value}" for name, value in self.job.point.items())
-        return " ".join(part for part in (self.case.label, self.dtype, point) if part)
-
-    @property
     def current(self) -> list[float]:
         """The samples of the process at work."""
         return self.samples[self.begun[-1] :]
-
-    def begin(self, *, last: bool) -> None:
-        """Start on a process."""
-        self.begun.append(len(self.samples))
-        self.elapsed, self.last, self.done = 0.0, last, False
 
     def end(self) -> None:
         """The process at work has done its part; behind the last, stop watching its devices."""
@@ -102,9 +80,19 @@ class Measurement:
         enough = calm >= rule.min_samples or calm == len(shares)
         return None if enough else f"only {calm} of {rule.min_samples} samples undisturbed by other programs"
 
+    def judge(self, answer: dict[str, Any]) -> None:
+        """Judge what the worker says of a result. Raises WorkerError: it is wrong, or the answer cannot be used."""
+        try:
+            verified = self.job.judge(answer, self.job.dtype, self.job.parameters)
+            self.verified = msgspec.convert(tuple(verified), Judgement)
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:  # a ValidationError is a ValueError
+            raise WorkerError(f"the answer to 'verify' cannot be used: {type(error).__name__}: {error}") from error
+        if not self.verified.ok:
+            raise WorkerError(f"the result is wrong: {self.verified.why}")
+
 
 def measure(
-    group: Sequence[tuple[Case, Job]],
+    jobs: Sequence[Job],
     workers: Workers,
     *,
     rule: StoppingRule,
@@ -127,7 +115,7 @@ def measure(
         progress: gets what is done now, and how many of the cases are over, in parts.
         save: called whenever there is something worth keeping.
     """
-    measurements = [Measurement(case, job, cpus) for case, job in group]
+    measurements = [Measurement(job, cpus) for job in jobs]
     turns = _Turns(
         workers=workers,
         keep=keep,
@@ -137,20 +125,22 @@ def measure(
         clock=clock,
     )
 
-    def show(measurement: Measurement, doing: str = "") -> None:
+    def show(job: Job, doing: str = "") -> None:
         over = sum(one.part(processes, turns.rule.deadline) for one in measurements)
-        progress(measurement.name + doing, over)
+        point = ", ".join(f"{name} {value}" for name, value in job.point.items())
+        progress(" ".join(filter(None, (job.case.label, job.dtype, point))) + doing, over)
 
     try:
         for start in range(processes):
             for measurement in (one for one in measurements if not one.failure):
-                measurement.begin(last=start == processes - 1)
-                show(measurement, ": starting")
+                measurement.begun.append(len(measurement.samples))
+                measurement.elapsed, measurement.last, measurement.done = 0.0, start == processes - 1, False
+                show(measurement.job, ": starting")
                 turns.guarded(measurement, turns.start)
                 save(measurements)
             while any(not measurement.done for measurement in measurements):
                 for measurement in (one for one in measurements if not one.done):
-                    show(measurement)
+                    show(measurement.job)
                     turns.guarded(measurement, turns.take)
                 save(measurements)
     finally:
@@ -173,6 +163,7 @@ class _Turns:
 
     def guarded(self, measurement: Measurement, turn: Callable[[Measurement], None]) -> None:
         """Take a turn; a case that is over ends its process, unless that is needed again."""
+        key = measurement.job.key
         try:
             turn(measurement)
         except WorkerError as error:
@@ -180,85 +171,78 @@ class _Turns:
             measurement.done = True
         if measurement.done:
             measurement.end()
-            if measurement.failure or measurement.key not in self.keep or not measurement.last:
-                self.workers.drop(measurement.key)
+            if measurement.failure or key not in self.keep or not measurement.last:
+                self.workers.drop(key)
 
     def start(self, measurement: Measurement) -> None:
         """Start the process of a case, warm it up, and verify its result: later ones must be the same, or right."""
-        measurement.worker = self.workers.take(measurement.key)
-        self._warm_up(measurement, measurement.worker)
+        job = measurement.job
+        worker = measurement.worker = self.workers.take(job.key)
+        cold, warmup = dict(prepare(worker, job)["cold"]), []
+        steps, measurement.steps = measurement.steps, 1
+        for _ in range(self.warm_ups):
+            warmup += self._sampled(measurement, 1)["samples"]
+        measurement.steps = steps
+        if len(measurement.begun) == 1:  # start-up times are those of the first process, and its steps those of all
+            measurement.cold, measurement.warmup = cold, warmup
+            if job.blocks:
+                measurement.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
+            measurement.telemetry = Telemetry(bus_ids(worker.log()) if job.case.gpus else {})
 
         def ask(**request: Any) -> dict[str, Any]:
             return self._ask(measurement, **request)
 
-        _judge(measurement, ask(do="verify", **measurement.job.verify(ask, measurement.case)))
+        measurement.judge(ask(do="verify", **job.verify(ask)))
 
     def take(self, measurement: Measurement) -> None:
         """Let a case take a block of samples; it ends when it has enough, or when its time is over."""
         rule = self.rule
-        if measurement.case.virtual:  # its speed says nothing, so that its samples need not settle
+        if measurement.job.case.virtual:  # its speed says nothing, so that its samples need not settle
             rule = replace(rule, precision=math.inf)
         typical = median(measurement.samples) if measurement.samples else median(measurement.warmup) * measurement.steps
         count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(measurement.current), 500))
         started = self.clock()
         self._block(measurement, count)
         measurement.elapsed += self.clock() - started
-        if rule.done(measurement.current, measurement.elapsed) and not self._goes_on(measurement):
-            if measurement.last:
-                self._finish(measurement)
-            measurement.done = True
-
-    def _goes_on(self, measurement: Measurement) -> bool:
-        """True if a case with enough samples takes more, because other programs disturbed too many of them."""
-        if measurement.elapsed >= self.rule.deadline or len(measurement.current) >= self.rule.max_samples:
-            return False
-        return measurement.disturbed(self.rule, measurement.begun[-1]) is not None
+        if not rule.done(measurement.current, measurement.elapsed):
+            return
+        over = measurement.elapsed >= rule.deadline or len(measurement.current) >= rule.max_samples
+        if not over and measurement.disturbed(self.rule, measurement.begun[-1]):
+            return  # enough samples, and too many of them disturbed by other programs
+        if measurement.last and measurement.job.figures:
+            answer = self._ask(measurement, do="figures")
+            measurement.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
+            measurement.remarks = tuple(answer.get("remarks", ()))
+        if measurement.last and measurement.job.farewell:
+            self._ask(measurement, do="farewell")
+        measurement.done = True
 
     def _ask(self, measurement: Measurement, **request: Any) -> dict[str, Any]:
         assert measurement.worker is not None
         return measurement.worker.ask(max(self.patience, measurement.job.patience), **request)
-
-    def _warm_up(self, measurement: Measurement, worker: Worker) -> None:
-        """Put the inputs on the devices and compute what need not be quick yet."""
-        cold = dict(prepare(worker, measurement.case, measurement.job)["cold"])
-        warmup = []
-        steps, measurement.steps = measurement.steps, 1
-        for _ in range(self.warm_ups):
-            warmup += self._sampled(measurement, 1)["samples"]
-        if (
-            len(measurement.begun) > 1
-        ):  # the start-up times are those of the first process, and its steps are those of all
-            measurement.steps = steps
-            return
-        measurement.cold, measurement.warmup = cold, warmup
-        if measurement.job.blocks:
-            measurement.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
-        measurement.telemetry = Telemetry(bus_ids(worker.log()) if measurement.case.gpus else {})
 
     def _sampled(self, measurement: Measurement, count: int) -> dict[str, Any]:
         """Take a block of samples on the right devices, with right results."""
         # not by count: several samples are asked for only where all of them take about BLOCK seconds
         answer = self._ask(measurement, do="sample", count=count, steps=measurement.steps)
         measurement.placed_on = tuple(answer["placed_on"])
-        if answer["misplaced"] or set(measurement.placed_on) != set(measurement.case.devices):
+        if answer["misplaced"] or set(measurement.placed_on) != set(measurement.job.case.devices):
             raise WorkerError(answer["misplaced"] or f"computed on {', '.join(measurement.placed_on)}")
         for found in answer["rechecked"]:
-            _judge(measurement, found)
+            measurement.judge(found)
         return answer
 
     def _block(self, measurement: Measurement, count: int) -> None:
         """Take a block of samples that count, while the GPUs and the other programs are watched."""
-        telemetry = measurement.telemetry
-        assert telemetry is not None
-        telemetry.start()
+        assert measurement.telemetry is not None
+        measurement.telemetry.start()
         throttled: tuple[str, ...] = ()
         started, busy = time.monotonic(), busy_seconds()
         try:
             answer = self._sampled(measurement, count)
         finally:
-            throttled = telemetry.pause()
-        elapsed = time.monotonic() - started
-        samples = answer["samples"]
+            throttled = measurement.telemetry.pause()
+        elapsed, samples = time.monotonic() - started, answer["samples"]
         if "busy" in answer:
             others = busy_seconds() - busy - answer["busy"]  # may be a tick below zero; over the blocks, ticks even out
             measurement.watched += elapsed
@@ -271,78 +255,55 @@ class _Turns:
         measurement.samples += samples
         measurement.loads += answer["loads"]
 
-    def _finish(self, measurement: Measurement) -> None:
-        """Ask for the figures behind the last sample, and tell others that this is the end."""
-        if measurement.job.figures:
-            answer = self._ask(measurement, do="figures")
-            measurement.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
-            measurement.remarks = tuple(answer.get("remarks", ()))
-        if measurement.job.farewell:
-            self._ask(measurement, do="farewell")
-
-
-def _judge(measurement: Measurement, answer: dict[str, Any]) -> None:
-    try:
-        verified = measurement.job.judge(answer, measurement.dtype, measurement.job.parameters)
-        measurement.verified = msgspec.convert(tuple(verified), Judgement)
-    except (LookupError, TypeError, ValueError, ArithmeticError) as error:  # a ValidationError is a ValueError
-        raise WorkerError(f"the answer to 'verify' cannot be used: {type(error).__name__}: {error}") from error
-    if not measurement.verified.ok:
-        raise WorkerError(f"the result is wrong: {measurement.verified.why}")
-
 
 def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
     """Turn a measurement into a result. What is not verified carries no speed."""
-    job, case, found = measurement.job, measurement.case, measurement.verified
-    flop, moved = job.flop(case), job.bytes_moved(case)
+    job, case, steps = measurement.job, measurement.job.case, measurement.steps
+    found, samples = measurement.verified, tuple(measurement.samples)
     run = Run(
         label=case.label,
         devices=case.devices,
-        dtype=measurement.dtype,
+        dtype=job.dtype,
         spread=case.spread,
         virtual=case.virtual,
         placed_on=measurement.placed_on,
         parameters=dict(job.point),
-        steps=measurement.steps,
+        steps=steps,
         step_name=job.step_name,
-        scaling=job.scaling(case),
-        flop=None if flop is None else flop * measurement.steps,
-        bytes_moved=None if moved is None else moved * measurement.steps,
+        scaling=job.scaling,
+        flop=None if job.flop is None else job.flop * steps,
+        bytes_moved=None if job.bytes_moved is None else job.bytes_moved * steps,
         cold_start_s=measurement.cold,
-        verified=_record(found, len(measurement.samples) + 1) if found else None,
+        verified=_record(found, len(samples) + 1) if found else None,
         gpu=measurement.telemetry.summary() if measurement.telemetry else (),
         failure=measurement.failure,
     )
-    if measurement.failure or found is None or not found.ok or not measurement.samples:
+    if measurement.failure or found is None or not found.ok or not samples:
         return run
-    waits = measurement.waits if len(measurement.waits) == len(measurement.samples) else ()
-    counts = (after - before for before, after in pairwise((*measurement.begun, len(measurement.samples))))
+    counts = (after - before for before, after in pairwise((*measurement.begun, len(samples))))
     measured = msgspec.structs.replace(
         run,
-        computed_in=found.computed_in or measurement.dtype,
+        computed_in=found.computed_in or job.dtype,
         warmup_s=tuple(measurement.warmup),
-        samples_s=tuple(measurement.samples),
-        processes=tuple(count for count in counts if count),
-        cpu_load=tuple(round(load, 3) for load in measurement.loads),
-        cpu_wait=tuple(round(wait, 3) for wait in waits),
+        samples_s=samples,
+        processes=tuple(filter(None, counts)),
+        cpu_load=_rounded(measurement.loads),
+        cpu_wait=_rounded(measurement.waits if len(measurement.waits) == len(samples) else ()),
         throttled_samples=tuple(measurement.throttled),
         others_cpus=max(measurement.others / measurement.watched, 0.0) if measurement.watched >= WATCHED else None,
         advice=measurement.remarks,
-        stopped=None if case.virtual else rule.unmet(measurement.samples) or measurement.disturbed(rule),
+        stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule),
     )
     counted = samples_of(measured, measurement.cpus).settled().all()
-    measured = msgspec.structs.replace(measured, figures=(*job.derive(case, counted), *measurement.figures))
-    return with_speed(measured, job.work(case) * measurement.steps, job.unit, measurement.cpus)
+    measured = msgspec.structs.replace(measured, figures=(*job.derive(counted), *measurement.figures))
+    return with_speed(measured, job.work * steps, job.unit, measurement.cpus)
 
 
 def _record(found: Judgement, samples: int) -> Verified:
-    return Verified(
-        ok=found.ok,
-        residual=found.residual,
-        tolerance=found.tolerance,
-        method=found.method,
-        worst_row=found.worst_row,
-        row_tolerance=found.row_tolerance,
-        samples=samples,
-        checks=tuple(Check(name=check.name, ok=check.ok, saw=check.saw) for check in found.checks),
-    )
+    fields = {name: value for name, value in found._asdict().items() if name in Verified.__struct_fields__}
+    checks = tuple(Check(**check._asdict()) for check in found.checks)
+    return Verified(**{**fields, "checks": checks, "samples": samples})
+
+
+def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(round(value, 3) for value in values)

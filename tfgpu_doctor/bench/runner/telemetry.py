@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -136,16 +134,6 @@ def _read(nvml: Any, handle: Any, t: float) -> tuple[Reading, set[str]]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What else the machine does while samples are taken: CPU time of everybody, less that of the worker.
-
-
-def load_average() -> float | None:
-    """Return how many threads ran or waited for a CPU or a disk, over the last minute; None where nobody counts."""
-    if sys.platform == "win32":
-        return None
-    try:
-        return round(os.getloadavg()[0], 2)
-    except OSError:
-        return None
 
 
 def busy_seconds() -> float:

@@ -19,16 +19,16 @@ import time
 from functools import partial
 from typing import Any
 
-from .judgement import Check, Judgement
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
 from .training import (
+    Check,
+    Judgement,
     Training,
     TrainingWorkload,
     all_reduce,
     block,
     fit,
     judge_training,
-    limit_memory,
     misplaced,
     on_devices,
     shares,
@@ -68,8 +68,6 @@ class Workload(TrainingWorkload):
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build network and data; nothing is computed yet."""
-        if "memory_limit" in parameters:
-            limit_memory(parameters["memory_limit"])
         self.machines: Machines | None = None
         self.step_s = 0.0  # of the last block
         self.reducing: Any = None
@@ -84,7 +82,7 @@ class Workload(TrainingWorkload):
         self.cold["other machines"] = time.perf_counter() - started
         self.machines.agree(json.dumps([asked["model"], self.each, asked["xla"], dtype, asked["collectives"]]))
         here = self.machines.strategy, self.machines.local
-        return Training(*here, asked["model"], dtype, len(self.devices), self.machines.first, asked["xla"])
+        return Training(*here, asked["model"], dtype, len(self.devices), self.machines.first, xla=asked["xla"])
 
     def lead(self, what: int, number: int = 0) -> None:
         """Tell the other machines what comes, where there are some."""
@@ -107,7 +105,8 @@ class Workload(TrainingWorkload):
         """Return the losses of all replicas for the first steps, and how many weights all hold alike, of how many."""
         if not self.machines:
             return super().first_steps_of_all()
-        losses = self.first_steps(self.data)
+        self.training.reset()
+        losses = self.first_steps(self.training, self.data)
         found = self.machines.gather([loss for step in losses for loss in step])
         here = len(losses[0])
         steps = [[loss for one in found for loss in one[step * here :][:here]] for step in range(len(losses))]

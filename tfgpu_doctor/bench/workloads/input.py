@@ -19,9 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .judgement import Check, Judgement, judged, numbers
 from .models import MODELS
-from .training import TrainingWorkload, losses_finite, on_devices, synchronise
+from .training import Check, Judgement, TrainingWorkload, judged, losses_finite, numbers, on_devices, synchronise
 
 UNIT = "images/s"
 BLOCK = 4  # batches that are timed together
@@ -254,21 +253,6 @@ def augment(pixels: Any, index: Any, image: tuple[int, int, int]) -> Any:
     return tf.clip_by_value(tf.cast(mirrored, tf.float32) * factor + shift, 0.0, 1.0)
 
 
-def augment_batch(pixels: Any, index: Any, image: tuple[int, int, int]) -> Any:
-    """The same for a batch at once: uint8 [n, h, w, c], int64 [n]; the same numbers, bit by bit."""
-    import tensorflow as tf
-
-    height, width, _ = image
-    padded = tf.pad(pixels, [[0, 0], [PAD, PAD], [PAD, PAD], [0, 0]])
-    rows = _chance(index, 1, 2 * PAD + 1)[:, None] + tf.range(height, dtype=tf.int64)
-    columns = tf.range(width, dtype=tf.int64)[None, :]
-    columns = tf.where((_chance(index, 3, 2) > 0)[:, None], width - 1 - columns, columns)
-    columns = _chance(index, 2, 2 * PAD + 1)[:, None] + columns
-    moved = tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
-    factor, shift = (one[:, None, None, None] for one in _light(index))
-    return tf.clip_by_value(tf.cast(moved, tf.float32) * factor + shift, 0.0, 1.0)
-
-
 @lru_cache(maxsize=4)
 def expected(folder: str, image: tuple[int, int, int], count: int) -> tuple[int, ...]:
     """The checksum of each image, loaded and augmented one after the other, without a pipeline.
@@ -311,7 +295,6 @@ class Pipeline(NamedTuple):
     parallel_map: bool = False  # images are augmented by several threads
     parallel_decode: bool = False  # and read and decoded
     cache: bool = False  # decoded images stay in memory after the first epoch
-    vectorised: bool = False  # a batch is augmented at once
     prefetch: bool = False  # the next batches are made while the model computes
     to_device: bool = False  # and copied to the device
 
@@ -322,20 +305,19 @@ PIPELINES = {
     "as TensorFlow tunes it": Pipeline("sequential", tuned=True),
     "parallel map": Pipeline("sequential", parallel_map=True),
     "parallel decode": _DECODING,
-    "batch before map": _DECODING._replace(base="parallel decode", vectorised=True),
     "cache": _DECODING._replace(base="parallel decode", cache=True),
     "prefetch": _DECODING._replace(base="parallel decode", prefetch=True),
     "prefetch to device": _DECODING._replace(base="prefetch", prefetch=True, to_device=True),
-    "everything": _DECODING._replace(base="sequential", cache=True, vectorised=True, prefetch=True),
+    "everything": _DECODING._replace(base="sequential", cache=True, prefetch=True),
 }
-ALONE = ("sequential", "as TensorFlow tunes it", "parallel map", "parallel decode", "batch before map", "cache")
+ALONE = ("sequential", "as TensorFlow tunes it", "parallel map", "parallel decode", "cache")
 FEEDING = ("sequential", "as TensorFlow tunes it", "parallel decode", "prefetch", "prefetch to device", "everything")
 
 
 def build(
     files: Sequence[str], image: tuple[int, int, int], classes: int, size: int, chosen: Pipeline, device: str | None
 ) -> Any:
-    """An endless dataset of (images float32 [size, h, w, c], labels int32 [size], index int64 [size]).
+    """Return an endless dataset of (images float32 [size, h, w, c], labels int32 [size], index int64 [size]).
 
     Args:
         device: where batches are copied to in advance, where the pipeline does that.
@@ -344,7 +326,6 @@ def build(
 
     data = tf.data
     auto = getattr(data, "AUTOTUNE", None) or data.experimental.AUTOTUNE
-
     plain = tf.autograph.experimental.do_not_convert  # which would leave files behind in the folder for temporary ones
 
     def decoded(path: Any, label: Any, index: Any) -> Any:
@@ -353,21 +334,14 @@ def build(
     def augmented(pixels: Any, label: Any, index: Any) -> Any:
         return augment(pixels, index, image), label, index
 
-    def augmented_batch(pixels: Any, label: Any, index: Any) -> Any:
-        return augment_batch(pixels, index, image), label, index
-
     with tf.device("/CPU:0"):
         labels = [index % classes for index in range(len(files))]
         indices = tf.range(len(files), dtype=tf.int64)
         found = data.Dataset.from_tensor_slices((list(files), tf.constant(labels, tf.int32), indices))
         found = found.map(plain(decoded), num_parallel_calls=auto if chosen.parallel_decode else None)
-        found = found.cache() if chosen.cache else found
-        found = found.repeat()
-        calls = auto if chosen.parallel_map else None
-        if chosen.vectorised:
-            found = found.batch(size, drop_remainder=True).map(plain(augmented_batch), num_parallel_calls=calls)
-        else:
-            found = found.map(plain(augmented), num_parallel_calls=calls).batch(size, drop_remainder=True)
+        found = (found.cache() if chosen.cache else found).repeat()
+        found = found.map(plain(augmented), num_parallel_calls=auto if chosen.parallel_map else None)
+        found = found.batch(size, drop_remainder=True)
         found = found.prefetch(PREFETCH) if chosen.prefetch and not chosen.to_device else found
         options = data.Options()
         for name in () if chosen.tuned else OWN:

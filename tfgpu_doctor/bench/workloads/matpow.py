@@ -10,7 +10,9 @@ Entries are N(0,1)/√N, rounded to what bfloat16 can represent, so that every p
 types start from the same numbers. The matrices differ, are arguments of the compiled function, and whole results are
 returned and verified: otherwise compilers fold, share or drop the products.
 
-Verified in float64 (bench/verification.py): C x against A(A(... A x)), whole results, every sample.
+Verified, whole results and every sample, against an independent chain of matrix-vector products in float64: for vectors
+x of ±1, y = A(A(... (A x))) costs n·N² instead of n·N³, and C x must equal y for C = A^n: one wrong element, a zeroed
+tile, A^(n-1) or A^(n+1), or arithmetic of another type than was asked for shows in the residual.
 """
 
 from __future__ import annotations
@@ -18,11 +20,9 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .. import verification
-from .judgement import Judgement, finite, nan_last
-from .training import misplaced, on_devices, synchronise, unchanged
+from .training import Judgement, finite, misplaced, nan_last, on_devices, synchronise, unchanged
 
 UNIT = "FLOP/s"
 SEED = 7
@@ -30,6 +30,8 @@ METHOD = (
     "C x against A(A(... x)) in float64, 4 vectors of ±1; the results of further samples are the same bit by bit, "
     "or were compared in this way themselves"
 )
+VECTORS = 4
+VECTORS_SEED = 20260
 BYTES = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 
@@ -68,42 +70,101 @@ def make_matrix(size: int, index: int) -> Any:
     return matrix
 
 
-def reference(parameters: dict[str, Any], file: str, terms: int) -> None:
-    """Write what the powers of the first `terms` matrices must be, in float64, one after the other.
+# relative rms residual of n products of N(0,1)/√N matrices, nearly independent of N: measured at n = 10 float32
+# 1.05e-6, tf32 6e-4 (2.9e-3 where it truncates), bfloat16 5e-3, float16 6e-4; the limits leave room above them.
+# TensorFlow 2.21 truncates products in bfloat16 on a CPU without AVX-512 (3.3e-3 for one product, 2.5e-2 for nine):
+# what truncates has a bias, so that its error grows with the products and not with their root.
+# float64: the limit of float32 scaled by the machine epsilons (2^-53 / 2^-24), doubled as the reference rounds alike
+PER_ROOT_N = {"float64": 6.4e-15, "float32": 1.7e-6, "float16": 8e-4}
+PER_PRODUCT = {"tf32": 7.5e-4, "bfloat16": 4e-3}
+ROW_FACTOR = 8.0  # a single row may be this much worse than the rms of all
 
-    A file, because the numbers of a large matrix are more than a line of text should carry.
-    """
-    with Path(file).open("wb") as stream:
-        for index in range(terms):
-            powers = verification.reference(make_matrix(parameters["size"], index), parameters["power"])
-            stream.write(powers.tobytes())
+
+class Residual(NamedTuple):
+    """Relative errors: rms over all rows, and the worst single row; not a number where one is none."""
+
+    rms: float
+    worst_row: float
+
+
+def tolerance(dtype: str, power: int) -> float:
+    """Return the largest relative rms residual that arithmetic of `dtype` explains, for `power` ≥ 1."""
+    if dtype in PER_PRODUCT:
+        return PER_PRODUCT[dtype] * max(power - 1, 1)
+    return PER_ROOT_N[dtype] * math.sqrt(power)
+
+
+def is_right(found: Residual, dtype: str, power: int) -> bool:
+    """True if the residual is one that `dtype` explains. Not-a-number is never right."""
+    limit = tolerance(dtype, power)
+    return found.rms <= limit and found.worst_row <= ROW_FACTOR * limit
 
 
 def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
     """Say whether a residual is one that the type explains, which the worker is not asked."""
     rms, worst, power = answer["rms"], answer["worst_row"], parameters["power"]
-    found = verification.Residual(math.nan if rms is None else rms, math.nan if worst is None else worst)
-    limit = verification.tolerance(dtype, power)
-    right = verification.is_right(found, dtype, power)
-    plain = dtype == "tf32" and verification.is_right(found, "float32", power)
+    found = Residual(math.nan if rms is None else rms, math.nan if worst is None else worst)
+    limit, right = tolerance(dtype, power), is_right(found, dtype, power)
+    why = ""
+    if not found.rms < math.inf:
+        why = "it contains infinite or NaN values"
+    elif found.rms > limit:
+        why = f"relative error {found.rms:.2g} (limit {limit:.2g})"
+    elif not right:
+        why = f"relative error of a row {found.worst_row:.2g} (limit {ROW_FACTOR * limit:.2g})"
     return Judgement(
         ok=right,
         method=METHOD,
         residual=rms,
         tolerance=limit,
-        why="" if right else _why_wrong(found, limit),
-        computed_in="float32" if plain else dtype,
+        why=why,
+        computed_in="float32" if dtype == "tf32" and is_right(found, "float32", power) else dtype,
         worst_row=worst,
-        row_tolerance=verification.ROW_FACTOR * limit,
+        row_tolerance=ROW_FACTOR * limit,
     )
 
 
-def _why_wrong(found: verification.Residual, limit: float) -> str:
-    if not found.rms < math.inf:
-        return "it contains infinite or NaN values"
-    if found.rms > limit:
-        return f"relative error {found.rms:.2g} (limit {limit:.2g})"
-    return f"relative error of a row {found.worst_row:.2g} (limit {verification.ROW_FACTOR * limit:.2g})"
+def vectors(size: int) -> Any:
+    """Return `VECTORS` vectors of ±1, shape [size, VECTORS], float64."""
+    import numpy as np
+
+    return np.random.default_rng(VECTORS_SEED).choice(np.array([-1.0, 1.0]), size=(size, VECTORS))
+
+
+def times(matrix: Any, columns: Any) -> Any:
+    """Return the product in float64, a block of rows at a time: a copy of the whole matrix may not fit."""
+    import numpy as np
+
+    blocks = range(0, matrix.shape[0], 1024)
+    return np.concatenate([np.asarray(matrix[i : i + 1024], dtype=np.float64) @ columns for i in blocks])
+
+
+def power_times_vectors(matrix: Any, power: int) -> Any:
+    """Return A^power times the vectors, in float64, without ever forming the power; shape [size, VECTORS]."""
+    y = vectors(matrix.shape[0])
+    for _ in range(power):
+        y = times(matrix, y)
+    return y
+
+
+def residual(computed: Any, expected: Any) -> Residual:
+    """Compare a computed power, shape [size, size], with :func:`power_times_vectors`."""
+    import numpy as np
+
+    error = times(computed, vectors(computed.shape[1])) - expected
+    scale = math.sqrt(float(np.mean(expected**2)))
+    rms = math.sqrt(float(np.mean(error**2))) / scale
+    return Residual(rms, math.sqrt(float(np.max(np.mean(error**2, axis=1)))) / scale)
+
+
+def reference(parameters: dict[str, Any], file: str, terms: int) -> None:
+    """Write the powers of the first `terms` matrices times the vectors, in float64, one after the other.
+
+    A file, because the numbers of a large matrix are more than a line of text should carry.
+    """
+    with Path(file).open("wb") as stream:
+        for index in range(terms):
+            stream.write(power_times_vectors(make_matrix(parameters["size"], index), parameters["power"]).tobytes())
 
 
 class Workload:
@@ -176,7 +237,7 @@ class Workload:
         """Residuals of the last result against the file that `reference` wrote; later results must equal this one."""
         import numpy as np
 
-        self.expected = np.fromfile(request["file"]).reshape(-1, self.size, verification.VECTORS)
+        self.expected = np.fromfile(request["file"]).reshape(-1, self.size, VECTORS)
         self.trusted = self.outputs
         return self._residual()
 
@@ -189,7 +250,7 @@ class Workload:
         """The worst of all powers; None where it is no number."""
         computed = self.results()
         assert len(computed) <= len(self.expected), "the reference holds too few powers"
-        found = [verification.residual(one, expected) for one, expected in zip(computed, self.expected)]
+        found = [residual(one, expected) for one, expected in zip(computed, self.expected)]
         return {
             "rms": finite(max((one.rms for one in found), key=nan_last)),
             "worst_row": finite(max((one.worst_row for one in found), key=nan_last)),

@@ -1,21 +1,33 @@
-"""`tfgpu bench cnn`, the parent's side: cases, batches, and where the time of several GPUs goes."""
+"""`tfgpu bench cnn` and `gan`, the parent's side: cases, batches, and where the time of several GPUs goes."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.cluster import SPREAD as WORKERS
 from tfgpu_doctor.bench.cluster import Cluster
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Job, Scalar
-from tfgpu_doctor.bench.plans.base import HOST, PROCESS, SHARE, Free, Group, PlanBase, TooLargeError, too_large
+from tfgpu_doctor.bench.plans.base import (
+    HOST,
+    PROCESS,
+    SHARE,
+    CannotRunError,
+    Free,
+    Group,
+    PlanBase,
+    TooLargeError,
+    TooSlowError,
+    too_large,
+)
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
-from tfgpu_doctor.bench.session import CannotRunError, Session, TooSlowError
-from tfgpu_doctor.bench.workloads import cnn
+from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.workloads import cnn, gan
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.bench.workloads.training import FEW
 from tfgpu_doctor.records.units import approximate
@@ -29,8 +41,6 @@ LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside 
 FEWEST, USUAL = 2, 6  # steps for which there has to be time by a rough estimate, and for which more is advised
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 LEAST, MOST = 2, 2**20  # images that a batch may have
-TRIED = 10  # steps with the largest batch that all tries together come to: each takes 2, verifies 3, and doubles
-ON_CPU = 0.5  # of the host's free memory that a training on the CPU may take while its largest batch is searched for
 POOR = 0.9  # efficiency below which a reason is worth a sentence
 WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
 # How it shows that memory ran out: what TensorFlow, cuDNN, cuBLAS and XLA say (as ResourceExhaustedError,
@@ -42,14 +52,9 @@ OUT_OF_MEMORY = (
 )
 
 
-def patience(flop: float, batch: int, speed: float) -> float:
-    """Return the seconds that an answer may take, of a training with `flop` for each image of all devices."""
-    return 60 + flop * STEPS_AN_ANSWER * (batch / speed + FEW / SLOW)
-
-
 def cpu_seconds(flop: float, session: Session) -> float:
     """Return how long the CPUs that may be used take for so many operations of a network, roughly."""
-    return flop / (CPU_EACH * (session.cpus() or 1))
+    return flop / (CPU_EACH * (session.cpus or 1))
 
 
 def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:
@@ -62,9 +67,14 @@ def check_time(seconds: float, deadline: float, batch: int, option: str) -> None
         )
 
 
+def out_of_memory(why: str) -> bool:
+    """True if this is how it shows that memory ran out."""
+    return any(sign in why for sign in OUT_OF_MEMORY)
+
+
 def explain(why: str, what: str, advice: str) -> str:
     """Say why a training failed; a batch that is too large is reported as that, whichever way the process ended."""
-    if not any(sign in why for sign in OUT_OF_MEMORY):
+    if not out_of_memory(why):
         return why
     how = why.splitlines()[0].split(": ")[0][:120]
     if "SIGKILL" in why:  # perhaps by hand
@@ -76,6 +86,9 @@ def explain(why: str, what: str, advice: str) -> str:
 class TrainingPlan(PlanBase):
     """A benchmark whose step is one of a training, for each image of each device."""
 
+    step_name = "step"
+    blocks = True
+
     def with_time(
         self, cases: tuple[Case, ...], flop: float, session: Session, batch: int, option: str = "--batch-size"
     ) -> tuple[Case, ...]:
@@ -83,36 +96,72 @@ class TrainingPlan(PlanBase):
 
         Raises TooSlowError: it was asked for, or is all there is.
         """
-        gpus = tuple(case for case in cases if case.gpus)
-        if len(gpus) == len(cases):
+        if all(case.gpus for case in cases):
             return cases
         seconds, deadline = cpu_seconds(batch * flop, session), session.rule.deadline
-        if gpus and self.selection.devices is None and seconds > min(LONG, deadline / FEWEST):
-            self.left_out.append(
-                f"The CPU is skipped: a step would take about {seconds:.0f} s. To measure it: --devices cpu,gpu:0 "
-                f"--deadline {math.ceil(seconds) * USUAL}"
-            )
+        longer = f"--devices cpu,gpu:0 --deadline {math.ceil(seconds) * USUAL}"
+        long = seconds > min(LONG, deadline / FEWEST)
+        if long and (gpus := self.skip_cpu(cases, "a step", seconds, longer)):
             return gpus
         check_time(seconds, deadline, batch, option)
         return cases
+
+    def step(self, case: Case, dtype: str, batch: int, flop: float, advice: str, **more: Any) -> Job:
+        """Return a job of training steps with `batch` images on each device, and `flop` for each image."""
+        images = batch * len(case.devices)
+        speed = SLOW_GPU if case.gpus and not case.virtual else SLOW
+        return self.make_job(
+            case,
+            dtype,
+            work=float(images),
+            flop=float(images * flop),
+            explain=lambda why: explain(why, f"{batch} images", advice),
+            patience=60 + flop * STEPS_AN_ANSWER * (images / speed + FEW / SLOW),
+            **{"scaling": "weak" if len(case.devices) > 1 else None, **more},
+        )
 
     def in_turns(
         self, session: Session, cases: Sequence[Case], job: Callable[[str, Case], Job], *, alone: bool = False
     ) -> Iterator[Group]:
         """Yield a group for each type; with `alone`, for each case, so that those that share a GPU do not at once."""
-        groups = [tuple((case, job(dtype, case)) for case in todo) for dtype, todo in self.cases_by_type(cases)]
+        groups = [tuple(job(dtype, case) for case in todo) for dtype, todo in self.cases_by_type(cases)]
         if alone:
-            groups = [(entry,) for group in groups for entry in group]
-        labels = [case.label for group in groups for case, _ in group]
-        session.begin(labels)
+            groups = [(one,) for group in groups for one in group]
+        session.begin([one.case.label for group in groups for one in group])
         yield from map(Group, groups)
 
 
 @dataclass
-class Cnn(TrainingPlan):
-    """One run of the benchmark, from what was asked for."""
+class Gan(TrainingPlan):
+    """One run of `tfgpu bench gan`, from what was asked for."""
 
-    workload = "cnn"
+    file: ClassVar[ModuleType] = gan
+    batch: int = gan.DEFAULT_BATCH  # images on each device
+
+    def title(self) -> str:
+        """Return what is computed."""
+        return f"steps of a DCGAN, 28 × 28 images, {self.batch} per device"
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return what two results must share."""
+        return {"batch": self.batch, "seed": gan.SEED}
+
+    def groups(self, session: Session) -> Iterator[Group]:
+        """Yield one group for each type. Raises TooSlowError: a step on the CPU takes too long."""
+        cases = self.with_time(self.selection.cases(session.found, (SPREAD,)), gan.training_flop(), session, self.batch)
+        yield from self.in_turns(session, cases, self.job)
+
+    def job(self, dtype: str, case: Case) -> Job:
+        """Return what a case computes."""
+        advice, parameters = f"--batch-size {max(self.batch // 2, 2)}", {"batch": self.batch}
+        return self.step(case, dtype, self.batch, gan.training_flop(), advice, parameters=parameters)
+
+
+@dataclass
+class Cnn(TrainingPlan):
+    """One run of `tfgpu bench cnn`, from what was asked for."""
+
+    file: ClassVar[ModuleType] = cnn
     model: str = "mnist"
     batch: int | None = None  # images on each device (weak scaling); None: the model's
     global_batch: int | None = None  # images of all devices together (strong scaling), instead
@@ -164,50 +213,38 @@ class Cnn(TrainingPlan):
     def groups(self, session: Session) -> Iterator[Group]:
         """Yield one group for each type."""
         cases = self.cases(session.found)
-        if self.auto and self.selection.devices is None:  # the CPU may hold less than a GPU
-            cases = tuple(case for case in cases if case.gpus) or cases
-        fit = [self._choose_batch(session, cases)] if self.auto else []
+        fit = []
+        if self.auto:
+            cases = tuple(case for case in cases if case.gpus)  # the CPU may hold less than a GPU
+            fit = [self._choose_batch(session, cases)]
         self.check_memory(cases, session.free(cases))
         cases = self.with_time(cases, training_flop(self.model), session, self.batch_of(1), self.option)
         self.left_out += fit
         yield from self.in_turns(session, cases, self.job, alone=self.auto)
 
     def _choose_batch(self, session: Session, cases: Sequence[Case]) -> str:
-        """Set the largest batch that fits: into the case with the most GPUs, and into the CPU if it is measured.
-
-        Returns a note about it.
+        """Set the largest batch that fits into the case with the most GPUs; returns a note about it.
 
         Raises:
             TooLargeError: not even the smallest batch fits.
-            CannotRunError: a training failed for another reason than memory, or the memory cannot be limited.
+            CannotRunError: there is no GPU, or a training failed for another reason than memory.
         """
+        if not cases:
+            raise CannotRunError("--batch-size auto needs a GPU, whose memory limits the batch")
         dtype = next((one for one in self.dtypes if one in ("float32", "tf32")), self.dtypes[0])  # with larger values
-        tried = {bool(case.gpus): case for case in sorted(cases, key=lambda case: len(case.devices))}
-        bounds = [(MOST, "more cannot be given to --batch-size")]
-        bounds += [
-            (self.most_images(case, session.free([case])), f"{HOST} holds no more images") for case in tried.values()
-        ]
-        if False in tried:
-            if sys.platform != "linux":
-                raise CannotRunError("--batch-size auto on the CPU needs Linux, which limits the memory of a process")
-            quick = session.rule.deadline / TRIED / cpu_seconds(training_flop(self.model), session)
-            bounds.append((int(quick), f"more take too long for --deadline {session.rule.deadline:g}"))
-        most, why = min(bounds)
+        case = max(cases, key=lambda case: len(case.devices))
+        on_host = self.most_images(case, session.free([case]))
+        most, why = min((MOST, "more cannot be given to --batch-size"), (on_host, f"{HOST} holds no more images"))
 
         def fits(batch: int) -> bool:
             nonlocal why
-            for case in tried.values():
-                session.show(f"{case.label} {dtype}: trying a batch of {batch}")
-                job = replace(self, batch=batch).job(dtype, case)
-                limit = {} if case.gpus else {"memory_limit": int(ON_CPU * session.free([case])[HOST])}
-                job = replace(job, parameters={**job.parameters, **limit})
-                if error := trial_error(session.start_worker, case, job):
-                    why = error
-                    return False
-            return True
+            session.show(f"{case.label} {dtype}: trying a batch of {batch}")
+            error = trial_error(session.start_worker, replace(self, batch=batch).job(dtype, case))
+            why = error or why
+            return not error
 
         try:
-            self.batch, failed = largest_batch(self.each, LEAST, most, fits)
+            self.batch, failed = largest_batch(self.each, most, fits)
         except WorkerError as error:
             raise CannotRunError(f"the search for the largest batch failed: {error}") from error
         if self.batch is None:
@@ -229,13 +266,13 @@ class Cnn(TrainingPlan):
         own = [replace(case, gpus=tuple(gpu + first for gpu in case.gpus)) for case in alone if case.gpus or not found]
         return (self.cluster.together(each, first), *own)
 
-    def part(self, found: Sequence[GpuFound]) -> list[tuple[Case, Job]]:
+    def part(self, found: Sequence[GpuFound]) -> list[Job]:
         """Return what a machine other than the first takes part in.
 
         Raises DeviceError: GPUs were asked for that are not there, or the images cannot be shared out.
         """
         by_type = self.cases_by_type(self.cases(found))
-        return [(case, self.job(dtype, case)) for dtype, cases in by_type for case in cases if case.spread == WORKERS]
+        return [self.job(dtype, case) for dtype, cases in by_type for case in cases if case.spread == WORKERS]
 
     def batch_of(self, replicas: int) -> int:
         """Return the images on each of so many devices. Raises DeviceError: they cannot be shared out evenly."""
@@ -251,30 +288,22 @@ class Cnn(TrainingPlan):
 
     def job(self, dtype: str, case: Case) -> Job:
         """Return what a case computes. Raises DeviceError: the images cannot be shared out evenly over its devices."""
-        replicas = len(case.devices)
-        each = self.batch_of(replicas)
-        images, flop = each * replicas, training_flop(self.model)
+        each = self.batch_of(len(case.devices))
         parameters = {"model": self.model, "batch": each, "xla": self.xla}
-        several = case.spread == WORKERS and self.cluster is not None
-        if self.cluster and several:
+        if self.cluster and case.spread == WORKERS:
             parameters |= {"index": self.cluster.index, "workers": self.cluster.count}
             parameters["collectives"] = (self.collectives or "NCCL") if case.gpus else "RING"
-        smaller = "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}"
-        return Job(
-            workload=self.workload,
+        scaling = "strong" if self.global_batch else "weak"
+        return self.step(
+            case,
+            dtype,
+            each,
+            training_flop(self.model),
+            "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}",
             parameters=parameters,
-            dtype=dtype,
-            unit=cnn.UNIT,
-            work=lambda _: float(images),
-            flop=lambda _: float(images * flop),
-            judge=cnn.judge,
-            scaling=lambda _: None if replicas == 1 else "strong" if self.global_batch else "weak",
-            step_name="step",
-            blocks=True,
+            scaling=scaling if len(case.devices) > 1 else None,
             figures=not case.virtual,  # figures are speeds
-            farewell=several,
-            explain=lambda why: explain(why, f"{each} images", smaller),
-            patience=patience(flop, images, SLOW_GPU if case.gpus and not case.virtual else SLOW),
+            farewell="workers" in parameters,
             virtual_memory_mib=4096,
         )
 
@@ -331,27 +360,27 @@ def why_poor(run: Run) -> tuple[str, ...]:
 FINE = 8  # the result is less than one part in so many below the smallest batch that does not fit
 
 
-def largest_batch(start: int, least: int, most: int, fits: Callable[[int], bool]) -> tuple[int | None, int | None]:
+def largest_batch(start: int, most: int, fits: Callable[[int], bool]) -> tuple[int | None, int | None]:
     """Double or halve the batch until its limit lies between two tries, then halve the gap between them.
 
     Returns the largest batch that fits, and the smallest that was tried and does not: None if there is none.
     """
-    low, high, batch = least - 1, None, min(max(start, least), most)
-    while least <= batch <= most and batch not in (low, high):
+    low, high, batch = LEAST - 1, None, min(max(start, LEAST), most)
+    while LEAST <= batch <= most and batch not in (low, high):
         if fits(batch):
             low = batch
         else:
             high = batch
         if high is None:
             batch = min(2 * low, most)
-        elif low < least:
-            batch = max(high // 2, least)
+        elif low < LEAST:
+            batch = max(high // 2, LEAST)
         else:
             batch = (low + high) // 2 if high - low > max(1, low // FINE) else low
-    return (low if low >= least else None), high
+    return (low if low >= LEAST else None), high
 
 
-def trial_error(start: Callable[[], Worker], case: Case, job: Job) -> str:
+def trial_error(start: Callable[[], Worker], job: Job) -> str:
     """Do in a new process what a measurement does before its samples; returns why it lacks memory, or "" if it fits.
 
     A process that ends is taken for one that lacked memory: XLA aborts, and the system kills, without saying so.
@@ -361,11 +390,11 @@ def trial_error(start: Callable[[], Worker], case: Case, job: Job) -> str:
     with closing(start()) as worker:
         hello(worker)
         try:
-            prepare(worker, case, job)
+            prepare(worker, job)
             worker.ask(job.patience, do="sample", count=2, steps=1)  # the second needs what the optimizer has made
             worker.ask(job.patience, do="verify")
         except WorkerError as error:
-            if not str(error).startswith("the worker ") and not any(sign in str(error) for sign in OUT_OF_MEMORY):
+            if not str(error).startswith("the worker ") and not out_of_memory(str(error)):
                 raise
             return str(error).strip().splitlines()[0].partition(": ")[0]
     return ""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from pathlib import Path
 
 import click
 
 from tests.tables import each
-from tfgpu_doctor.bench import plans
 from tfgpu_doctor.bench.plans.base import PlanBase
-from tfgpu_doctor.bench.workload_registry import WORKLOADS
+from tfgpu_doctor.bench.requests import make_plan, read_request
+from tfgpu_doctor.bench.results import WORKLOADS
 from tfgpu_doctor.cli.bench import command as group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands" / "bench.md").read_text(encoding="utf-8")
@@ -22,12 +23,9 @@ def test_command_plan_and_worker_file_exist(name: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None and command.name == name
     assert f"tfgpu bench {name}" in (command.epilog or "")  # an example
-    found = vars(importlib.import_module(f"{plans.__name__}.{name}")).values()
-    made = [
-        one for one in found if isinstance(one, type) and issubclass(one, PlanBase) and one.__module__.endswith(name)
-    ]
-    assert any(getattr(one, "workload", None) == name for one in made)
-    source = "".join(inspect.getsource(kind) for one in made for kind in one.__mro__ if issubclass(kind, PlanBase))
+    plan = make_plan(read_request(name, sys.executable, {}, {}))
+    assert plan.workload == name
+    source = "".join(inspect.getsource(kind) for kind in type(plan).__mro__ if issubclass(kind, PlanBase))
     assert "session.begin(" in source, "the time of its runs is neither limited nor said beforehand"
     worker = importlib.import_module(f"tfgpu_doctor.bench.workloads.{name}")
     for needed in ("UNIT", "judge", "Workload"):
