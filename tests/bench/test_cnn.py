@@ -341,9 +341,7 @@ def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypa
     assert checks[1][2:] == ["like one device", "same update", "replicas identical"]
     assert one.flop and two.flop and two.scaling == "strong" and two.flop / two.steps == one.flop / one.steps
     assert (two.speedup_vs_1gpu, two.efficiency, two.figures) == (None, None, ()), "virtual devices prove no speed"
-    (fit,) = one.figures
-    assert (fit.name, fit.unit) == ("fit", "images/s") and fit.ci95 and fit.ci95[0] <= fit.value <= fit.ci95[1]
-    assert "model.fit" in done.stdout
+    assert one.figures == ()
 
 
 # ------------------------------------------------------------------------------------------------ trainings for real

@@ -10,7 +10,7 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
     sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one; how
                                          long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
-    figures                              figures beside the samples, and what is to be said of them
+    figures                              figures beside the samples
     farewell                             lets the workload tell others that this was the last
     follow                               on one of several machines: one piece of work that the first one leads
     reference workload parameters …      what the function `reference` of the workload's file says
