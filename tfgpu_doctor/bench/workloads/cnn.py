@@ -107,7 +107,7 @@ class Workload(TrainingWorkload):
         steps = [[loss for one in found for loss in one[step * here :][:here]] for step in range(len(losses))]
         return steps, self.machines.identical(self.training.trained())
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Return where the time of several replicas goes; these must still be alike."""
         same, of = self.training.identical()
         if same != of:
@@ -115,7 +115,7 @@ class Workload(TrainingWorkload):
         announce = partial(self.lead, REDUCE)
         return {"figures": shares(self.training, self.data, announce) if len(self.devices) > 1 else []}
 
-    def follow(self) -> str:
+    def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         """On machines other than the first: wait for what that wants, do it, and say what it was.
 
         Raises ValueError: this machine's part was computed elsewhere than asked for.
@@ -127,7 +127,7 @@ class Workload(TrainingWorkload):
         wrong = self.misplaced() if self.losses else None
         if wrong:
             raise ValueError(wrong)
-        return done
+        return {"done": done}
 
     def _reduce(self, count: int) -> None:
         """Take part in a block of all-reduces."""
@@ -135,9 +135,10 @@ class Workload(TrainingWorkload):
             self.reducing, _ = all_reduce(self.training)
         block(self.training, self.reducing, count)
 
-    def farewell(self) -> None:
+    def farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the other machines go."""
         self.lead(END)
+        return {}
 
     def placed_on(self) -> list[str]:
         """Return the device of each replica's loss. Those of other machines were looked at there: who finds his part
