@@ -214,7 +214,7 @@ class Saboteur:
 )
 def test_what_is_not_what_was_asked_for_reports_no_speed(change: dict[str, Any], why: str, shared: Shared) -> None:
     rule = StoppingRule(min_samples=3, deadline=1.0)
-    plan = MatPow(size=96, selection=Selection(devices=("/CPU:0",)))
+    plan = MatPow(sizes=(96,), selection=Selection(devices=("/CPU:0",)))
     session = Session(plan, MATRIX, healthy(), lambda: Saboteur(shared(), change), rule)
     if "devices" in change:
         with pytest.raises(WorkerError, match=why):  # soft placement is off

@@ -241,7 +241,7 @@ class Smoking:
             job, parameters = replace(cnn.job(CNN_TYPES[dtype], step.case), figures=False), cnn.parameters()
         else:
             size = (GPU_SIZE if step.case.gpus else CPU_SIZE) // (2 if dtype == "float64" else 1)
-            matpow = MatPow(size=size, dtypes=(dtype,), chosen=size, written=self.references)
+            matpow = MatPow(dtypes=(dtype,), chosen=size, written=self.references)
             job, parameters = matpow.job(step.case, dtype, size, folder), matpow.parameters()
         return replace(job, virtual_memory_mib=VIRTUAL_MIB), parameters
 
