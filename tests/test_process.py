@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -67,58 +68,42 @@ def timed(argv: list[str], timeout: float) -> process.Completed:
         return process.run(argv, timeout=timeout)
 
 
+def python(code: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", code, *arguments]
+
+
 # ------------------------------------------------------------------------------------------------ orderly children
 
 
-def test_what_it_wrote_and_how_it_ended(script: Script) -> None:
-    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
-    done = process.run(script.argv(code), timeout=GENEROUS)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+def test_what_it_wrote_and_how_it_ended(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; print(sys.argv[1:], repr(sys.stdin.read()), os.environ['COLOUR'], os.getcwd(), flush=True)\n"
+        "sys.stdout.buffer.write(b'\\xff ok\\r\\n'); print('err', file=sys.stderr); sys.exit(3)"
+    )
+    environ = {"COLOUR": "red", "PATH": os.environ["PATH"]}
+    done = process.run(python(code, "$HOME; echo no"), timeout=GENEROUS, env=environ, cwd=str(tmp_path))
+    expected = f"['$HOME; echo no'] '' red {os.path.realpath(tmp_path)}\n\ufffd ok\r\n"  # no shell, an empty input
+    assert (done.returncode, done.stdout, done.stderr) == (3, expected, "err\n")
     assert (done.timed_out, done.error, done.signal_name) == (False, None, None)
 
 
-def test_environment_and_folder(script: Script, tmp_path: Path) -> None:
-    done = process.run(
-        script.argv("import os; print(os.environ['COLOUR'], os.getcwd())"),
-        timeout=GENEROUS,
-        env={"COLOUR": "red"},
-        cwd=str(tmp_path),
-    )
-    assert done.stdout.split() == ["red", os.path.realpath(tmp_path)]
-
-
-def test_the_child_reads_an_empty_input(script: Script) -> None:
-    assert process.run(script.argv("import sys; print(repr(sys.stdin.read()))"), timeout=GENEROUS).stdout == "''\n"
-
-
-def test_nothing_is_given_to_a_shell() -> None:
-    done = process.run([sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; echo no"], timeout=GENEROUS)
-    assert done.stdout == "$HOME; echo no\n"
-
-
 @posix
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGILL", "SIGKILL"])
-def test_the_signal_that_ended_it_has_a_name(name: str, script: Script) -> None:
-    done = process.run(script.argv(f"import os, signal; os.kill(os.getpid(), signal.{name})"), timeout=GENEROUS)
-    assert (done.signal_name, done.timed_out) == (name, False)
+def test_the_signal_that_ended_it_has_a_name() -> None:
+    names = ["SIGSEGV", "SIGABRT", "SIGILL", "SIGKILL"]
+    codes = (f"import os, signal; os.kill(os.getpid(), signal.{name})" for name in names)
+    assert [process.run(python(code), timeout=GENEROUS).signal_name for code in codes] == names
 
 
-def test_lines_come_one_by_one_and_may_extend_the_deadline(script: Script) -> None:
-    code = "import time\nfor i in range(4):\n    print(i, flush=True)\n    time.sleep(0.4)"
+def test_lines_come_one_by_one_and_may_change_the_deadline(script: Script) -> None:
+    code = "import time\nfor i in range(4):\n    print(i, flush=True)\n    time.sleep(0.4)\ntime.sleep(300)"
     lines: list[str] = []
 
     def on_line(line: str) -> float:
         lines.append(line)
-        return GENEROUS
+        return 0.2 if line == "3" else GENEROUS
 
-    done = process.run(script.argv(code), timeout=GENEROUS, on_line=on_line)
-    assert (lines, done.timed_out) == (["0", "1", "2", "3"], False)
-
-
-def test_a_deadline_can_be_shortened_by_a_line(script: Script) -> None:
-    code = "import time\nprint('phase', flush=True)\ntime.sleep(300)"
-    done = process.run(script.argv(code), timeout=200, on_line=lambda line: 0.2)
-    assert (done.timed_out, done.stdout) == (True, "phase\n")
+    done = process.run(script.argv(code), timeout=1.0, on_line=on_line)
+    assert (lines, done.timed_out, done.stdout) == (["0", "1", "2", "3"], True, "0\n1\n2\n3\n")
     assert script.gone()
 
 
@@ -126,32 +111,20 @@ def test_a_deadline_can_be_shortened_by_a_line(script: Script) -> None:
 
 
 @posix
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [
-        (lambda folder: folder / "missing", "No such file or directory"),
-        (lambda folder: folder, "Permission denied"),
-        (lambda folder: plain_file(folder, 0o644), "Permission denied"),
-        (lambda folder: plain_file(folder, 0o755), "Exec format error"),
-    ],
-    ids=["missing", "a directory", "not executable", "not a program"],
-)
-def test_a_program_that_cannot_start_is_an_answer(make: Callable[[Path], Path], error: str, tmp_path: Path) -> None:
-    done = process.run([str(make(tmp_path))], timeout=GENEROUS)
-    assert (done.returncode, done.error, done.timed_out) == (None, error, False)
-
-
-def plain_file(folder: Path, mode: int) -> Path:
-    path = folder / "program"
-    path.write_bytes(b"\x01\x02 not a program")
-    path.chmod(mode)
-    return path
-
-
-def test_a_folder_that_is_gone_is_an_answer(script: Script, tmp_path: Path) -> None:
-    done = process.run(script.argv(""), timeout=GENEROUS, cwd=str(tmp_path / "gone"))
-    assert done.returncode is None
-    assert done.error
+def test_a_program_that_cannot_start_is_an_answer(tmp_path: Path) -> None:
+    for name, mode in (("plain", 0o644), ("odd", 0o755)):
+        (tmp_path / name).write_bytes(b"\x01\x02 not a program")
+        (tmp_path / name).chmod(mode)
+    for program, error in {
+        "missing": "No such file or directory",
+        ".": "Permission denied",
+        "plain": "Permission denied",
+        "odd": "Exec format error",
+    }.items():
+        done = process.run([str(tmp_path / program)], timeout=GENEROUS)
+        assert (done.returncode, done.error, done.timed_out) == (None, error, False), program
+    done = process.run(python(""), timeout=GENEROUS, cwd=str(tmp_path / "gone"))
+    assert done.returncode is None and done.error
 
 
 # -------------------------------------------------------------------------------------------------- what hangs
@@ -170,10 +143,13 @@ HANGS = {
 
 
 @posix
-@pytest.mark.parametrize("habit", HANGS)
-def test_a_child_that_does_not_end_is_killed(habit: str, script: Script) -> None:
-    done = timed(script.argv(HANGS[habit]), 0.5)
-    assert (done.timed_out, done.returncode, done.signal_name) == (True, -signal.SIGKILL, "SIGKILL")
+def test_a_child_that_does_not_end_is_killed(script: Script) -> None:
+    with guarded(8 * GENEROUS, waiting=True), ThreadPoolExecutor(len(HANGS)) as pool:
+        runs = pool.map(lambda code: process.run(script.argv(code), timeout=0.5), HANGS.values())
+        found = {
+            habit: (done.timed_out, done.returncode, done.signal_name) for habit, done in zip(HANGS, runs, strict=True)
+        }
+    assert found == dict.fromkeys(HANGS, (True, -signal.SIGKILL, "SIGKILL"))
     assert script.gone()
 
 
@@ -244,18 +220,6 @@ print("done")
     assert script.gone()
 
 
-@pytest.mark.full
-@posix
-def test_a_chatty_grandchild_does_not_keep_us(script: Script) -> None:
-    code = """
-import subprocess, sys
-subprocess.Popen([sys.executable, "-c", "import os\\nwhile True: os.write(1, b'y\\\\n' * 30_000)", sys.argv[1]])
-"""
-    done = timed(script.argv(code), 1.0)
-    assert done.returncode == 0
-    assert script.gone()
-
-
 ESCAPED = """
 import os, sys
 if os.fork():
@@ -263,7 +227,7 @@ if os.fork():
 os.setsid()
 if os.fork():
     os._exit(0)
-write = "import os\\nwhile True: os.write(%d, b'y\\\\n' * 9)"
+write = "import os\\nwhile True: os.write(%d, b'y' * 999 + b'\\\\n')"
 os.execve(sys.executable, [sys.executable, "-c", write, sys.argv[1]], {})
 """
 
@@ -271,23 +235,22 @@ os.execve(sys.executable, [sys.executable, "-c", write, sys.argv[1]], {})
 @linux
 @pytest.mark.parametrize("stream", [1, 2])
 def test_what_escaped_and_writes_for_ever_does_not_keep_us(stream: int, script: Script) -> None:
-    """Its environment is cleared, so that it is not known as the child's until the command ends."""
+    """Its environment is cleared, so that it is not known as the child's until the command ends.
+
+    A deadline that is renewed for ever, by what the child has left, ends with the child.
+    """
     lines: list[str] = []
+
+    def on_line(line: str) -> float:
+        lines.append(line)
+        return 300.0
+
     with guarded(4 * GENEROUS, waiting=True):
-        done = process.run(script.argv(ESCAPED % stream), timeout=300, on_line=lines.append)
-    assert (done.returncode, done.timed_out, set(lines) <= {"y"}) == (0, False, True)
+        done = process.run(script.argv(ESCAPED % stream), timeout=300, on_line=on_line)
+    assert (done.returncode, done.timed_out, {line[:1] for line in lines} <= {"y"}) == (0, False, True)
     process.end_all()
     process.begin_again()
     assert script.gone()
-
-
-def test_a_deadline_that_is_renewed_for_ever_ends_with_the_child(script: Script) -> None:
-    """What it has left may go on."""
-    code = ESCAPED % 1 if sys.platform == "linux" else "print('y')"
-    with guarded(4 * GENEROUS, waiting=True):
-        assert process.run(script.argv(code), timeout=300, on_line=lambda line: 300.0).returncode == 0
-    process.end_all()
-    process.begin_again()
 
 
 def test_a_flood_is_no_reason_to_wait(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,56 +315,36 @@ def test_what_nobody_reads_does_not_fill_the_memory(script: Script) -> None:
     assert 0 < sum(len(line) + 1 for line in lines) <= process.QUEUED + process.KEEP
 
 
-@pytest.mark.parametrize("first, second", [("stderr", "stdout"), ("stdout", "stderr")])
-def test_megabytes_on_one_stream_do_not_block_the_other(first: str, second: str, script: Script) -> None:
-    code = f"""
-import sys
-for _ in range(5_000): sys.{first}.write("x" * 999 + "\\n")
-sys.{first}.flush()
-sys.{second}.write("end\\n")
-"""
-    done = process.run(script.argv(code), timeout=GENEROUS)
-    assert (done.returncode, done.timed_out) == (0, False)
-    long, short = getattr(done, first), getattr(done, second)
-    assert short == "end\n"
-    assert "bytes left out" in long
-    assert len(long) < 3 * process.KEEP
+def test_megabytes_on_one_stream_do_not_block_the_other(script: Script) -> None:
+    for first, second in (("stderr", "stdout"), ("stdout", "stderr")):
+        code = (
+            f"import sys\nsys.{first}.write('first ' + ('x' * 999 + '\\n') * 5_000 + ' last'); sys.{first}.flush()\n"
+            f"sys.{second}.write('end\\n')"
+        )
+        done = process.run(script.argv(code), timeout=GENEROUS)
+        assert (done.returncode, done.timed_out) == (0, False)
+        long, short = getattr(done, first), getattr(done, second)
+        assert short == "end\n"
+        assert "bytes left out" in long and long.startswith("first x") and long.endswith("x\n last")
+        assert len(long) < 3 * process.KEEP
 
 
-@pytest.mark.parametrize("shift", range(4))
-def test_no_character_is_cut_in_two(shift: int) -> None:
+def test_no_character_is_cut_in_two() -> None:
     """Characters of one to four bytes at both sides of the gap; a byte that is no UTF-8 is still replaced."""
-    data = b"x" * shift + "aé漢😀".encode() * (3 * process.KEEP // 10) + b"\xff"
-    kept = process._Kept()
-    for start in range(0, len(data), 65_536):
-        kept.add(data[start : start + 65_536])
-    assert "bytes left out" in kept.text() and kept.text().count("\N{REPLACEMENT CHARACTER}") == 1
-
-
-def test_the_first_and_the_last_bytes_are_kept(script: Script) -> None:
-    code = "import sys; sys.stderr.write('first ' + 'x' * 5_000_000 + ' last')"
-    done = process.run(script.argv(code), timeout=GENEROUS)
-    assert done.stderr.startswith("first xxx")
-    assert done.stderr.endswith("xxx last")
+    for shift in range(4):
+        data = b"x" * shift + "aé漢😀".encode() * (3 * process.KEEP // 10) + b"\xff"
+        kept = process._Kept()
+        for start in range(0, len(data), 65_536):
+            kept.add(data[start : start + 65_536])
+        assert "bytes left out" in kept.text() and kept.text().count("\N{REPLACEMENT CHARACTER}") == 1
 
 
 def test_a_line_without_an_end_is_still_a_line(script: Script) -> None:
     lines: list[str] = []
-
-    def on_line(line: str) -> None:
-        lines.append(line)
-
     code = "import sys; print('one'); sys.stdout.write('x' * 3_000_000 + 'tail')"
-    process.run(script.argv(code), timeout=GENEROUS, on_line=on_line)
-    assert lines[0] == "one"
-    assert len(lines) == 2
-    assert lines[1].endswith("xtail")
+    process.run(script.argv(code), timeout=GENEROUS, on_line=lambda line: lines.append(line))
+    assert (len(lines), lines[0], lines[1][-5:]) == (2, "one", "xtail")
     assert len(lines[1]) <= process.QUEUED
-
-
-def test_bytes_that_are_no_text_are_replaced(script: Script) -> None:
-    done = process.run(script.argv(r"import sys; sys.stdout.buffer.write(b'\xff\xfe ok\r\n')"), timeout=GENEROUS)
-    assert done.stdout == "\ufffd\ufffd ok\r\n"
 
 
 # ------------------------------------------------------------------------------------------------- interruption
@@ -443,20 +386,16 @@ def test_an_error_in_the_callback_leaves_nothing_behind(script: Script) -> None:
 
 
 def test_a_conversation(script: Script) -> None:
-    code = "import sys\nfor line in sys.stdin: print('got ' + line.strip(), flush=True)"
+    code = "import sys\nfor line in sys.stdin: print('got ' + line.strip(), flush=True); 'two' in line and sys.exit()"
     with process.Child(script.argv(code), stdin=True) as child:
-        for word in ("one", "two"):
-            child.send(word + "\n")
-            assert child.read_line(GENEROUS) == f"got {word}"
+        child.send("one\n")
+        assert child.read_line(GENEROUS) == "got one"
         with pytest.raises(TimeoutError):
             child.read_line(0.05)
-    assert script.gone()
-
-
-def test_the_end_of_the_output_is_told_again_and_again(script: Script) -> None:
-    with process.Child(script.argv("print('x')")) as child:
-        assert [child.read_line(GENEROUS) for _ in range(3)] == ["x", None, None]
+        child.send("two\n")
+        assert [child.read_line(GENEROUS) for _ in range(3)] == ["got two", None, None]
         assert child.wait(GENEROUS) == 0
+    assert script.gone()
 
 
 @posix

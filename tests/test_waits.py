@@ -79,7 +79,7 @@ process.KILL_GRACE *= factor
 subprocess._time = time.monotonic
 """
 MAIN = CODE + "from tfgpu_doctor.__main__ import main; main()"
-MAGIC = CODE + ("from tfgpu_doctor.integrations.notebook import Magic; Magic(None, {}, '')(' '.join(sys.argv[1:]))")
+MAGIC = CODE + "from tfgpu_doctor.integrations.notebook import run; run(' '.join(sys.argv[1:]))"
 PYTEST = CODE + (
     "import pytest; sys.exit(pytest.main(['-p', 'tfgpu_doctor.integrations.pytest_plugin', '-p', 'no:cacheprovider', "
     "*sys.argv[1:]]))"

@@ -12,6 +12,7 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, known
 from tests.integrations.making import GIB, facts_with, small
+from tests.tables import each
 from tfgpu_doctor.integrations import pytest_gpus
 from tfgpu_doctor.integrations.pytest_gpus import (
     Machine,
@@ -50,18 +51,20 @@ def test_gpus_as_tensorflow_lists_them() -> None:
     assert found[1].memory == 12 * GIB and found[1].compute_capability == "8.6"
 
 
-def test_gpus_that_were_chosen(subtests: pytest.Subtests) -> None:
-    for visible, listed, entries in (
+@each(
+    "visible, listed, entries",
+    (
         ("2,0", (2, 0), ["2", "0"]),
         ("GPU-2", (2,), ["GPU-2"]),  # the first characters are enough for CUDA
         ("1,7,0", (1,), ["1"]),  # CUDA stops at the first that does not exist
         ("", (), []),
         ("-1", (), []),
-    ):
-        with subtests.test(visible=visible):
-            found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
-            assert [one.index for one in found] == list(listed)
-            assert [one.visible for one in found] == entries
+    ),
+)
+def test_gpus_that_were_chosen(visible: Any, listed: Any, entries: Any) -> None:
+    found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
+    assert [one.index for one in found] == list(listed)
+    assert [one.visible for one in found] == entries
 
 
 def test_a_slice_has_no_known_memory() -> None:

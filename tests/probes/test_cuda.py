@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.probes import cuda
 from tfgpu_doctor.records.facts import (
     Candidate,
@@ -62,10 +64,9 @@ def test_the_version_comes_from_the_best_file(
             assert found.source.startswith("/usr/local/cuda-x")
 
 
-def test_a_toolkit_is_found_in_every_usual_place(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for place, environ, prefix, via in [
+@each(
+    "place, environ, prefix, via",
+    [
         ("/opt/hand/made", {"CUDA_HOME": "/opt/hand/made/"}, None, "CUDA_HOME"),
         ("/sw/CUDA/12.1", {"EBROOTCUDA": "/sw/CUDA/12.1"}, None, "EBROOTCUDA"),
         ("/sw/cuda-12.1", {"LD_LIBRARY_PATH": "/lib:/sw/cuda-12.1/lib64"}, None, "LD_LIBRARY_PATH"),
@@ -75,14 +76,16 @@ def test_a_toolkit_is_found_in_every_usual_place(
         ("/opt/nvidia/hpc_sdk/Linux_x86_64/24.3/cuda/12.3", {}, None, "HPC SDK"),
         ("/home/ann/conda", {}, "/home/ann/conda", "conda"),
         ("/home/ann/conda", {"CONDA_PREFIX": "/home/ann/conda"}, None, "conda"),
-    ]:
-        with subtests.test(place=place):
-            tmp_path = tmp_path_factory.mktemp("row")
-            write(tmp_path, f"{place}/include/cuda.h", "#define CUDA_VERSION 12010\n")
-            if via == "conda":
-                (tmp_path / place[1:] / "conda-meta").mkdir()
-            (found,) = toolkits(tmp_path, environ, prefix)
-            assert (found.path, found.version, found.via) == (place, "12.1", via)
+    ],
+)
+def test_a_toolkit_is_found_in_every_usual_place(
+    tmp_path: Path, place: Any, environ: Any, prefix: Any, via: Any
+) -> None:
+    write(tmp_path, f"{place}/include/cuda.h", "#define CUDA_VERSION 12010\n")
+    if via == "conda":
+        (tmp_path / place[1:] / "conda-meta").mkdir()
+    (found,) = toolkits(tmp_path, environ, prefix)
+    assert (found.path, found.version, found.via) == (place, "12.1", via)
 
 
 def test_each_toolkit_is_listed_once_the_users_choice_first(tmp_path: Path) -> None:

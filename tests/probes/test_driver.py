@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pynvml
@@ -15,6 +16,7 @@ import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
+from tests.tables import each
 from tfgpu_doctor.probes import driver, driver_child
 from tfgpu_doctor.probes.driver import DriverFacts, Probe
 from tfgpu_doctor.records.facts import (
@@ -335,15 +337,14 @@ def test_xid_events_of_the_kernel_log(driver_lab: Lab, tmp_path: Path) -> None:
     assert driver.examine(15.0, str(tmp_path), environ).driver.xid_events == Known((line,), f"{tmp_path}/bin/dmesg")
 
 
-def test_a_program_that_writes_without_end(subtests: pytest.Subtests) -> None:
+@each("flood", ["x", '{"begin": "nvmlInit"}', '{"key": "' + "y" * 50_000 + '"}'])
+def test_a_program_that_writes_without_end(flood: Any) -> None:
     """It is stopped at the deadline, and a bounded part of what it wrote is kept."""
-    for flood in ["x", '{"begin": "nvmlInit"}', '{"key": "' + "y" * 50_000 + '"}']:
-        with subtests.test(flood=flood):
-            with guarded(PATIENCE, waiting=True):
-                probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
-                probe.wait()
-            assert probe.hung
-            assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines) <= driver.ROOM
+    with guarded(PATIENCE, waiting=True):
+        probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5)
+        probe.wait()
+    assert probe.hung
+    assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines) <= driver.ROOM
 
 
 LIST = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
@@ -371,10 +372,9 @@ def test_tensorflow_reports_the_fault(driver_lab: Lab, tensorflow_python: str, a
     assert done.stdout.strip() == "[]"
 
 
-def test_the_samples_in_the_docstrings(subtests: pytest.Subtests) -> None:
-    for module in [driver, driver_child]:
-        with subtests.test(module=module):
-            assert doctest.testmod(module).failed == 0
+@each("module", [driver, driver_child])
+def test_the_samples_in_the_docstrings(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
 def snake(name: str) -> str:

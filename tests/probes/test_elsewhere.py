@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-import pytest
-
+from tests.tables import each
 from tfgpu_doctor.probes import elsewhere
 from tfgpu_doctor.records.facts import Kernel, Known, OtherPython, Python, Unknown, value_or
 
@@ -49,14 +49,12 @@ def test_kernels_of_the_user_and_of_an_environment(tmp_path: Path) -> None:
     assert (seen["python3"].executable, seen["python3"].display_name) == (python, "Mine: python3")
 
 
-def test_broken_kernels_are_left_out(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
-    for text in ["", "[]", "{", '{"argv": "python"}', '{"argv": [3]}', '{"argv": []}', "\udcff" * 3]:
-        with subtests.test(text=text):
-            tmp_path = tmp_path_factory.mktemp("row")
-            file = tmp_path / "kernels" / "odd" / "kernel.json"
-            file.parent.mkdir(parents=True)
-            file.write_bytes(text.encode("utf-8", "surrogateescape"))
-            assert "odd" not in found({"JUPYTER_DATA_DIR": str(tmp_path)})
+@each("text", ["", "[]", "{", '{"argv": "python"}', '{"argv": [3]}', '{"argv": []}', "\udcff" * 3])
+def test_broken_kernels_are_left_out(tmp_path: Path, text: Any) -> None:
+    file = tmp_path / "kernels" / "odd" / "kernel.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert "odd" not in found({"JUPYTER_DATA_DIR": str(tmp_path)})
 
 
 def others(environ: dict[str, str], executable: str | None = None, prefix: str = "/nowhere") -> list[OtherPython]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import os
 from pathlib import Path
+from typing import Any
 
-import pytest
-
+from tests.tables import each
 from tfgpu_doctor.probes import installed_files
 from tfgpu_doctor.records.facts import DamagedPackage, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 
@@ -55,20 +55,21 @@ def test_what_images_leave_out_and_what_people_edit_is_no_damage(tmp_path: Path)
     assert found(package) == ()
 
 
-def test_an_odd_record(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
-    for record in [
+@each(
+    "record",
+    [
         "",
         "\0\n",
         "../../etc/passwd.so,,1\n/etc/none.so,,1\n",
         '"unfinished.so\n',
         "a.so,sha256=x,many\n" * 3,
         "\u00b2.so,,\u00b2\n",
-    ]:
-        with subtests.test(record=record):
-            tmp_path = tmp_path_factory.mktemp("row")
-            package = install(tmp_path, "tensorflow", "2.20.0", {})
-            (tmp_path / "tensorflow-2.20.0.dist-info" / "RECORD").write_text(record, encoding="utf-8")
-            assert all(not path.startswith(("..", "/")) for one in found(package) for path in one.missing)
+    ],
+)
+def test_an_odd_record(tmp_path: Path, record: Any) -> None:
+    package = install(tmp_path, "tensorflow", "2.20.0", {})
+    (tmp_path / "tensorflow-2.20.0.dist-info" / "RECORD").write_text(record, encoding="utf-8")
+    assert all(not path.startswith(("..", "/")) for one in found(package) for path in one.missing)
 
 
 def test_without_a_record_nothing_is_said(tmp_path: Path) -> None:
@@ -129,22 +130,18 @@ def shadowed(tmp_path: Path, folder: Path, *, pythonpath: bool = False) -> dict[
     return {one.module: one for one in found.value}
 
 
-def test_whatever_tensorflow_needs_is_found_in_the_other_folder(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for name in ["keras", "absl", "google", "typing_extensions", "rich"]:
-        with subtests.test(name=name):
-            tmp_path = tmp_path_factory.mktemp("row")
-            other = tmp_path / "other"
-            (other / name).mkdir(parents=True)
-            (other / name / "__init__.py").touch()
-            (other / "mine.py").touch()  # of a package that TensorFlow does not need
-            (other / "empty").mkdir()
-            found = shadowed(tmp_path, other)
-            assert list(found) == [name]
-            one = found[name]
-            assert (one.path, one.via, one.line) == (str(other / name), str(tmp_path / "site" / "more.pth"), 2)
-            assert one.version == ("9.0" if name == "rich" else None)
+@each("name", ["keras", "absl", "google", "typing_extensions", "rich"])
+def test_whatever_tensorflow_needs_is_found_in_the_other_folder(tmp_path: Path, name: Any) -> None:
+    other = tmp_path / "other"
+    (other / name).mkdir(parents=True)
+    (other / name / "__init__.py").touch()
+    (other / "mine.py").touch()  # of a package that TensorFlow does not need
+    (other / "empty").mkdir()
+    found = shadowed(tmp_path, other)
+    assert list(found) == [name]
+    one = found[name]
+    assert (one.path, one.via, one.line) == (str(other / name), str(tmp_path / "site" / "more.pth"), 2)
+    assert one.version == ("9.0" if name == "rich" else None)
 
 
 def test_a_file_through_pythonpath(tmp_path: Path) -> None:

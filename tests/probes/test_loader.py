@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
+from tests.tables import each
 from tfgpu_doctor.probes import loader
 from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
@@ -53,22 +55,15 @@ class Bench:
         (self.home / "lib64" / "ld-linux-x86-64.so.2").touch()
         return self.predict(*sonames, toolkits=toolkits, root=str(self.home))
 
-    def predict(self, *sonames: str, toolkits: Sequence[Toolkit] = (), root: str = "/") -> list[Soname]:
-        facts = self.examine(*sonames, toolkits=toolkits, root=root)
+    def predict(self, *sonames: str, **how: Any) -> list[Soname]:
+        facts = self.examine(*sonames, **how)
         assert isinstance(facts.sonames, Known)
         return list(facts.sonames.value)
 
-    def examine(
-        self, *sonames: str, toolkits: Sequence[Toolkit] = (), environ: dict[str, str] | None = None, root: str = "/"
-    ) -> Loader:
-        return loader.examine(
-            [(soname, soname.removeprefix("lib").split(".")[0].removesuffix("_x")) for soname in sonames],
-            environ=self.environ if environ is None else environ,
-            tensorflow_dir=str(self.tensorflow),
-            site_packages=[str(self.site)],
-            toolkits=toolkits,
-            root=root,
-        )
+    def examine(self, *sonames: str, **how: Any) -> Loader:
+        named = [(soname, soname.removeprefix("lib").split(".")[0].removesuffix("_x")) for soname in sonames]
+        where = {"tensorflow_dir": str(self.tensorflow), "site_packages": [str(self.site)], "toolkits": []}
+        return loader.examine(named, **{"environ": self.environ, **where, **how})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -87,74 +82,55 @@ def cut(bench: Bench, target: Path, size: int) -> None:
     target.write_bytes(bench.library(target).read_bytes()[:size])
 
 
-def wrong_link(bench: Bench, target: Path) -> None:
-    target.symlink_to(target.name)
+def linked(bench: Bench, target: Path) -> None:
+    target.symlink_to(bench.library(target.with_name("libcudnn_x.so.9.3.0"), soname=CUDNN))
 
 
-# What stands first on LD_LIBRARY_PATH; a good library is behind it, and another one in the wheel.
-FIRST: dict[str, tuple[Callable[[Bench, Path], object], str | None, str | None]] = {
-    "nothing": (lambda bench, target: None, None, None),
-    "good": (lambda bench, target: bench.library(target), None, None),
-    "link to good": (
-        lambda bench, target: target.symlink_to(bench.library(target.with_name("libcudnn_x.so.9.3.0"), soname=CUDNN)),
-        None,
-        None,
-    ),
-    "empty": (lambda bench, target: target.touch(), "empty file", "fatal"),
-    "short": (lambda bench, target: cut(bench, target, 40), "file too short", "fatal"),
-    "half": (lambda bench, target: cut(bench, target, 5000), "truncated file", "fatal"),
-    "text": (lambda bench, target: target.write_text("hello " * 50), "not ELF", "fatal"),
-    "32-bit": (lambda bench, target: patched(bench, target, 4, b"\x01"), "32-bit", "skipped"),
-    "aarch64": (
-        lambda bench, target: patched(bench, target, 18, b"\xb7\x00"),
-        "for another machine: aarch64",
-        "skipped",
-    ),
-    "directory": (lambda bench, target: target.mkdir(), "a directory", "fatal"),
-    "dangling link": (lambda bench, target: target.symlink_to("nowhere"), "dangling link", "skipped"),
-    "endless link": (wrong_link, "too many levels of symbolic links", "ends the list"),
-    "needs what is missing": (
-        lambda bench, target: bench.library(target, needed=["libnowhere.so.7"]),
-        "needs libnowhere.so.7, not found",
-        "fatal",
-    ),
-    "needs what is beside it": (
-        lambda bench, target: (
-            bench.library(target, needed=["libbeside.so.1"], runpath="$ORIGIN/deep"),
-            bench.library(target.parent / "deep" / "libbeside.so.1"),
-        ),
-        None,
-        None,
-    ),
-    "needs what is empty": (
-        lambda bench, target: (
-            bench.library(target, needed=["libbeside.so.1"]),
-            (target.parent / "libbeside.so.1").touch(),
-        ),
-        "needs libbeside.so.1: empty file",
-        "fatal",
-    ),
-}
+def beside(bench: Bench, target: Path) -> None:
+    bench.library(target, needed=["libbeside.so.1"], runpath="$ORIGIN/deep")
+    bench.library(target.parent / "deep" / "libbeside.so.1")
 
 
+def beside_empty(bench: Bench, target: Path) -> None:
+    bench.library(target, needed=["libbeside.so.1"])
+    (target.parent / "libbeside.so.1").touch()
+
+
+NEEDS = "needs libnowhere.so.7, not found"
+# what stands first on LD_LIBRARY_PATH, its problem and effect; a good one is behind it, and another in the wheel
+FIRST: tuple[tuple[Callable[[Bench, Path], object], str | None, str | None], ...] = (
+    (lambda bench, target: None, None, None),
+    (lambda bench, target: bench.library(target), None, None),
+    (linked, None, None),
+    (lambda bench, target: target.touch(), "empty file", "fatal"),
+    (lambda bench, target: cut(bench, target, 40), "file too short", "fatal"),
+    (lambda bench, target: cut(bench, target, 5000), "truncated file", "fatal"),
+    (lambda bench, target: target.write_text("hello " * 50), "not ELF", "fatal"),
+    (lambda bench, target: patched(bench, target, 4, b"\x01"), "32-bit", "skipped"),
+    (lambda bench, target: patched(bench, target, 18, b"\xb7\x00"), "for another machine: aarch64", "skipped"),
+    (lambda bench, target: target.mkdir(), "a directory", "fatal"),
+    (lambda bench, target: target.symlink_to("nowhere"), "dangling link", "skipped"),
+    (lambda bench, target: target.symlink_to(target.name), "too many levels of symbolic links", "ends the list"),
+    (lambda bench, target: bench.library(target, needed=["libnowhere.so.7"]), NEEDS, "fatal"),
+    (beside, None, None),
+    (beside_empty, "needs libbeside.so.1: empty file", "fatal"),
+)
+
+
+@each("put, problem, effect", FIRST)
 def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(
-    forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+    forge: Forge, tmp_path: Path, put: Callable[[Bench, Path], object], problem: str | None, effect: str | None
 ) -> None:
-    for case in FIRST:
-        with subtests.test(case=case):
-            bench = Bench(tmp_path_factory.mktemp("row"), forge)
-            put, problem, effect = FIRST[case]
-            for folder in (bench.b, bench.wheel):
-                bench.library(folder / CUDNN)
-            put(bench, bench.a / CUDNN)
-
-            (predicted,) = bench.predict(CUDNN)
-
-            real = really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN]
-            assert (os.path.realpath(predicted.winner) if predicted.winner else None) == real
-            first = predicted.candidates[0]
-            assert (first.problem, first.effect) == (problem, effect)
-            assert {"LD_LIBRARY_PATH", "RUNPATH"} == {one.via for one in predicted.candidates if one.reachable}
+    bench = Bench(tmp_path, forge)
+    for folder in (bench.b, bench.wheel):
+        bench.library(folder / CUDNN)
+    put(bench, bench.a / CUDNN)
+    (predicted,) = bench.predict(CUDNN)
+    real = really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN]
+    assert (os.path.realpath(predicted.winner) if predicted.winner else None) == real
+    first = predicted.candidates[0]
+    assert (first.problem, first.effect) == (problem, effect)
+    assert {"LD_LIBRARY_PATH", "RUNPATH"} == {one.via for one in predicted.candidates if one.reachable}
 
 
 def test_an_rpath_comes_before_the_library_path(tmp_path: Path, forge: Forge) -> None:
@@ -166,31 +142,19 @@ def test_an_rpath_comes_before_the_library_path(tmp_path: Path, forge: Forge) ->
     assert [one.via for one in predicted.candidates] == ["RPATH", "LD_LIBRARY_PATH"]
 
 
-def test_a_library_loaded_for_another_is_found_without_a_search(bench: Bench) -> None:
-    """As libcusparse is by the RUNPATH of libcusolver, where TensorFlow's own names only some wheels."""
-    wheels = bench.site / "nvidia"
-    bench.library(
-        bench.a / "libcusolver_x.so.11", needed=["libcusparse_x.so.12"], runpath=str(wheels / "cusparse" / "lib")
-    )
-    sparse = bench.library(wheels / "cusparse" / "lib" / "libcusparse_x.so.12")
+@each("more", [[], ["libnowhere.so.7"]])
+def test_a_library_loaded_for_another_is_found_without_a_search(forge: Forge, tmp_path: Path, more: list[str]) -> None:
+    """As libcusparse is by the RUNPATH of libcusolver; an opening that fails leaves nothing loaded."""
+    bench = Bench(tmp_path, forge)
+    folder = bench.site / "nvidia" / "cusparse" / "lib"
+    bench.library(bench.a / "libcusolver_x.so.11", needed=["libcusparse_x.so.12", *more], runpath=str(folder))
+    sparse = bench.library(folder / "libcusparse_x.so.12")
     names = ["libcusolver_x.so.11", "libcusparse_x.so.12"]
-
     predicted = bench.predict(*reversed(names))  # in whatever order the question is put
-
     real = really_loaded(bench.caller, names, bench.environ)
     assert {one.soname: one.winner for one in predicted} == real
-    assert predicted[0].winner == str(sparse)
-    assert predicted[0].candidates[0].via == "already loaded"
-
-
-def test_a_failed_opening_leaves_nothing_loaded(bench: Bench) -> None:
-    wheels = bench.site / "nvidia"
-    needs = ["libcusparse_x.so.12", "libnowhere.so.7"]
-    bench.library(bench.a / "libcusolver_x.so.11", needed=needs, runpath=str(wheels / "cusparse" / "lib"))
-    bench.library(wheels / "cusparse" / "lib" / "libcusparse_x.so.12")
-    names = ["libcusolver_x.so.11", "libcusparse_x.so.12"]
-    real = really_loaded(bench.caller, names, bench.environ)
-    assert {one.soname: one.winner for one in bench.predict(*names)} == real == dict.fromkeys(names)
+    assert predicted[0].winner == (None if more else str(sparse))
+    assert more or predicted[0].candidates[0].via == "already loaded"
 
 
 def test_a_library_of_the_system_comes_from_the_cache(bench: Bench) -> None:
@@ -202,25 +166,16 @@ def test_a_library_of_the_system_comes_from_the_cache(bench: Bench) -> None:
     assert predicted.candidates[0].via in ("ldconfig", "default path")
 
 
-def test_an_empty_entry_of_the_library_path_is_the_current_folder(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_entry_and_a_preloaded_library(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty entry of the library path is the current folder."""
     bench.library(bench.b / CUDNN)
     monkeypatch.chdir(bench.b)
-    environ = {"LD_LIBRARY_PATH": f"{bench.a}:"}
-    found = bench.examine(CUDNN, environ=environ).sonames
-    assert isinstance(found, Known)
-    assert os.path.realpath(found.value[0].winner or "") == str(bench.b / CUDNN)
-    assert really_loaded(bench.caller, [CUDNN], environ, cwd=bench.b)[CUDNN] == str(bench.b / CUDNN)
-
-
-def test_a_preloaded_library_wins(bench: Bench) -> None:
-    chosen = bench.library(bench.home / "mine" / CUDNN)
-    bench.library(bench.a / CUDNN)
-    environ = {**bench.environ, "LD_PRELOAD": str(chosen)}
-    found = bench.examine(CUDNN, environ=environ).sonames
-    assert isinstance(found, Known)
-    assert found.value[0].winner == really_loaded(bench.caller, [CUDNN], environ)[CUDNN] == str(chosen)
+    mine = bench.library(bench.home / "mine" / CUDNN)
+    empty = {"LD_LIBRARY_PATH": f"{bench.a}:"}
+    for environ, winner in ((empty, bench.b / CUDNN), ({**empty, "LD_PRELOAD": str(mine)}, mine)):
+        (found,) = bench.predict(CUDNN, environ=environ)
+        assert os.path.realpath(found.winner or "") == str(winner)
+        assert really_loaded(bench.caller, [CUDNN], environ, cwd=bench.b)[CUDNN] == str(winner)
 
 
 # ------------------------------------------------------------------------------ out of the loader's reach
@@ -277,26 +232,25 @@ ROWS: tuple[Row, ...] = (
 )
 
 
+@each("name, files, soname, expected, others", ROWS)
 def test_files_of_wheels_toolkits_and_conda(
-    forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+    forge: Forge, tmp_path: Path, name: Any, files: Any, soname: Any, expected: Any, others: Any
 ) -> None:
-    for name, files, soname, expected, others in ROWS:
-        with subtests.test(name=name):
-            bench = Bench(tmp_path_factory.mktemp("row"), forge)
-            for file, _, link in (one.partition(" ") for one in files):
-                path = bench.home / file if "/" in file else bench.site / f"{file}.dist-info" / "METADATA"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if ".so." in file:
-                    bench.library(path, soname=link or soname)
-                    if link:
-                        path.with_name(link).symlink_to(path.name)
-                else:
-                    path.touch()
-            kit = Toolkit(path=str(bench.home / "cuda-12.5"), version="12.5", source="cuda.h", via="/usr/local")
-            (predicted,) = bench.survey(soname, toolkits=[kit])
-            found = [(one.via, one.reachable, one.version, one.problem) for one in predicted.candidates]
-            assert found == expected
-            assert predicted.other_versions == tuple(str(bench.home / one) for one in others)
+    bench = Bench(tmp_path, forge)
+    for file, _, link in (one.partition(" ") for one in files):
+        path = bench.home / file if "/" in file else bench.site / f"{file}.dist-info" / "METADATA"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if ".so." in file:
+            bench.library(path, soname=link or soname)
+            if link:
+                path.with_name(link).symlink_to(path.name)
+        else:
+            path.touch()
+    kit = Toolkit(path=str(bench.home / "cuda-12.5"), version="12.5", source="cuda.h", via="/usr/local")
+    (predicted,) = bench.survey(soname, toolkits=[kit])
+    found = [(one.via, one.reachable, one.version, one.problem) for one in predicted.candidates]
+    assert found == expected
+    assert predicted.other_versions == tuple(str(bench.home / one) for one in others)
 
 
 # ----------------------------------------------------------------------------------------------- cuDNN's parts
@@ -314,19 +268,21 @@ def cudnn(bench: Bench, *, without: str = "", needy: str = "") -> None:
             bench.library(bench.wheel / f"libcudnn_{part}.so.9", needed=needed, runpath="$ORIGIN")
 
 
-def test_a_cudnn_with_a_part_missing_loads_and_fails_later(
-    forge: Forge, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for flaw, problem in [
+@each(
+    "flaw, problem",
+    [
         ({"without": "cnn"}, "opens libcudnn_cnn.so.9, not found"),
         ({"needy": "ops"}, "opens libcudnn_ops.so.9, which needs libnowhere.so.7, not found"),
-    ]:
-        with subtests.test(flaw=flaw):
-            bench = Bench(tmp_path_factory.mktemp("row"), forge)
-            cudnn(bench, **flaw)
-            (predicted,) = bench.survey("libcudnn.so.9")
-            assert predicted.winner is None
-            assert (predicted.candidates[0].problem, predicted.candidates[0].effect) == (problem, "later")
+    ],
+)
+def test_a_cudnn_with_a_part_missing_loads_and_fails_later(
+    forge: Forge, tmp_path: Path, flaw: Any, problem: Any
+) -> None:
+    bench = Bench(tmp_path, forge)
+    cudnn(bench, **flaw)
+    (predicted,) = bench.survey("libcudnn.so.9")
+    assert predicted.winner is None
+    assert (predicted.candidates[0].problem, predicted.candidates[0].effect) == (problem, "later")
 
 
 # --------------------------------------------------------------------------------------- what cannot be determined
@@ -354,42 +310,25 @@ def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeyp
     assert isinstance(bench.examine(CUDNN).sonames, Known)
 
 
-def test_musl_is_unknown(tmp_path: Path) -> None:
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "ld-musl-x86_64.so.1").touch()
-    facts = loader.examine(
-        [("libcudart.so.12", "cudart")],
-        environ={},
-        tensorflow_dir=None,
-        site_packages=[],
-        toolkits=[],
-        root=str(tmp_path),
-    )
-    assert isinstance(facts.sonames, Unknown)
-    assert "musl" in facts.sonames.reason
+def test_musl_is_unknown(bench: Bench) -> None:
+    (bench.home / "lib").mkdir()
+    (bench.home / "lib" / "ld-musl-x86_64.so.1").touch()
+    found = bench.examine("libcudart.so.12", root=str(bench.home)).sonames
+    assert isinstance(found, Unknown) and "musl" in found.reason
 
 
 # --------------------------------------------------------------------------------------------------------- Windows
 
 
-def windows(tmp_path: Path, files: Sequence[str], path: str, *dlls: str) -> list[Soname]:
-    for file in files:
-        target = tmp_path / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
-    sonames = [(dll, dll.split("64")[0]) for dll in dlls]
-    facts = loader.examine_dlls(sonames, {"PATH": path}, ["C:\\venv\\Lib\\site-packages"], [], None, str(tmp_path))
-    assert isinstance(facts.sonames, Known)
-    return list(facts.sonames.value)
-
-
-def test_cudnn_8_on_windows_needs_zlib(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
-    for extra, problem in [([], "opens zlibwapi.dll, not found"), (["C:/bin/zlibwapi.dll"], None)]:
-        with subtests.test(extra=extra):
-            tmp_path = tmp_path_factory.mktemp("row")
-            (found,) = windows(tmp_path, ["C:/bin/cudnn64_8.dll", *extra], "C:\\bin", "cudnn64_8.dll")
-            assert found.candidates[0].problem == problem
-            assert (found.winner is None) == (problem is not None)
+@each("extra, problem", [([], "opens zlibwapi.dll, not found"), (["zlibwapi.dll"], None)])
+def test_cudnn_8_on_windows_needs_zlib(tmp_path: Path, extra: list[str], problem: str | None) -> None:
+    (tmp_path / "C:" / "bin").mkdir(parents=True)
+    for name in ("cudnn64_8.dll", *extra):
+        (tmp_path / "C:" / "bin" / name).touch()
+    found = loader.examine_dlls([("cudnn64_8.dll", "cudnn")], {"PATH": "C:\\bin"}, [], [], None, str(tmp_path)).sonames
+    assert isinstance(found, Known)
+    assert found.value[0].candidates[0].problem == problem
+    assert (found.value[0].winner is None) == (problem is not None)
 
 
 # ----------------------------------------------------------------------------------------------- the real TensorFlow
@@ -431,25 +370,14 @@ def test_the_real_tensorflow_opens_the_files_that_were_predicted(
         elif stem != "cusparse":
             forge.library(tmp_path / soname)
     environ = {"LD_LIBRARY_PATH": str(tmp_path), "PATH": os.environ["PATH"]}
-    done = subprocess.run(
-        [tensorflow_python, "-c", OPEN_ALL, str(package / "libtensorflow_framework.so.2")],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = [tensorflow_python, "-c", OPEN_ALL, str(package / "libtensorflow_framework.so.2")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode == 77:
         pytest.skip("this TensorFlow was built without CUDA, or keeps its loader's name to itself")
     assert done.returncode == 0, done.stderr
     mapped = {os.path.basename(path): path for path in done.stdout.split()}
-    facts = loader.examine(
-        sonames,
-        environ=environ,
-        tensorflow_dir=str(package),
-        site_packages=[str(package.parent)],
-        toolkits=[],
-    )
+    where = {"tensorflow_dir": str(package), "site_packages": [str(package.parent)], "toolkits": []}
+    facts = loader.examine(sonames, environ=environ, **where)  # type: ignore[arg-type]
     assert isinstance(facts.sonames, Known)
     opened = [one for one in facts.sonames.value if one.soname in mapped]
     assert {"cudart", "cublas", "cusolver", "cudnn"} <= {one.component for one in opened}

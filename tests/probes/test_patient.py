@@ -11,23 +11,26 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tables import each
 from tfgpu_doctor.probes import tensorflow_probe
 from tfgpu_doctor.probes.tensorflow import Ending, ProbeResult, Transcript, cudnn_version, log_lines
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.records.facts import Known, Unknown
 
 
-def test_project_name_of_a_folder(subtests: pytest.Subtests) -> None:
-    for file, project in [
+@each(
+    "file, project",
+    [
         ("typing_extensions-4.12.2.dist-info", "typing-extensions"),
         ("tensorflow_gpu-2.4.1.dist-info", "tensorflow-gpu"),
         ("nvidia_cudnn_cu12-9.3.0.75.dist-info", "nvidia-cudnn-cu12"),
         ("numpy-1.24.2.egg-info", "numpy"),
         ("Keras.egg-info", "keras"),
-    ]:
-        with subtests.test(file=file):
-            assert tensorflow_probe.normal(file) == project
-            assert tensorflow_probe.matters(project)
+    ],
+)
+def test_project_name_of_a_folder(file: Any, project: Any) -> None:
+    assert tensorflow_probe.normal(file) == project
+    assert tensorflow_probe.matters(project)
 
 
 def write(path: Path, text: str) -> Path:
@@ -50,15 +53,11 @@ def test_distribution_of_tensorflow(tmp_path: Path) -> None:
     }
 
 
-def test_distribution_of_setuptools_and_distutils(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for name in ["h5py-3.1.0.egg-info/PKG-INFO", "h5py-3.1.0.egg-info", "h5py.egg-info/PKG-INFO"]:
-        with subtests.test(name=name):
-            tmp_path = tmp_path_factory.mktemp("row")
-            file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
-            found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
-            assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", ["numpy"])
+@each("name", ["h5py-3.1.0.egg-info/PKG-INFO", "h5py-3.1.0.egg-info", "h5py.egg-info/PKG-INFO"])
+def test_distribution_of_setuptools_and_distutils(tmp_path: Path, name: Any) -> None:
+    file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
+    found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
+    assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", ["numpy"])
 
 
 def test_kinds_of_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +95,9 @@ def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytes
     os.chdir(tmp_path)
 
 
-def test_cudnn_version(subtests: pytest.Subtests) -> None:
-    for number, version in [(7605, "7.6.5"), (8907, "8.9.7"), (90300, "9.3.0"), (91002, "9.10.2"), (100101, "10.1.1")]:
-        with subtests.test(number=number):
-            assert cudnn_version(number) == version
+@each("number, version", [(7605, "7.6.5"), (8907, "8.9.7"), (90300, "9.3.0"), (91002, "9.10.2"), (100101, "10.1.1")])
+def test_cudnn_version(number: Any, version: Any) -> None:
+    assert cudnn_version(number) == version
 
 
 def test_log_keeps_both_ends() -> None:
@@ -159,7 +157,6 @@ INTERPRETER = {
     "externally_managed": False,
     "user_site": None,
     "wheel_platform": "linux_x86_64",
-    "address_space": [-1, -1],
     "sys_path": ["/home/ada", "/usr/lib/python3.11"],
 }
 PACKAGE = {"name": "tensorflow", "version": "2.15.1", "location": "/usr", "installer": "pip", "requires": ["numpy"]}
@@ -206,7 +203,6 @@ def test_a_whole_run() -> None:
     assert isinstance(found.tensorflow.checks, Known) and len(found.tensorflow.checks.value) == 1
 
 
-def test_lines_of_others_are_no_events(subtests: pytest.Subtests) -> None:
-    for line in ("", "{", "[]", "nan", '{"event": "start"}', '{"tfgpu": "patient/2"}', "[" * 200_000, "{" * 200_000):
-        with subtests.test(line=line[:30]):
-            assert Transcript("python").add(line) is None
+@each("line", ("", "{", "[]", "nan", '{"event": "start"}', '{"tfgpu": "patient/2"}', "[" * 200_000, "{" * 200_000))
+def test_lines_of_others_are_no_events(line: Any) -> None:
+    assert Transcript("python").add(line) is None

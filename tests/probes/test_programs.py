@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.runner import tfgpu
+from tests.tables import each
 from tfgpu_doctor.probes import process, systems
 
 RELATIVE = (".", "", "./bin", "bin", "..")
@@ -36,19 +38,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "checkout" / "below"
 
 
-def test_relative_entries_of_path_are_passed_over(
-    checkout: Path, tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for entry in RELATIVE:
-        with subtests.test(entry=entry):
-            tmp_path = tmp_path_factory.mktemp("row")
-            environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
-            assert systems.find("nvcc", environ) is None
-            assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
-            real = program(tmp_path / "real" / "nvcc")
-            assert systems.find("nvcc", environ) == str(real)
-            assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
-            assert not (tmp_path / "started").exists()
+@each("entry", RELATIVE)
+def test_relative_entries_of_path_are_passed_over(checkout: Path, tmp_path: Path, entry: Any) -> None:
+    environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
+    assert systems.find("nvcc", environ) is None
+    assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
+    real = program(tmp_path / "real" / "nvcc")
+    assert systems.find("nvcc", environ) == str(real)
+    assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
+    assert not (tmp_path / "started").exists()
 
 
 def test_further_folders_and_a_root(tmp_path: Path) -> None:

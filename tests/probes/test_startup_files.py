@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
-import pytest
-
+from tests.tables import each
 from tfgpu_doctor.plan.install_commands import lasting
 from tfgpu_doctor.probes import startup_files
 from tfgpu_doctor.records.facts import Setting, value_or
@@ -36,33 +36,32 @@ def examine(home: Path, **environ: str) -> tuple[Setting, ...]:
     return tuple(one for one in value_or(found, ()) if one.file.startswith(str(home)))
 
 
+@each("name, line, variable, value", SET)
 def test_the_line_is_found_and_the_command_makes_a_comment_of_it(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+    tmp_path: Path, name: Any, line: Any, variable: Any, value: Any
 ) -> None:
-    for name, line, variable, value in SET:
-        with subtests.test(name=name):
-            tmp_path = tmp_path_factory.mktemp("row")
-            file = tmp_path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"alias ll='ls -l'\n{line}\nexport EDITOR=vi\n")
-            (found,) = examine(tmp_path, **{variable: value.format(home=tmp_path)})
-            assert (found.name, found.file, found.line) == (variable, str(file), 2)
-            fix = lasting(Fix(text="Unset it", commands=(f"unset {variable}",)), (found,), "linux")
-            assert f"{file} line 2" in fix.text and fix.commands[-1] == f"unset {variable}"
-            subprocess.run(["sh", "-c", fix.commands[0]], check=True, timeout=10)
-            assert file.read_text() == f"alias ll='ls -l'\n# {line}\nexport EDITOR=vi\n"
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"alias ll='ls -l'\n{line}\nexport EDITOR=vi\n")
+    (found,) = examine(tmp_path, **{variable: value.format(home=tmp_path)})
+    assert (found.name, found.file, found.line) == (variable, str(file), 2)
+    fix = lasting(Fix(text="Unset it", commands=(f"unset {variable}",)), (found,), "linux")
+    assert f"{file} line 2" in fix.text and fix.commands[-1] == f"unset {variable}"
+    subprocess.run(["sh", "-c", fix.commands[0]], check=True, timeout=10)
+    assert file.read_text() == f"alias ll='ls -l'\n# {line}\nexport EDITOR=vi\n"
 
 
-def test_other_lines_are_left_alone(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
-    """Another value, more than one thing on a line, or a variable of which nothing may be known."""
-    for line in [
+@each(
+    "line",
+    [
         *("# export CUDA_VISIBLE_DEVICES=-1", "export CUDA_VISIBLE_DEVICES=0", "echo CUDA_VISIBLE_DEVICES=-1"),
         *("[ -n x ] && export CUDA_VISIBLE_DEVICES=-1", "export CUDA_VISIBLE_DEVICES=-1 SECRET=x", "export SECRET=-1"),
-    ]:
-        with subtests.test(line=line):
-            tmp_path = tmp_path_factory.mktemp("row")
-            (tmp_path / ".bashrc").write_text(line + "\n")
-            assert examine(tmp_path, CUDA_VISIBLE_DEVICES="-1", SECRET="-1") == ()
+    ],
+)
+def test_other_lines_are_left_alone(tmp_path: Path, line: Any) -> None:
+    """Another value, more than one thing on a line, or a variable of which nothing may be known."""
+    (tmp_path / ".bashrc").write_text(line + "\n")
+    assert examine(tmp_path, CUDA_VISIBLE_DEVICES="-1", SECRET="-1") == ()
 
 
 def test_conda_and_keras_have_files_of_their_own(tmp_path: Path) -> None:

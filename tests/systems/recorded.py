@@ -129,7 +129,6 @@ USUAL_PYTHON: dict[str, Any] = {
     "environment": "venv",
     "externally_managed": False,
     "user_site": None,
-    "address_space": [],
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from tests.findings.test_advice import TEXTS
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.systems.shells import posix
+from tests.tables import each
 from tfgpu_doctor.findings.pages import all_ids, page_of
 from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.plan.ranking import make_plan
@@ -50,22 +52,21 @@ def test_findings_over_messages() -> None:
     assert wrong == [], "\n".join(wrong)
 
 
-def test_plans(subtests: pytest.Subtests) -> None:
-    for python, wanted in [("3.8", "==2.4.*"), ("3.10", None), ("3.10", "<2.11"), ("3.13", None)]:
-        with subtests.test(python=python):
-            target = describe(MATRIX, gpu=("RTX 3060",), driver="560.94", python=python, os="windows")
-            plan = make_plan(MATRIX, target, specifier=read_specifier(wanted) if wanted else None)
-            wrong = [
-                command
-                for option in plan.options
-                if option.kind not in ("wsl2", "container")
-                for fix in (*option.first, *option.missing, *option.then)
-                for command in posix(msgspec.to_builtins(fix))
-            ]
-            own = (one for one in plan.options if one.kind not in ("wsl2", "container"))
-            commands = [command for option in own for several in option.commands.values() for command in several]
-            assert wrong + posix({"text": "", "commands": commands}) == []
-            assert commands or any(option.kind == "wsl2" for option in plan.options)
+@each("python, wanted", [("3.8", "==2.4.*"), ("3.10", None), ("3.10", "<2.11"), ("3.13", None)])
+def test_plans(python: Any, wanted: Any) -> None:
+    target = describe(MATRIX, gpu=("RTX 3060",), driver="560.94", python=python, os="windows")
+    plan = make_plan(MATRIX, target, specifier=read_specifier(wanted) if wanted else None)
+    wrong = [
+        command
+        for option in plan.options
+        if option.kind not in ("wsl2", "container")
+        for fix in (*option.first, *option.missing, *option.then)
+        for command in posix(msgspec.to_builtins(fix))
+    ]
+    own = (one for one in plan.options if one.kind not in ("wsl2", "container"))
+    commands = [command for option in own for several in option.commands.values() for command in several]
+    assert wrong + posix({"text": "", "commands": commands}) == []
+    assert commands or any(option.kind == "wsl2" for option in plan.options)
 
 
 def test_what_a_posix_shell_alone_understands_is_seen() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
-from tfgpu_doctor.plan.install_commands import XLA_LINE
+from tfgpu_doctor.plan.install_commands import XLA_FILE
 from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
@@ -140,15 +140,19 @@ def toolkit_version(path: str) -> tuple[str | None, str]:
     """Return (version, the file it was read from) of the toolkit in `path`; (None, path) when nothing tells."""
     for pattern, expression in (*VERSION_FILES, *((name, r"\.so\.(\d+\.\d+\.\d+)$") for name in LIBRARIES)):
         for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern))):
-            text = os.path.realpath(file)
-            if pattern not in LIBRARIES:
-                try:
-                    text = read_head(file, HEADER_BYTES).decode("utf-8", "replace")
-                except OSError:  # the next file may tell
-                    continue
-            if found := re.search(expression, text):
+            if found := re.search(expression, _evidence(file, pattern)):
                 return found[1] if "." in found[1] else cuda_version(int(found[1])), file
     return None, path
+
+
+def _evidence(file: str, pattern: str) -> str:
+    """What tells the version: the name of the library behind a link, or the begin of a file; nothing if unreadable."""
+    if pattern in LIBRARIES:
+        return os.path.realpath(file)
+    try:
+        return read_head(file, HEADER_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 # -------------------------------------------------------------------------------------------------------------- cudnn
@@ -269,7 +273,7 @@ def _roots(
     """The folders that XLA takes for CUDA, in its order, and why."""
     site = os.path.dirname(tensorflow_dir)
     compiler = os.path.join(site, *XLA_COMPILER.split("/"))
-    named, line = data_dir(environ), os.path.join(site, XLA_LINE.file)
+    named, line = data_dir(environ), os.path.join(site, XLA_FILE)
     if named is None and "XLA_FLAGS" not in environ and os.path.exists(line):  # the line that tfgpu advises
         found = _NAMED.search(text_in("/", line))
         named = found[1] if found else compiler if os.path.isdir(compiler) else None

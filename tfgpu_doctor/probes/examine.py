@@ -103,8 +103,8 @@ def examine(
         matrix = load_matrix()
         here = probe.python()
         timings["python"] = round(time.monotonic() - started, 4)
+        packages, user_site = here.python.packages, value_or(here.python.user_site, None)
         prefix = value_or(here.python.prefix, None)
-        user_site = value_or(here.python.user_site, None)
         libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
         # fields of Python, and one of Host, each by a probe of its own
         others: dict[str, tuple[str, Callable[[], Fact[Any]]]] = {
@@ -112,9 +112,9 @@ def examine(
             "elsewhere": ("other environments", lambda: elsewhere.examine(here.python, environ)),
             "shadowed": (
                 "shadowed modules",
-                lambda: installed_files.examine_shadowed(here.sys_path, here.python.packages, user_site, environ),
+                lambda: installed_files.examine_shadowed(here.sys_path, packages, user_site, environ),
             ),
-            "damaged": ("installed files", lambda: installed_files.examine(here.python.packages)),
+            "damaged": ("installed files", lambda: installed_files.examine(packages)),
             "startup_settings": ("startup files", lambda: startup_files.examine(environ, prefix)),
         }
         running = {field: _Probe(name, timings, call, Unknown) for field, (name, call) in others.items()}
@@ -130,7 +130,6 @@ def examine(
             host=msgspec.structs.replace(
                 host_facts,
                 pci_gpus=named(host_facts.pci_gpus, matrix),
-                address_space_limit=result.address_space_limit or host_facts.address_space_limit,
                 startup_settings=found.pop("startup_settings"),
             ),
             driver=driver_facts.driver,
@@ -177,9 +176,8 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
     """What TensorFlow and the kernel printed, as the catalogue of messages knows it; not read without TensorFlow."""
     if isinstance(tensorflow.log, Unknown):
         return tensorflow.log
-    from tfgpu_doctor.parsers import (
-        messages as catalogue,  # compiling the catalogue takes longer than all other imports
-    )
+    # deferred: compiling the catalogue takes longer than all other imports
+    from tfgpu_doctor.parsers import messages as catalogue
     from tfgpu_doctor.parsers.lines import Line
 
     texts = [*tensorflow.log.value, *value_or(driver.xid_events, ())]
@@ -194,30 +192,18 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
 def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Cuda, Loader, Cudnn]:
     """What depends on the environment under test: toolkits, the loader's answers for this TensorFlow, cuDNN."""
     cuda_facts = cuda.examine(environ=environ, prefix=value_or(here.python.prefix, None))
-    toolkits = value_or(cuda_facts.toolkits, ())
-    row = installed_release(here, matrix)
+    where: dict[str, Any] = {"environ": environ, "site_packages": here.site_packages}
+    where["toolkits"] = value_or(cuda_facts.toolkits, ())
+    package = tensorflow_distribution(here.python)
+    version = map_fact(package, lambda one: one.version)
+    row: Fact[Release] = package if isinstance(package, Unknown) else Unknown("")
+    if isinstance(package, Known):
+        row = published_row(matrix, version, here.python.wheel_platform, package.value.name)
     if isinstance(row, Known):
-        loader_facts = loader.examine(
-            [(library.soname, library.component) for library in row.value.libraries],
-            environ=environ,
-            tensorflow_dir=here.tensorflow_dir,
-            site_packages=here.site_packages,
-            toolkits=toolkits,
-            executable=value_or(here.python.executable, None),
-        )
+        sonames = [(library.soname, library.component) for library in row.value.libraries]
+        python = value_or(here.python.executable, None)
+        loader_facts = loader.examine(sonames, tensorflow_dir=here.tensorflow_dir, executable=python, **where)
     else:
         loader_facts = _all_unknown(Loader, row.reason)
-    package = tensorflow_distribution(here.python)
-    version = package.value.version if isinstance(package, Known) else None
-    files = cuda.examine_xla_files(here.tensorflow_dir, version, environ)
-    cudnn_facts = cuda.examine_cudnn(loader_facts, site_packages=here.site_packages, toolkits=toolkits, environ=environ)
-    return msgspec.structs.replace(cuda_facts, **files), loader_facts, cudnn_facts
-
-
-def installed_release(here: Environment, matrix: Matrix) -> Fact[Release]:
-    """The matrix row of the TensorFlow that is installed, known before it is imported."""
-    package = tensorflow_distribution(here.python)
-    if isinstance(package, Unknown):
-        return package
-    version = map_fact(package, lambda one: one.version)
-    return published_row(matrix, version, here.python.wheel_platform, package.value.name)
+    files = cuda.examine_xla_files(here.tensorflow_dir, value_or(version, None), environ)
+    return msgspec.structs.replace(cuda_facts, **files), loader_facts, cuda.examine_cudnn(loader_facts, **where)

@@ -298,17 +298,9 @@ def address_space_limit() -> Fact[Limit]:
         return Unknown("Windows has no RLIMIT_AS")
     import resource
 
-    return as_limit(resource.getrlimit(resource.RLIMIT_AS), "getrlimit(RLIMIT_AS)")
-
-
-def as_limit(limits: tuple[int, ...], source: str) -> Fact[Limit]:
-    """The soft and the hard limit as a fact; RLIM_INFINITY is -1 on Linux, and nearly 2**63 on macOS.
-
-    >>> as_limit((8_192_000_000, -1), "getrlimit(RLIMIT_AS)").value
-    Limit(soft=8192000000, hard=None)
-    """
-    soft, hard = (number if 0 <= number < 2**62 else None for number in limits)
-    return Known(Limit(soft, hard), source)
+    # RLIM_INFINITY is -1 on Linux, and nearly 2**63 on macOS
+    limits = (number if 0 <= number < 2**62 else None for number in resource.getrlimit(resource.RLIMIT_AS))
+    return Known(Limit(*limits), "getrlimit(RLIMIT_AS)")
 
 
 def temporary_folder(environ: Mapping[str, str], root: str = "/") -> Fact[TemporaryFolder]:

@@ -28,7 +28,7 @@ from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, Wat
 from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
 from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Fact, Known, Limit, Package, Phase, Python, TensorFlow, Unknown, map_fact
+from tfgpu_doctor.records.facts import Fact, Known, Package, Phase, Python, TensorFlow, Unknown, map_fact
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
 DEADLINES: Mapping[str, float] = {
@@ -83,7 +83,6 @@ class ProbeResult(Environment):
     tensorflow: TensorFlow
     loaded: Fact[tuple[str, ...]]  # CUDA libraries in the child's memory map
     cudnn_runtime: Fact[str]
-    address_space_limit: Fact[Limit] | None  # None: the child has not told it
 
 
 class TensorFlowProbe:
@@ -429,17 +428,9 @@ class Transcript:
     def result(self, installers: tuple[str, ...]) -> ProbeResult:
         """Everything, once the child has ended."""
         assert self.ending is not None
-        here, about, limit = self.environment(installers), self.answer("interpreter"), None
-        if isinstance(about, Known) and about.value["address_space"]:  # a script that starts its Python may have set it
-            limit = host.as_limit(about.value["address_space"], f"getrlimit(RLIMIT_AS) in {about.source}")
-        tensorflow, loaded = self._tensorflow(here.python, self.ending), self._loaded()
-        return ProbeResult(
-            **vars(here),
-            tensorflow=tensorflow,
-            loaded=loaded,
-            cudnn_runtime=self._cudnn_runtime(loaded, self.ending),
-            address_space_limit=limit,
-        )
+        here, loaded = self.environment(installers), self._loaded()
+        tensorflow, cudnn = self._tensorflow(here.python, self.ending), self._cudnn_runtime(loaded, self.ending)
+        return ProbeResult(**vars(here), tensorflow=tensorflow, loaded=loaded, cudnn_runtime=cudnn)
 
     def _loaded(self) -> Fact[tuple[str, ...]]:
         """The CUDA libraries that the child has loaded, as it reported last."""

@@ -37,14 +37,8 @@ if TYPE_CHECKING:
     Data = Dict[str, Any]
 
 PHASES = ("interpreter", "packages", "import", "keras", "build", "devices", "details", "compute", "xla")
-NEEDS = {
-    "keras": "import",
-    "build": "import",
-    "devices": "import",
-    "details": "devices",
-    "compute": "devices",
-    "xla": "devices",
-}
+NEEDS = dict.fromkeys(("details", "compute", "xla"), "devices")
+NEEDS.update(dict.fromkeys(("keras", "build", "devices"), "import"))
 
 # Distributions that can be TensorFlow itself: their requirements, and those of what they require, are of interest.
 TENSORFLOWS = (
@@ -173,6 +167,7 @@ def interpreter(_state: "State") -> "Data":
     site = sys.modules.get("site")
     user_site = getattr(site, "USER_SITE", None)
     bits = 64 if sys.maxsize > 2**32 else 32
+    machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
     return {
         "executable": sys.executable,
         "version": sys.version.split()[0].rstrip("+"),
@@ -183,14 +178,9 @@ def interpreter(_state: "State") -> "Data":
         "externally_managed": sys.prefix == base
         and os.path.isfile(os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")),
         "user_site": user_site if user_site in PATH else None,
-        "wheel_platform": wheel_platform(sys.platform, machine(), bits),
+        "wheel_platform": wheel_platform(sys.platform, machine, bits),
         "sys_path": list(folders()),
-        "address_space": address_space(),
     }
-
-
-def machine() -> "str":
-    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
 
 
 def wheel_platform(platform: "str", machine: "str", bits: "int") -> "str":
@@ -200,15 +190,6 @@ def wheel_platform(platform: "str", machine: "str", bits: "int") -> "str":
     if bits == 32:
         machine = {"x86_64": "i686", "amd64": "x86", "aarch64": "armv7l"}.get(machine, machine)
     return name + "_" + machine
-
-
-def address_space() -> "List[int]":
-    """The soft and the hard limit of this process; nothing where there are none, as on Windows."""
-    try:
-        resource = own("resource")
-    except ImportError:
-        return []
-    return list(resource.getrlimit(resource.RLIMIT_AS))
 
 
 def kind_of_environment(prefix: "str", base: "str") -> "str":
@@ -245,11 +226,15 @@ def packages(_state: "State") -> "Data":
                 path = os.path.join(folder, name)
                 paths.setdefault(os.path.realpath(path), path)
     named = [(normal(os.path.basename(path)), path) for path in paths.values()]
-    read = {path: distribution(path) for name, path in named if matters(name)}
-    needed = read_required(named, read)
+    read: "Dict[str, Data]" = {}
+    needed, new = set(), set(TENSORFLOWS)
+    while new:  # also at second hand: nothing is called missing that was not looked for
+        read.update((path, distribution(path)) for name, path in named if name in new)
+        needed |= new
+        new = {required_name(line) for name, path in named if name in new for line in read[path]["requires"]} - needed
     for name, path in named:
-        if path in read and name not in needed:
-            read[path]["requires"] = []
+        if path not in read and matters(name):
+            read[path] = dict(distribution(path), requires=[])
     return {
         "packages": [read[path] for _, path in named if path in read],
         "pip": find("pip") is not None,
@@ -257,25 +242,9 @@ def packages(_state: "State") -> "Data":
     }
 
 
-def read_required(named: "List[Any]", read: "Dict[str, Data]") -> "Any":
-    """Read what TensorFlow requires, at first or second hand: nothing is called missing that was not looked for."""
-    needed, new = set(), set(TENSORFLOWS)
-    while new:
-        lines = []
-        for name, path in named:
-            if name in new:
-                if path not in read:
-                    read[path] = distribution(path)
-                lines += read[path]["requires"]
-        needed |= new
-        new = {required_name(line) for line in lines} - needed
-    return needed
-
-
 def normal(name: "str") -> "str":
     """Normalised project name out of a file name such as "typing_extensions-4.12.2.dist-info"."""
-    project = name.rsplit(".", 1)[0].split("-", 1)[0]
-    return project.replace("_", "-").replace(".", "-").lower()
+    return required_name(name.rsplit(".", 1)[0].split("-", 1)[0])
 
 
 def required_name(requirement: "str") -> "str":
@@ -348,18 +317,11 @@ def import_tensorflow(state: "State") -> "Data":
     import tensorflow  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     state.tf = tensorflow
-    version = getattr(tensorflow, "__version__", None)
-    data: "Data" = {"version": version, "file": getattr(tensorflow, "__file__", None), "problem": None}
-    if not isinstance(version, str):
-        data["version"] = None
-        data["problem"] = (
-            "the module has no __version__"
-            if version is None
-            else "tf.__version__ is not a string but a %s" % type(version).__name__
-        )
-    if not isinstance(data["file"], str):
-        data["file"] = None
-    return data
+    version, file = (getattr(tensorflow, name, None) for name in ("__version__", "__file__"))
+    problem = None if version is not None else "the module has no __version__"
+    if version is not None and not isinstance(version, str):
+        version, problem = None, "tf.__version__ is not a string but a %s" % type(version).__name__
+    return {"version": version, "file": file if isinstance(file, str) else None, "problem": problem}
 
 
 def keras(state: "State") -> "Data":
@@ -386,13 +348,9 @@ def build(state: "State") -> "Data":
     capabilities = info.get("cuda_compute_capabilities") or ()
     if isinstance(capabilities, str):
         capabilities = [part for part in capabilities.replace(",", " ").split() if part]
-    answer = {
-        "is_cuda_build": bool(info.get("is_cuda_build")),
-        "is_rocm_build": bool(info.get("is_rocm_build")),
-        "cuda_version": str(info["cuda_version"]) if info.get("cuda_version") else None,
-        "cudnn_version": str(info["cudnn_version"]) if info.get("cudnn_version") else None,
-        "compute_capabilities": [str(capability) for capability in capabilities],
-    }
+    answer: "Data" = {name: bool(info.get(name)) for name in ("is_cuda_build", "is_rocm_build")}
+    answer.update((name, str(info[name]) if info.get(name) else None) for name in ("cuda_version", "cudnn_version"))
+    answer["compute_capabilities"] = [str(capability) for capability in capabilities]
     return {"build": answer, "source": source}
 
 
@@ -414,15 +372,11 @@ def details(state: "State") -> "Data":
     answers = []
     for device in gpus:
         answer = state.tf.config.experimental.get_device_details(device)
-        capability = answer.get("compute_capability")
-        answers.append(
-            {
-                "name": str(device.name),
-                "kind": str(device.device_type),
-                "device_name": str(answer["device_name"]) if answer.get("device_name") else None,
-                "compute_capability": ".".join(str(part) for part in capability) if capability else None,
-            }
-        )
+        name, capability = answer.get("device_name"), answer.get("compute_capability")
+        answers.append({
+            "name": str(device.name), "kind": str(device.device_type), "device_name": str(name) if name else None,
+            "compute_capability": ".".join(str(part) for part in capability) if capability else None,
+        })  # fmt: skip
     return {"devices": answers}
 
 
