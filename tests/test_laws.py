@@ -18,7 +18,7 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Law 1: who may touch the machine.
-DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster.py", "install/proof_child.py")
+DRAWER = ("probes/*", "bench/worker*.py", "bench/runner/*", "bench/cluster.py")
 MACHINE = {"subprocess", "ctypes", "pynvml"}
 STARTS_PROCESSES = ("probes/process.py",)
 # Law 1: whose words the arguments of a process are, by the function that starts it. Never those that a child, a node, a
@@ -31,15 +31,8 @@ ARGUMENTS = {
     "fleet/collect.py::by_slurm": "of the command line",
     "fleet/collect.py::_cancel": "numbers that srun wrote, not a task",
     "install/tools.py::run": "see those who call it",
-    "install/tools.py::_ask": "an absolute path of a program, and a script of ours",
-    "install/making.py::_get_interpreter": "a version of the matrix",
-    "install/proof.py::_pip_check": "paths in the environment that was made",
-    "install/proof.py::_tensorflow": "a script of ours",
-    "install/proof.py::_libraries": "absolute paths that the model of the loader found, to a script of ours",
-    "install/tools.py::create": "an absolute path of an interpreter, versions and specs of the matrix",
-    "install/tools.py::install": "paths of ours",
-    "install/tools.py::resolve": "paths of ours; requirements are lines of a file",
-    "install/tools.py::listed": "paths of ours",
+    "install/tools.py::find_python": "an absolute path of a program, and a script of ours",
+    "install/making.py::_run": "paths of ours; requirements, versions and specs of the matrix",
     "probes/driver.py::examine": "a constant, or paths of this package and of its own Python",
     "probes/driver.py::_gpus_by_smi": "constants",
     "probes/driver.py::_xid_events": "none",
@@ -49,7 +42,7 @@ ARGUMENTS = {
     "probes/cuda.py::_program_version": "none",
 }
 # Law 2: who runs in a child process and may import TensorFlow there.
-CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*", "install/proof_child.py")
+CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*")
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
@@ -70,7 +63,7 @@ PURE = (
         "bench/speeds.py",
         "smoke/records.py",
         "fleet/records.py",
-        *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
+        *(f"fleet/{name}.py" for name in ("nodes", "picture")),
     ),
 )
 # of bench/, what those may import: records, statistics, one another

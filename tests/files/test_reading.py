@@ -221,24 +221,6 @@ def test_a_writer_without_end(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- standard input
 
 
-def test_standard_input_that_another_process_made_non_blocking(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = os.pipe()
-    os.set_blocking(ends[0], False)
-    with os.fdopen(ends[0], encoding="utf-8") as stream:
-        monkeypatch.setattr(sys, "stdin", stream)
-
-        def write() -> None:
-            with os.fdopen(ends[1], "wb", buffering=0) as other:
-                for _ in range(3):
-                    other.write(TEXT)
-                    time.sleep(0.1)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        assert reading.read_whole("-", 1000) == TEXT * 3
-        writer.join()
-
-
 def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(OSError, match="it is closed"):

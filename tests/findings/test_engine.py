@@ -45,6 +45,10 @@ def live(*messages: Message, **facts: Any) -> Facts:
     return spoil(healthy(), {"messages": known(messages, "TensorFlow's log"), **facts})
 
 
+def shown(title: str | None = None) -> Problem:
+    return Problem(title=title, evidence=(evidence("a value", "test"),))
+
+
 def printed(messages: MessageLog) -> Problem | None:
     lines = messages.all("test-line")
     return Problem(evidence=message_evidence(*lines)) if lines else None
@@ -95,10 +99,16 @@ def test_declared_cause_fixes_and_severity_serve_where_a_sign_gives_none() -> No
     )
 
 
+def test_nothing_is_shown_without_evidence() -> None:
+    one = declared()
+    one.sign(lambda driver_version: Problem(evidence=()))
+    assert found(healthy(), one) == []
+
+
 def test_an_unknown_input_makes_the_question_open_and_a_default_does_not() -> None:
     needs, wants = declared("gpu.fault"), declared("gpu.mig")
-    needs.sign(lambda driver_version: Problem(evidence=()))
-    wants.sign(lambda tensorflow_version, driver_version=None: Problem(evidence=()))
+    needs.sign(lambda driver_version: shown())
+    wants.sign(lambda tensorflow_version, driver_version=None: shown())
     facts = spoil(healthy(), {"driver.version": Unknown("no driver")})
     diagnosis = diagnose(facts, MATRIX, declarations=[needs, wants])
     assert [one.id for one in diagnosis.findings] == ["gpu.mig"]
@@ -107,14 +117,14 @@ def test_an_unknown_input_makes_the_question_open_and_a_default_does_not() -> No
 
 def test_a_gate_must_be_known_and_is_not_handed_over() -> None:
     one = declared()
-    one.sign(gates=("driver_version",))(lambda tensorflow_version: Problem(evidence=()))
+    one.sign(gates=("driver_version",))(lambda tensorflow_version: shown())
     assert found(healthy(), one)
     assert not found(spoil(healthy(), {"driver.version": Unknown("no driver")}), one)
 
 
 def test_what_nobody_asked_is_no_open_question() -> None:
     one = declared()
-    one.sign(lambda required_gpus: Problem(evidence=()))
+    one.sign(lambda required_gpus: shown())
     assert diagnose(healthy(), MATRIX, declarations=[one]).undetermined == ()
     assert diagnose(healthy(), MATRIX, declarations=[one], require_gpus=1).findings
 
@@ -170,7 +180,7 @@ def test_what_holds_for_one_of_several_releases_is_no_cause_where_nothing_fails(
 
 def test_a_title_that_names_one_of_the_values_is_not_shown() -> None:
     def names_it(tensorflow_version: str) -> Problem:
-        return Problem(title=f"TensorFlow {tensorflow_version} is too old", evidence=())
+        return shown(f"TensorFlow {tensorflow_version} is too old")
 
     one = declared()
     one.sign(names_it)
@@ -182,7 +192,7 @@ def test_a_title_that_names_one_of_the_values_is_not_shown() -> None:
 def test_two_facts_that_are_one_of_several_are_combined() -> None:
     def both(tensorflow_version: str, python_version: str) -> Problem | None:
         holds = tensorflow_version == "1.15.5" and python_version == "3.8"
-        return Problem(evidence=()) if holds else None
+        return shown() if holds else None
 
     one = declared()
     one.sign(both)
@@ -246,7 +256,7 @@ def test_two_that_explain_each_other_are_both_shown() -> None:
 
 def test_a_value_that_cannot_be_read_is_unknown() -> None:
     def reads_a_number(driver_version: str) -> Problem | None:
-        return Problem(evidence=()) if int(driver_version) else None
+        return shown() if int(driver_version) else None
 
     one = declared()
     one.sign(reads_a_number)

@@ -21,26 +21,19 @@ from tfgpu_doctor.cli import cli
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import (
     LAYERS,
-    Check,
     Headline,
     Page,
     PageDocument,
-    PageError,
-    Remedy,
-    Sign,
-    Source,
     all_ids,
     headline_of,
     nearest,
     page_json,
     page_of,
     pages_of,
-    read_pages,
 )
 from tfgpu_doctor.plan.install_commands import conda_library_path
 
 FOLDER = Path(tfgpu_doctor.__file__).parent / "findings" / "pages"
-WIDEST = 120  # characters of a line of prose in the files
 LONGEST = 800  # characters of what a finding is: two to four sentences, here and there five
 # hosts that a command may name; no index of packages is among them
 HOSTS = {
@@ -53,28 +46,6 @@ HOSTS = {
 ADDRESS = re.compile(r"https?://([^/\s'\"#]+)|(?<![\w.-])((?:[a-z0-9-]+\.)+(?:org|com|io|dev))/")
 INDEX_OPTIONS = re.compile(r"--(?:extra-)?index-url|\s-i\s+http|--find-links")
 
-MINIMAL = """\
-# a comment
-@ cuda.missing
-It is not there.
-It goes on here.
-> what a program prints
-= Since 2.12.
-It goes on, too.
-= Never on Sundays.
-? Look.
-  $ ls '#@> it'
-  -> cuda.lib-path gpu.none
-  -> gpu.hidden
-* Linux: Do: this.
-  | a:
-  |   b: 1
-  $ one
-  $ two
-* Windows: Do that.
-& A title | with a bar | https://example.com/a
-"""
-
 
 def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
     assert set(DECLARATIONS) ^ set(all_ids()) == set()
@@ -82,7 +53,7 @@ def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
 
 
 def test_no_file_is_forgotten() -> None:
-    assert sorted(path.stem for path in FOLDER.glob("*.txt")) == sorted(LAYERS)
+    assert sorted(path.stem for path in FOLDER.glob("*.yaml")) == sorted(LAYERS)
 
 
 def pages() -> list[Page]:
@@ -199,20 +170,16 @@ def test_releases_that_pages_advise_are_sound() -> None:
 
 def test_one_term_for_one_thing() -> None:
     """The law of tests/test_laws.py; lines that programs print, commands and titles of sources are others' words."""
-    words = [(layer, line) for layer in LAYERS for line in (FOLDER / f"{layer}.txt").read_text("utf-8").splitlines()]
-    wrong = [
-        (layer, found) for layer, line in words if not re.match(r"> |& |  [$|]", line) for found in competing(line)
+    words = [
+        (page.id, text)
+        for page in pages()
+        for text in (page.what, *(one.means for one in page.recognise), *(x.text for x in (*page.checks, *page.fixes)))
     ]
+    wrong = [(page, found) for page, text in words for found in competing(text)]
     assert wrong == []
 
 
 # --------------------------------------------------------------------------------------------------- lookup
-
-
-def test_lines_of_the_files_are_not_too_long() -> None:
-    lines = [(layer, line) for layer in LAYERS for line in (FOLDER / f"{layer}.txt").read_text("utf-8").splitlines()]
-    assert [line for line in lines if len(line[1]) > WIDEST and not line[1].startswith(("  $ ", "> ", "& "))] == []
-    assert [line for line in lines if line[1] != line[1].rstrip()] == []
 
 
 def test_unknown_id_has_no_page() -> None:
@@ -263,48 +230,3 @@ def test_the_document_is_the_page_and_what_the_finding_declares() -> None:
         assert headline_of(finding_id) == Headline((declared.severity,), (declared.title,), (declared.docs,))
     with pytest.raises(KeyError):
         headline_of("no.such")
-
-
-# -------------------------------------------------------------------------------------------------- reading
-
-
-def test_format() -> None:
-    assert read_pages(MINIMAL, "x") == (
-        Page(
-            id="cuda.missing",
-            what="It is not there. It goes on here.",
-            recognise=(
-                Sign(line="what a program prints", means="Since 2.12. It goes on, too."),
-                Sign(means="Never on Sundays."),
-            ),
-            checks=(
-                Check(text="Look.", commands=("ls '#@> it'",), tells_from=("cuda.lib-path", "gpu.none", "gpu.hidden")),
-            ),
-            fixes=(
-                Remedy(platform="Linux", text="Do: this.", example=("a:", "  b: 1"), commands=("one", "two")),
-                Remedy(platform="Windows", text="Do that."),
-            ),
-            sources=(Source(title="A title | with a bar", url="https://example.com/a"),),
-        ),
-    )
-
-
-@each(
-    ("old", "new", "message"),
-    [
-        ("@ cuda.missing", "cuda.missing", "x:2: this line continues nothing"),
-        ("@ cuda.missing\nIt is not there.\nIt goes on here.\n", "", "x:2: .* does not belong here"),
-        ("* Linux: Do: this.", "* Do this.", "x:13: .* does not belong here"),
-        ("* Linux: Do", "* BeOS: Do", "Invalid enum value 'BeOS'"),
-        ("https://example.com/a", "example.com", "x:19: .* does not belong here"),
-        ("? Look.\n", "", "x:9: .* does not belong here"),
-        ("  $ one\n", "  -> gpu.none\n", "x:16: .* does not belong here"),
-        ("  $ two\n", "  $ two\nand more\n", "x:18: this line continues nothing"),
-        ("It is not there.\nIt goes on here.\n", "", "cuda.missing lacks what"),
-        ("& A title | with a bar | https://example.com/a\n", "", "cuda.missing lacks sources"),
-    ],
-)
-def test_malformed_pages_are_refused_with_their_line(old: str, new: str, message: str) -> None:
-    assert old in MINIMAL
-    with pytest.raises(PageError, match=message):
-        read_pages(MINIMAL.replace(old, new), "x")

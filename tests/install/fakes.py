@@ -5,31 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import venv
 import zipfile
 from pathlib import Path
-
-import pip
 
 # What the plan asks for with TENSORFLOW and GPU below, and what that requires.
 TENSORFLOW, CUDNN = "2.17.1", "8.9.7.29"
 GPU = ("--gpu", "RTX 4090", "--driver", "570", "--tensorflow", TENSORFLOW)
-_PYLOCK = """lock-version = "1.0"
-created-by = "uv"
-[[packages]]
-name = "tensorflow"
-version = "2.17.1"
-wheels = [{ url = "https://i.invalid/tensorflow-2.17.1-py3-none-any.whl", size = 600, hashes = { sha256 = "00" } }]
-[[packages]]
-name = "nvidia-cudnn-cu12"
-version = "8.9.7.29"
-wheels = [{ path = "/i/nvidia_cudnn_cu12-8.9.7.29-py3-none-any.whl", size = 700, hashes = { sha256 = "11" } }]
-"""
 # The commands of uv that an installation runs, and what each leaves behind.
 UV = """#!/bin/sh
 case "$1 $2" in
 "venv --seed") phase=venv ;;
-"pip compile") phase=compile ;;
 "pip install") phase=install ;;
 *) exit 9 ;;
 esac
@@ -46,12 +31,9 @@ moment begin
 case $phase in
 venv)
     mkdir -p "$last/bin" "$last/lib/site-packages/tensorflow"
-    ln -s "$(command -v python3)" "$last/bin/python"
+    printf '#!/bin/sh\\necho tensorflow==2.17.1\\n' > "$last/bin/python"
+    chmod +x "$last/bin/python"
     : > "$last/pyvenv.cfg" ;;
-compile)
-    cat > "$last" <<'LOCK'
-PYLOCKLOCK
-    ;;
 install)
     echo " Downloaded tensorflow" >&2 ;;
 esac
@@ -63,7 +45,7 @@ def fake_uv(folder: Path) -> Path:
     """Put the program into a folder for PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "uv"
-    program.write_text(UV.replace("PYLOCK", _PYLOCK, 1))
+    program.write_text(UV)
     program.chmod(0o755)
     return program
 
@@ -100,14 +82,6 @@ def write_index(folder: Path) -> Path:
     return folder
 
 
-def quick_environment(prefix: Path) -> None:
-    """A virtual environment that borrows the pip of this one: ensurepip takes most of the time of a new one."""
-    venv.create(prefix, symlinks=True, clear=False)
-    (site,) = prefix.glob("lib/python*/site-packages")
-    for one in Path(pip.__file__).parents[1].glob("pip*"):
-        (site / one.name).symlink_to(one)
-
-
 def left_in(folder: Path) -> list[str]:
     """Everything below a folder, logs left out."""
     found = (os.path.relpath(os.path.join(top, one), folder) for top, ds, fs in os.walk(folder) for one in (*ds, *fs))
@@ -115,10 +89,9 @@ def left_in(folder: Path) -> list[str]:
 
 
 CONDA = """#!/bin/sh
-for word; do case "$word" in --json) echo '[{"name": "tensorflow", "version": "2.19.1", "channel": "x"}]'; exit;;
---explicit) echo '@EXPLICIT'; exit;; esac; done
+for word; do case "$word" in --explicit) echo '@EXPLICIT'; exit;; esac; done
 [ "$1 $2 $3" = "install --yes --prefix" ] && [ -e "$4/conda-meta/history" ] || exit 9
-mkdir "$4/bin" && ln -s "$(command -v python3)" "$4/bin/python"
+mkdir "$4/bin"
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.install.fakes import left_in
 from tests.tables import each
-from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, FolderError, log_paths, read_path, trial_folder
+from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, FolderError, log_paths, read_path
 
 
 def fill(folder: Folder) -> None:
@@ -87,10 +87,9 @@ def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
     path.parent.mkdir()
     REFUSED[message](path)
     before = left_in(tmp_path)
-    for make in (Folder, lambda named: trial_folder(named).__enter__()):
-        with pytest.raises(FolderError, match=message):
-            make(path)
-        assert left_in(tmp_path) == before
+    with pytest.raises(FolderError, match=message):
+        Folder(path)
+    assert left_in(tmp_path) == before
 
 
 @each("name", ["x" * 300, "y/" * 2200 + "z"])
@@ -110,16 +109,6 @@ def test_what_others_put_there_meanwhile_is_kept(tmp_path: Path) -> None:
         (folder.path / ".git").mkdir()
     assert left_in(tmp_path) == ["env", "env/.git", "env/thesis.txt"]
     assert said[-1] == f"kept in {folder.path}, which is no part of an environment: .git, thesis.txt"
-
-
-def test_a_trial_is_elsewhere(tmp_path: Path) -> None:
-    named = tmp_path / "a" / "env"
-    with trial_folder(named) as place, place as folder:
-        fill(folder)
-        assert (folder.named, left_in(tmp_path)) == (named, [])
-        assert folder.file_system == tmp_path
-        folder.keep()
-    assert not folder.path.parent.exists()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

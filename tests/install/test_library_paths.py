@@ -14,7 +14,7 @@ from tests.probes.elf_lab import CALLER, Forge, really_loaded
 from tests.tables import each
 from tfgpu_doctor.install.proof import add_library_paths
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.install_commands import XLA_LINE, link_commands, repaired_by_links
+from tfgpu_doctor.plan.install_commands import XLA_FILE, link_commands, repaired_by_links
 from tfgpu_doctor.probes import cuda
 
 FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"}  # of components; others are their own
@@ -82,7 +82,7 @@ def test_the_commands_that_are_printed_do_the_same(version: str, tmp_path: Path,
     assert made.opened() == list(made.sonames)
     assert not [one for one in made.site.rglob("*") if one.is_symlink() and not one.exists()]
     assert add_library_paths(made.prefix, made.release) == ()  # and leave nothing to do
-    line = made.site / XLA_LINE.file
+    line = made.site / XLA_FILE
     if line.exists():
         printed = line.read_text()
         line.unlink()

@@ -44,8 +44,7 @@ def test_it_is_made_and_verified(
     done = subprocess.run(argv, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     manifest = decode_saved((prefix / MANIFEST).read_bytes(), Manifest, "it", "manifest")
-    versions = {package.name: package.version for package in manifest.packages}
-    assert versions["tensorflow"] == got and manifest.python.startswith(python)
-    assert {step.name: step.state for step in manifest.steps if step.state != "ok"}.keys() <= {"doctor"}
+    assert manifest.option.tensorflow == got and manifest.python.startswith(python)
+    assert [step.state for step in manifest.steps] in (["ok"], ["warning"])
     assert load_report((prefix / REPORT).read_bytes(), "it").facts is not None
-    assert f"tensorflow=={got} \\\n    --hash=sha256:" in (prefix / LOCK).read_text()
+    assert f"tensorflow=={got}\n" in (prefix / LOCK).read_text()

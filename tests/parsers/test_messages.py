@@ -187,8 +187,11 @@ _READERS = ("parsers/[!m]*.py", "parsers/machine_facts.py")  # all but messages.
 
 def made() -> set[str]:
     """Every kind that a template or a parser makes: Message("kind", ...) and _message(text, "kind", ...)."""
-    kinds = {one.kind for one in TEMPLATES} | set(_EVENTS.values())
+    kinds = {one.kind for one in TEMPLATES} | {kind for kind, _ in _EVENTS.values()}
     for node in trees("parsers/*.py"):
+        if isinstance(node, ast.For) and ast.unparse(node.target).startswith("(kind, "):  # over a tuple of such pairs
+            rows = node.iter.elts if isinstance(node.iter, ast.Tuple) else []
+            kinds |= {row.elts[0].value for row in rows if isinstance(row, ast.Tuple)}  # type: ignore[attr-defined]
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Message", "_message"):
             arguments = [one.value for one in node.args[:2] if isinstance(one, ast.Constant)]
             kinds |= {one for one in arguments if isinstance(one, str)}

@@ -7,7 +7,7 @@ from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers.derived_messages import derived_messages
 from tfgpu_doctor.parsers.parsed_text import ParsedText
-from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, remaining_releases
+from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, remaining_releases, versions_offered
 from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
 from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up, value_or
 from tfgpu_doctor.records.versions import minor
@@ -119,6 +119,29 @@ def test_pips_list_leaves_one_python_or_several() -> None:
     assert isinstance(several, Unknown)
     assert {"2.7", "3.5"} <= set(several.one_of)
     assert several.ask == "python --version"
+
+
+def test_every_list_of_today_betrays_its_own_python() -> None:
+    offered: dict[tuple[str, str], list[str]] = {}
+    for release in MATRIX.releases(package="tensorflow"):
+        for python in release.python:
+            offered.setdefault((python, release.platform), []).append(release.version)
+    for (python, platform), versions in offered.items():
+        for found in (versions_offered(MATRIX, "tensorflow", versions, one) for one in (None, platform)):
+            assert found is not None and python in found[0] and found[1]
+
+
+def test_lists_of_other_days_and_lists_that_betray_nothing() -> None:
+    for name, versions, platform, answer in (
+        # 2.0.0 came out a fortnight before 1.15.0, so a list of those days has the one and not the other
+        ("tensorflow", "1.13.1 1.13.2 1.14.0 2.0.0", "linux_x86_64", (("3.7",), True)),
+        ("TensorFlow", "2.2.0 2.13.1", None, (("3.8",), False)),  # somebody shortened it
+        ("tensorflow", "99.9 x", None, None),
+        ("no-such-package", "2.13.0", None, None),
+    ):
+        assert versions_offered(MATRIX, name, versions.split(), platform) == answer, versions
+    found = versions_offered(MATRIX, "tensorflow", ["1.0.0", "2.21.0"])  # no Python had both
+    assert found is None or not found[1]
 
 
 def test_what_collected_reports_name_is_among_what_remains(outcomes: list[Outcome]) -> None:

@@ -98,10 +98,9 @@ def _offered(text: str) -> tuple[int, tuple[str, ...]]:
     return len(event.versions), event.versions[:1] + event.versions[-1:]
 
 
-def _pythons_offered(text: str) -> tuple[Any, ...] | None:
+def _pythons_offered(text: str) -> Any:
     (event,) = (one for one in package_lists.parse_events(numbered(text)) if one.kind == "no-version")
-    found = versions_offered(MATRIX, event.name, event.versions, "linux_x86_64")
-    return (found.pythons, found.exact) if found else None
+    return versions_offered(MATRIX, event.name, event.versions, "linux_x86_64")
 
 
 def _card_named(text: str) -> tuple[str, list[str]] | None:

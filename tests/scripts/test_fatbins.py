@@ -31,11 +31,6 @@ def test_what_nvcc_writes() -> None:
     assert images(written) == [Images((75,), (90,), (9, 0))]
 
 
-def test_sass_and_ptx_are_told_apart() -> None:
-    assert images(TWO) == [Images((75,), (90,), (9, 0))]
-    assert images(fat_binary([35, 37], [])) == [Images((35, 37), (), None)]
-
-
 @each("size", [1, 3, 16, 17, 100, 4096])
 def test_pieces_of_any_size_give_the_same(size: int) -> None:
     noise = random.Random(size).randbytes(300)
@@ -56,10 +51,7 @@ def test_pieces_of_any_size_give_the_same(size: int) -> None:
 )
 def test_chance_occurrences_hide_nothing(broken: bytes) -> None:
     assert Images((75,), (90,), (9, 0)) in images(broken, bytes(64), TWO)
-
-
-def test_an_unfinished_fat_binary_is_none() -> None:
-    assert images(TWO[:-1]) == []
+    assert images(TWO[:-1]) == [], "an unfinished one"
 
 
 def test_names_before_the_kernels_are_collected_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,8 +85,3 @@ def test_the_linter_names_what_tells_nothing_and_unknown_releases() -> None:
         "log_lines a.cc 'b': one line tells no release from another",
         "log_lines a.cc 'b'.lines.1: 2.0.99 is no release of TensorFlow's table",
     ]
-
-
-def test_the_table_has_the_markers() -> None:
-    text = (ROOT / "compat_matrix.yaml").read_text(encoding="utf-8")
-    assert text.count(BEGIN) == text.count(END) == 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfgpu_doctor.bench.results import Figure
-from tfgpu_doctor.bench.workloads.judgement import Judgement
+from tfgpu_doctor.bench.workloads.training import Judgement
 from tfgpu_doctor.records.units import count
 
 SPREADS = ("terms", "rows")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.records.facts import Facts
 
 
+_Given = Mapping[str, Any]  # options by name
 _DEADLINES = {"inference": 60.0, "input": 8.0, "transfer": 3.0}  # for all batch sizes; for each of many runs
 VIRTUAL_GPUS = click.IntRange(2, 16)
 MATRIX_TYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
@@ -255,56 +256,44 @@ def _selection(options: Mapping[str, Any]) -> Selection:
 
 def make_plan(request: Request) -> PlanBase:
     """Make the plan of a workload. Raises RequestError: options exclude one another, or cannot be measured."""
-    shared = [option.name for option in SHARED]
-    options = {name: value for name, value in request.options.items() if name not in shared}
-    if isinstance(options.get("dtype"), tuple):
-        options["dtype"] = options["dtype"] or ("float32",)
-    return _PLANS[request.workload](request, **options)
+    options = dict(request.options)
+    dtypes = options.get("dtype") or ("float32",)
+    common = {"selection": request.selection, "dtypes": (dtypes,) if isinstance(dtypes, str) else dtypes}
+    return _PLANS[request.workload](request, options, common)
 
 
-def _matpow(request: Request, *, size: tuple[str, ...], power: int, dtype: tuple[str, ...], spread: str) -> PlanBase:
+def _matpow(_request: Request, options: _Given, common: _Given) -> PlanBase:
     from tfgpu_doctor.bench.plans.matpow import MatPow, Sweep, parse_sizes, too_high_a_power
 
-    if too_high := too_high_a_power(power, dtype):
+    if too_high := too_high_a_power(options["power"], common["dtypes"]):
         raise RequestError(too_high)
+    size, spread = options["size"], options["spread"]
     sizes = parse_sizes(",".join(size)) if size else ()
-    spreads = SPREADS if spread == "both" else (spread,)
-    common: Any = {"power": power, "dtypes": dtype, "selection": request.selection, "spreads": spreads}
+    common = {**common, "power": options["power"], "spreads": SPREADS if spread == "both" else (spread,)}
     if len(sizes) < 2:
         return MatPow(size=sizes[0] if sizes else None, own_sizes=not sizes, **common)
     return Sweep(sizes=sizes, named=all(part.isdecimal() for part in size), **common)
 
 
-def _cnn(
-    request: Request,
-    *,
-    model: str,
-    batch_size: Any,
-    global_batch_size: int | None,
-    dtype: tuple[str, ...],
-    xla: bool,
-    collectives: str | None,
-    join_timeout: float,  # noqa: ARG001 - of the measurement
-) -> PlanBase:
+def _cnn(request: Request, options: _Given, common: _Given) -> PlanBase:
     from tfgpu_doctor.bench.plans.training import Cnn
 
-    if batch_size is not None and global_batch_size is not None:
+    batch, together, collectives = (options[name] for name in ("batch_size", "global_batch_size", "collectives"))
+    if batch is not None and together is not None:
         raise RequestError(
             "--batch-size (per device) and --global-batch-size (all devices together) cannot be combined"
         )
-    auto = batch_size == "auto"
     plan = Cnn(
-        model,
-        None if auto else batch_size,
-        global_batch_size,
-        xla,
+        options["model"],
+        None if batch == "auto" else batch,
+        together,
+        options["xla"],
         cluster=_cluster(request),
         collectives=collectives.upper() if collectives else None,
-        dtypes=dtype,
-        selection=request.selection,
-        auto=auto,
+        auto=batch == "auto",
+        **common,
     )
-    if auto and plan.cluster:
+    if plan.auto and plan.cluster:
         raise RequestError("--batch-size auto needs a single machine")
     machines = plan.cluster.count if plan.cluster else 1
     try:  # what is wrong however many devices are found
@@ -334,88 +323,74 @@ def _cluster(request: Request) -> Cluster | None:
 def _slurm_config(executable: str) -> str:
     """Ask TensorFlow's own resolver who takes part. Raises WorkerError: it does not answer."""
     from tfgpu_doctor.bench.cluster import config
-    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess, hello
 
     try:
         with WorkerProcess(executable) as worker:
-            worker.ask(START, do="hello")
+            hello(worker)
             found = worker.ask(START, do="reference", workload="machines", task="slurm")
     except WorkerError as error:
         raise WorkerError(f"cannot read the list of workers from Slurm: {error}") from error
     return config(found["cluster"], found["index"])
 
 
-def _transfer(request: Request, *, size: tuple[int, ...]) -> PlanBase:
+def _transfer(_request: Request, options: _Given, common: _Given) -> PlanBase:
     from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, Transfer
 
-    return Transfer(sizes=tuple(sorted(size)) or DEFAULT_SIZES, named=bool(size), selection=request.selection)
+    size = options["size"]
+    return Transfer(sizes=tuple(sorted(size)) or DEFAULT_SIZES, named=bool(size), **common)
 
 
-def _inference(
-    request: Request,
-    *,
-    model: str | None,
-    saved_model: str | None,
-    signature: str | None,
-    shape: tuple[str, ...],
-    batch_size: tuple[int, ...],
-    dtype: tuple[str, ...],
-    xla: bool,
-) -> PlanBase:
-    from tfgpu_doctor.bench.plans.inference import WANTED, Inference, parse_shape
+def _inference(_request: Request, options: _Given, common: _Given) -> PlanBase:
+    from tfgpu_doctor.bench.plans.inference import BATCHES, WANTED, Inference, parse_shape
 
-    if model and saved_model:
+    model, folder = options["model"], options["saved_model"]
+    if model and folder:
         raise RequestError("--model (a built-in network) and --saved-model (your own) cannot be combined")
-    if saved_model is None and (signature or shape):
+    if folder is None and (options["signature"] or options["shape"]):
         raise RequestError("--signature and --shape need --saved-model DIR")
-    if saved_model is not None:
-        _check_saved_model(saved_model, dtype)
-    shapes = dict(parse_shape(text) for text in shape)
-    return Inference(
-        model=None if saved_model else model or "mnist",
-        saved_model=saved_model,
-        signature=signature,
-        shapes=shapes,
-        batches=tuple(sorted(batch_size or (1, 8, 32, 128))),
-        dtypes=dtype,
-        xla=xla,
-        wanted=request.options["min_samples"] or WANTED,
-        selection=request.selection,
-    )
-
-
-def _check_saved_model(folder: str, dtypes: tuple[str, ...]) -> None:
-    """Refuse what is visibly no SavedModel, and types that it cannot have."""
-    if not any(os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt")):
+    if folder and not any(
+        os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt")
+    ):
         raise RequestError(
             f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
             "tf.saved_model.save(model, DIR)"
         )
-    if other := [dtype for dtype in dtypes if dtype not in ("float32", "tf32")]:
+    if folder and (other := [dtype for dtype in common["dtypes"] if dtype not in ("float32", "tf32")]):
         raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
+    return Inference(
+        model=None if folder else model or "mnist",
+        saved_model=folder,
+        signature=options["signature"],
+        shapes=dict(parse_shape(text) for text in options["shape"]),
+        batches=tuple(sorted(options["batch_size"] or BATCHES)),
+        xla=options["xla"],
+        wanted=options["min_samples"] or WANTED,
+        **common,
+    )
 
 
-def _input(request: Request, *, model: str, batch_size: int | None, dtype: str, dataset: str, images: int) -> PlanBase:
+def _input(_request: Request, options: _Given, common: _Given) -> PlanBase:
     from tfgpu_doctor.bench.plans.input import Input
     from tfgpu_doctor.bench.workloads.input import SUFFIXES, find
 
+    dataset = options["dataset"]
     folder = None if dataset == "synthetic" else os.path.abspath(dataset)
     if folder and not os.path.isdir(folder):
         raise RequestError(f"--dataset {dataset}: no such folder; give a folder with images, or synthetic")
     if folder and not find(folder, 1):
         raise RequestError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} files found in it or its subfolders")
-    return Input(
-        model=model, batch=batch_size, dtypes=(dtype,), folder=folder, images=images, selection=request.selection
-    )
+    model, batch, images = (options[name] for name in ("model", "batch_size", "images"))
+    return Input(model=model, batch=batch, folder=folder, images=images, **common)
 
 
-def _gan(request: Request, *, batch_size: int, dtype: tuple[str, ...]) -> PlanBase:
+def _gan(_request: Request, options: _Given, common: _Given) -> PlanBase:
     from tfgpu_doctor.bench.plans.training import Gan
 
-    return Gan(batch=batch_size, dtypes=dtype, selection=request.selection)
+    return Gan(batch=options["batch_size"], **common)
 
 
-_PLANS: dict[str, Callable[..., PlanBase]] = {
+_PLANS: dict[str, Callable[[Request, _Given, _Given], PlanBase]] = {
     "matpow": _matpow,
     "cnn": _cnn,
     "transfer": _transfer,
@@ -445,7 +420,7 @@ def measure(
     from tfgpu_doctor.bench.statistics import StoppingRule
 
     watch = None
-    if cluster := _cluster_of(plan):
+    if cluster := getattr(plan, "cluster", None):
         os.environ["TF_CONFIG"] = cluster.config  # for the processes
         watch = Watch(cluster, request.options["join_timeout"])
 
@@ -467,10 +442,6 @@ def measure(
     ).run()
 
 
-def _cluster_of(plan: PlanBase) -> Cluster | None:
-    return getattr(plan, "cluster", None)
-
-
 def take_part(request: Request, plan: Any, progress: Callable[[str, float], None]) -> str | None:
     """Do the part of this machine in a training that another one leads; return what is to be said of it.
 
@@ -480,7 +451,7 @@ def take_part(request: Request, plan: Any, progress: Callable[[str, float], None
     from tfgpu_doctor.bench.plans.base import CannotRunError
     from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
 
-    cluster = _cluster_of(plan)
+    cluster: Cluster | None = getattr(plan, "cluster", None)
     if cluster is None or cluster.index == 0:
         return None
     os.environ["TF_CONFIG"] = cluster.config  # for the processes

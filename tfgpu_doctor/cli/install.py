@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tfgpu_doctor.install.folder import InstallError
-    from tfgpu_doctor.install.making import Choice, Making, Resolution
+    from tfgpu_doctor.install.making import Choice, Making
     from tfgpu_doctor.matrix.loader import Matrix
     from tfgpu_doctor.records.report import Report
-
-_SHOWN_LINES = 15  # of the output of the program that failed in a dry run
 
 
 @define_command(
@@ -47,7 +45,7 @@ _SHOWN_LINES = 15  # of the output of the program that failed in a dry run
     help="Program that creates the environment.  [default: uv if it is installed, else pip]",
 )
 @option("--yes", is_flag=True, help="Do not ask before packages are downloaded; required without a terminal.")
-@option("--dry-run", is_flag=True, help="Only show what would be installed. DIR is not touched.")
+@option("--dry-run", is_flag=True, help="Only show what would be installed, and the commands.")
 @matrix_option
 @click.pass_context
 def command(
@@ -80,19 +78,36 @@ def command(
         raise click.UsageError(
             "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
         )
-    from tfgpu_doctor.install.folder import Folder, InstallError, read_path, trial_folder
+    from tfgpu_doctor.install.folder import Folder, InstallError, read_path
     from tfgpu_doctor.install.making import Making
+    from tfgpu_doctor.render.console import console_for
+    from tfgpu_doctor.render.install import render_choice
 
     known = commands.load_matrix(matrix)
-    with ExitStack() as folders, ExitStack() as stack:
-        shown = _Shown(stack, ask=not yes, dry_run=dry_run)
-        try:
-            named = read_path(folder)
-            place = folders.enter_context(trial_folder(named)) if dry_run else Folder(named, shown.removing)
-            making = Making(_choose(known, tensorflow, method, machine), known, place, shown, method)
-        except InstallError as error:
-            raise _refused(error) from error
-        context.exit(_run(making, known, shown))
+    try:
+        place = Folder(read_path(folder), lambda message: say(f"tfgpu: {message}"))
+        chosen = _choose(known, tensorflow, method, machine)
+    except InstallError as error:
+        raise _refused(error) from error
+    render_choice(chosen, place.path, console_for())
+    if dry_run:
+        return
+    if not (yes or _confirmed()):
+        say("tfgpu: nothing was installed")
+        return
+    with bar() as progress:
+        told = ""
+
+        def tell(what: str, done: float, line: str) -> None:
+            nonlocal told
+            progress(f"{what}: {line}" if line else what, done)
+            if what != told and not sys.stderr.isatty():
+                say(f"tfgpu: {what}")
+            told = what
+
+        making = Making(chosen, known, place, tell)
+        code = _run(making, known)
+    context.exit(code)
 
 
 def _refused(error: InstallError) -> commands.TfgpuError:
@@ -101,9 +116,10 @@ def _refused(error: InstallError) -> commands.TfgpuError:
     return commands.UsageError(str(error)) if error.code == EXIT_USAGE else commands.TfgpuError(str(error), error.code)
 
 
-def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
+def _run(making: Making, matrix: Matrix) -> int:
     """Make it, and show how that ended; the exit code."""
     from tfgpu_doctor.install.folder import InstallError
+    from tfgpu_doctor.install.making import keep_log
     from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.render import install as page
     from tfgpu_doctor.render.console import console_for
@@ -112,36 +128,19 @@ def _run(making: Making, matrix: Matrix, shown: _Shown) -> int:
     try:
         manifest = making.run()
     except InstallError as error:
-        shown.clear()
         if error.code == EXIT_USAGE:
             raise _refused(error) from error
-        log = _log(making, f"tfgpu install: {error}")
+        log = keep_log(making.commands, prefix, message=f"tfgpu install: {error}")
         page.render_failure(str(error), _explained(error, matrix, prefix), str(log) if log else None, console_for())
         return error.code
     except BaseException as error:  # also Ctrl-C: the log says how far the installation got
-        why = (
-            "interrupted" if isinstance(error, (KeyboardInterrupt, SystemExit)) else f"{type(error).__name__}: {error}"
-        )
-        if log := _log(making, f"tfgpu install: {why}"):
+        is_signal = isinstance(error, (KeyboardInterrupt, SystemExit))
+        why = "interrupted" if is_signal else f"{type(error).__name__}: {error}"
+        if log := keep_log(making.commands, prefix, message=f"tfgpu install: {why}"):
             say(f"tfgpu: the log is {log}")
         raise
-    shown.clear()
-    if manifest is None:
-        say("tfgpu: nothing was installed")
-    else:
-        page.render_made(manifest, console_for())
+    page.render_made(manifest, console_for())
     return EXIT_OK
-
-
-def _log(making: Making, message: str) -> Path | None:
-    """Keep what the programs wrote in a log beside the folder; a dry run writes nothing, and shows the end of it."""
-    from tfgpu_doctor.install.making import keep_log
-
-    if making.folder.path == making.folder.named:
-        return keep_log(making.commands, making.folder.path, message=message)
-    for line in "".join(making.commands.log[-1:]).splitlines()[-_SHOWN_LINES:]:
-        say(line)
-    return None
 
 
 def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[str, Any]) -> Choice:
@@ -162,21 +161,21 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     try:
         target = host_target(target, system=system, machine=architecture, libc=value_or(here.libc, None))
         request = PlanRequest(matrix, target, read_specifier(specifier) if specifier else None)
-        fixed = bool(machine["python"])
-        repaired = repaired_by_links(matrix)
-        return choose(request, state, repaired=repaired, first_pythons=(own,), fixed_python=fixed, method=method)
+        fixed, repaired = bool(machine["python"]), repaired_by_links(matrix)
+        return choose(request, state, repaired=repaired, own_python=own, fixed_python=fixed, method=method)
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
 
 
 def _explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | None:
     """What the doctor says of an environment that does not work, or of what a program wrote."""
-    from tfgpu_doctor.install.tools import CommandError, UnprovenError
+    from tfgpu_doctor.install.proof import UnprovenError
+    from tfgpu_doctor.install.tools import CommandError
     from tfgpu_doctor.parsers import lines, text_to_facts
     from tfgpu_doctor.plan.diagnosis import make_report
 
-    if isinstance(error, UnprovenError) and error.proof.report:
-        return _without_commands(error.proof.report, str(prefix))
+    if isinstance(error, UnprovenError):
+        return _without_commands(error.report, str(prefix))
     if not isinstance(error, CommandError) or not error.explained:
         return None
     excerpt = lines.read([utf8(error.output)])
@@ -194,48 +193,6 @@ def _without_commands(report: Report, prefix: str) -> Report:
         for one in report.findings
     )
     return structs.replace(report, findings=tuple(findings))
-
-
-class _Shown:
-    """What a user sees while it works: a bar on a terminal, else a line for each phase."""
-
-    def __init__(self, stack: ExitStack, *, ask: bool, dry_run: bool) -> None:
-        self._stack, self._ask, self._dry_run = stack, ask, dry_run
-        self._told = ""
-        self._begin()
-
-    def _begin(self) -> None:
-        self._tell = self._stack.enter_context(bar())
-
-    def phase(self, label: str, done: float, detail: str = "") -> None:
-        """Show the progress."""
-        self._tell(f"{label}: {detail}" if detail else label, done)
-        if label != self._told and not sys.stderr.isatty():
-            say(f"tfgpu: {label}")
-        self._told = label
-
-    def removing(self, message: str) -> None:
-        """Show that what was made is being removed."""
-        self.clear()
-        say(f"tfgpu: {message}")
-
-    def clear(self) -> None:
-        """Take the bar away."""
-        self._stack.close()
-
-    def agrees(self, resolution: Resolution) -> bool:
-        """Show what was resolved, and ask."""
-        from tfgpu_doctor.render.console import console_for
-        from tfgpu_doctor.render.install import render_resolution
-
-        self.clear()
-        render_resolution(resolution, console_for())
-        if self._dry_run:
-            return False
-        if self._ask and not _confirmed():
-            return False
-        self._begin()
-        return True
 
 
 def _confirmed() -> bool:

@@ -12,7 +12,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import BinaryIO
 
 CHUNK = 1 << 20
@@ -67,12 +66,8 @@ def read_whole(path: str, limit: int) -> bytes:
 def chunks(path: str, limit: int | None = None, cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
     """Yield what a file, standard input (-) or a pipe holds; each chunk but the last has the full size.
 
-    Args:
-        path: what the user named.
-        limit: bytes; of a larger file the first and the last half of that is read, of other input the beginning.
-        cut: is called with the part that is read where that is not everything.
-
-    Raises OSError: it cannot be read, or is something else.
+    Of a file larger than `limit` bytes the first and the last half of that is read, of other input the beginning; then
+    `cut` is called with the part that is read. Raises OSError: it cannot be read, or is something else.
     """
     if path == STDIN:
         yield from _up_to(limit, _of_standard_input(), cut)
@@ -112,11 +107,11 @@ def _opened(path: str, *allowed: Callable[[int], bool]) -> int:
             mode = os.fstat(handle).st_mode
     except ValueError as error:  # a null character, or half of a surrogate pair
         raise OSError(errno.EINVAL, f"not a file name: {error}", path) from error
-    if any(kind(mode) for kind in allowed):
-        return handle
-    if handle >= 0:
-        os.close(handle)
-    raise other_kind(mode, path)
+    if not any(kind(mode) for kind in allowed):
+        if handle >= 0:
+            os.close(handle)
+        raise other_kind(mode, path)
+    return handle
 
 
 def _of_file(handle: int, size: int = CHUNK) -> Iterator[bytes]:
@@ -165,16 +160,10 @@ def _of_pipe(handle: int) -> Iterator[bytes]:
 def _of_standard_input() -> Iterator[bytes]:
     if sys.stdin is None or sys.stdin.closed:
         raise OSError(errno.EBADF, "it is closed")
-    stream, typed = sys.stdin.buffer, sys.stdin.isatty()
     try:
-        while (chunk := stream.read(CHUNK)) != b"":
-            if chunk is None:  # another process has made it non-blocking
-                import select
-
-                select.select([stream], [], [])
-                continue
+        while chunk := sys.stdin.buffer.read(CHUNK):
             yield chunk
-            if typed and len(chunk) < CHUNK:  # a terminal would wait for a second Ctrl-D
+            if sys.stdin.isatty() and len(chunk) < CHUNK:  # a terminal would wait for a second Ctrl-D
                 return
     except ValueError as error:
         raise OSError(errno.EBADF, str(error)) from error
@@ -191,62 +180,6 @@ def _up_to(limit: int | None, source: Iterator[bytes], cut: Callable[[str], None
             return
         yield chunk
         left = None if left is None else left - len(chunk)
-
-
-# ------------------------------------------------------------------------------------------------------------- packed
-#
-# What gzip packed, unpacked piece by piece. Pure.
-
-MARK = b"\x1f\x8b"  # RFC 1952, 2.3.1
-LARGEST_UNPACKED = 4 << 30  # bytes that are unpacked; the reports of 10,000 nodes have a quarter of that
-# gzip makes 1000 bytes of one: of a file that is made so, a little is read; alike reports have a ratio of 10 to 50
-FREE, RATIO = 64 << 20, 100
-
-
-def unpacked(source: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces, or what was packed in them, also where several packed files stand one after another.
-
-    Raises OSError: it is packed, but damaged or cut off, or unpacks to too much.
-    """
-    first = next(source, b"")
-    if first.startswith(MARK):
-        yield from _unpacked(chain([first], source))
-    else:
-        yield first
-        yield from source
-
-
-def _unpacked(source: Iterator[bytes]) -> Iterator[bytes]:
-    import zlib
-
-    machine, total, is_open, read = zlib.decompressobj(wbits=31), 0, False, 0
-    for chunk in source:
-        packed = chunk
-        read += len(chunk)
-        while packed or machine.unconsumed_tail:
-            try:
-                data = machine.decompress(machine.unconsumed_tail or packed, CHUNK)
-            except zlib.error as error:
-                raise OSError(errno.EINVAL, f"it begins as gzip writes it, and then is damaged: {error}") from error
-            is_open, packed = not machine.eof, b""
-            if data:
-                yield data
-            _refuse_packed(total := total + len(data), read)
-            if machine.eof:
-                packed, machine = machine.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31)
-    if is_open:
-        raise OSError(errno.EINVAL, "it is packed with gzip, and cut off")
-
-
-def _refuse_packed(size: int, packed: int) -> None:
-    """Raise OSError when so many packed bytes have become too many."""
-    if size > LARGEST_UNPACKED:
-        raise OSError(errno.EFBIG, f"unpacked, it is larger than {in_mib(LARGEST_UNPACKED)}; split it")
-    if size > max(FREE, RATIO * packed):
-        raise OSError(
-            errno.EFBIG,
-            f"unpacked, it is more than {RATIO} times as large; if that is right, unpack it with gunzip first",
-        )
 
 
 # ------------------------------------------------------------------------------------------------------------ listing

@@ -173,7 +173,7 @@ MISSING = finding(
 def no_usable_file(context: Context, gpu_release: Release, cudnn_sonames: tuple[Soname, ...]) -> Problem | None:
     """No libcudnn of the wanted major version anywhere."""
     wanting = in_state(cudnn_sonames, "absent", "other version", "unloadable")
-    return Problem(evidence=missing_evidence(context, wanting, gpu_release)) if wanting else None
+    return Problem(evidence=missing_evidence(context, wanting, gpu_release))
 
 
 @MISSING.sign(unless=("cudnn.lib-path", "cuda.lib-path", *NO_GPU_SIDE))
@@ -292,8 +292,6 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
     """A DT_NEEDED entry of libcudnn or of its parts cannot be resolved."""
     unusable = [one for one in in_state(cudnn_sonames, "unloadable") if good_candidate(one) is None]
     files = [file for library in unusable for file in library.candidates if "not found" in (file.problem or "")]
-    if not files:
-        return None
     hiding = [file for file in files if hides_wheels(file)]
     return Problem(
         evidence=tuple(evidence(str(file.problem), file.path, "found", needed_by(gpu_release)) for file in files),
@@ -308,8 +306,6 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     named = messages.libraries("cudnn-part-missing", "loader-error")
     lines = [message for name, message in named if _needs_another(name, message)]
     lines += [m for m in messages.all("cudnn-status") if "SUBLIBRARY_LOADING_FAILED" in m.text]
-    if not lines:
-        return None
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
     first = _ZLIB_ON_WINDOWS if windows else (_FIND_DEPENDENCIES,)
     return Problem(evidence=message_evidence(*lines), fixes=(*first, *install_libraries(context)))

@@ -37,7 +37,7 @@ _GPU_LAYERS = ("GPU", "Driver", "CUDA", "cuDNN", "Devices")
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What a sign found. What is None here is taken from the finding's declaration."""
+    """What a sign found: nothing, without evidence. What is None here is taken from the finding's declaration."""
 
     evidence: tuple[Evidence, ...]
     cause: str | None = None
@@ -130,6 +130,13 @@ class Declaration:
         decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
         self.signs.append(Sign(decide, takes_context, required, optional, gates, decides, unless))
         return decide
+
+    def printed(self, *kinds: str, unless: tuple[str, ...] = ()) -> None:
+        """Register the sign that a program prints a message of one of these kinds."""
+
+        @self.sign(unless=unless)
+        def printed(messages: MessageLog) -> Problem | None:
+            return Problem(evidence=message_evidence(*messages.all(*kinds)))
 
     def is_pointless(self, ids: set[str]) -> bool:
         """Whether one of these findings makes its question pointless."""

@@ -289,7 +289,7 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
     if release:  # conda's selector of its own TensorFlow beside another release
         selectors = messages.all("conda-tensorflow")
         seen += tuple(one for one in selectors if minor(one.values.get("version")) != minor(release.version))
-    return Problem(evidence=message_evidence(*seen)) if seen else None
+    return Problem(evidence=message_evidence(*seen))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -421,8 +421,6 @@ def symbolic_tensor_message(context: Context, messages: MessageLog, release: Rel
     recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
     asked = messages.all("symbolic-to-numpy")
     seen = [one for one in asked if before_2_6 or (release is None and recurrent.search(one.values["tensor"]))]
-    if not seen:
-        return None
     return Problem(
         title="NumPy 1.20 or newer with a TensorFlow before 2.6",
         cause="since NumPy 1.20, np.prod converts a symbolic tensor to an array, which TensorFlow before 2.6 refuses",
@@ -497,8 +495,6 @@ def keras_messages(
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
     seen = (*messages.all("keras-generation"), *moved)
-    if not seen:
-        return None
     return Problem(evidence=message_evidence(*seen), fixes=tuple(_keras_fixes(context, release, packages)))
 
 

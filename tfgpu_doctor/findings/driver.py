@@ -39,8 +39,6 @@ UNRESPONSIVE = finding(
 @UNRESPONSIVE.sign
 def calls_without_answer(context: Context, unresponsive: tuple[str, ...]) -> Problem | None:
     """A call into the driver blocked until the deadline."""
-    if not unresponsive:
-        return None
     where = context.source("driver.unresponsive")
     return Problem(evidence=tuple(evidence(f"{call} did not return", where, "a result") for call in unresponsive))
 
@@ -56,7 +54,7 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
         commands=("sudo systemctl enable --now nvidia-persistenced",),
     )
     fixes = (inputs.KERNEL_LOG, keep_loaded) if slow else None
-    return Problem(evidence=seen, fixes=fixes) if seen else None
+    return Problem(evidence=seen, fixes=fixes)
 
 
 def _restart(context: Context) -> tuple[Fix, ...]:
@@ -127,8 +125,7 @@ def mismatch_message(messages: MessageLog, os: str | None = None) -> Problem | N
     """NVML, the kernel and TensorFlow each report it; nvidia-smi's own version may differ, too, except under WSL2."""
     tables = () if os == "wsl2" else messages.all("smi-version")
     tools = [m for m in tables if (parts(m.values["tool"]) or ())[:1] != (parts(m.values["driver"]) or ())[:1]]
-    found = message_evidence(*messages.all("nvml-mismatch", "driver-versions-differ"), *tools)
-    return Problem(evidence=found) if found else None
+    return Problem(evidence=message_evidence(*messages.all("nvml-mismatch", "driver-versions-differ"), *tools))
 
 
 def _remove_stubs(context: Context) -> tuple[Fix, ...]:

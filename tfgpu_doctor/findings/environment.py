@@ -289,8 +289,6 @@ LD_LIBRARY_PATH = finding(
 def ld_library_path(context: Context, sonames: tuple[Soname, ...]) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
     pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
-    if not pairs:
-        return None
     return Problem(
         cause="the loader searches LD_LIBRARY_PATH before the RUNPATH that leads to the wheels",
         evidence=tuple(

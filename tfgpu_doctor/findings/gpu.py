@@ -66,7 +66,7 @@ def error_counters(
         if value_or(gpu.remapped_rows_failed, False):
             found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
     events = [evidence(line, context.source("driver.xid_events")) for line in (xid_events or ())[-3:]]
-    return Problem(evidence=(*found, *events)) if found else None
+    return Problem(evidence=(*found, *events) if found else ())
 
 
 # Xids that a program causes, most of the time; all others are about the GPU, its slot or the driver (see `docs`)
@@ -138,7 +138,7 @@ def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, 
     listed = [(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())]
     used = [(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices or ()]
     found = [*listed, *(pair for pair in used if " MIG " in pair[0])]
-    return Problem(evidence=tuple(evidence(*one) for one in found), severity=Severity.WARNING) if found else None
+    return Problem(evidence=tuple(evidence(*one) for one in found), severity=Severity.WARNING)
 
 
 _MIG_FAILURES = (
@@ -189,7 +189,7 @@ def slowdown(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
     found = tuple(
         evidence(f"{_named(gpu)}: {state}", source, expected) for gpu in gpus for state, expected in _slowdowns(gpu)
     )
-    return Problem(evidence=found) if found else None
+    return Problem(evidence=found)
 
 
 def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
@@ -212,14 +212,10 @@ def slower_with_time_message(messages: MessageLog) -> Problem | None:
     cause = (
         "a GPU that gets hot lowers its clocks; a program that adds to its graph, or keeps results, slows down as well"
     )
-    return Problem(cause=cause, evidence=found, fixes=(watch,), possible=True) if found else None
+    return Problem(cause=cause, evidence=found, fixes=(watch,), possible=True)
 
 
-@THROTTLED.sign
-def slowdown_message(messages: MessageLog) -> Problem | None:
-    """nvidia-smi -q shows a slowdown."""
-    found = message_evidence(*messages.all("slowdown"))
-    return Problem(evidence=found) if found else None
+THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -274,7 +270,7 @@ def no_device_named(
         command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
         fixes.append(Fix(text="Start the container with all GPUs", commands=(command,)))
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
-    return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure) if found else None
+    return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 
 
 # messages that show that the driver, or the access to it, is the reason, and not a variable

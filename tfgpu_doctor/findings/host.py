@@ -109,11 +109,7 @@ def folder_refuses(context: Context, temporary_folder: TemporaryFolder, has_gpu:
     )
 
 
-@TMPDIR.sign
-def file_refused(messages: MessageLog) -> Problem | None:
-    """XLA or Python cannot make a temporary file."""
-    seen = messages.all("temporary-file-refused")
-    return Problem(evidence=message_evidence(*seen)) if seen else None
+TMPDIR.printed("temporary-file-refused")
 
 
 def _more_room(context: Context) -> tuple[Fix, ...]:
@@ -139,10 +135,8 @@ DISK_FULL = finding(
 @DISK_FULL.sign
 def write_refused(messages: MessageLog) -> Problem | None:
     """A program could not write a file, and not one of shared memory."""
-    seen = messages.all("no-space-left")
-    if not seen or messages.has("shared-memory-full", "shm-listed", "bus-error"):
-        return None
-    return Problem(evidence=message_evidence(*seen))
+    shared = messages.has("shared-memory-full", "shm-listed", "bus-error")
+    return None if shared else Problem(evidence=message_evidence(*messages.all("no-space-left")))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -600,6 +594,7 @@ def wsl_message(
         cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
     return Problem(
         cause=cause,
-        evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages)),
+        evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages))
+        or message_evidence(*messages.all("no-cuda-device", *_FAILURES_IN_WSL)),
         fixes=(*((docker,) if in_container else ()), *steps, WSL_LIBRARIES_FIRST),
     )

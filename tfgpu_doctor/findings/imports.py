@@ -429,11 +429,7 @@ def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | N
     )
 
 
-@IMPORT_HANG.sign
-def hang_message(messages: MessageLog) -> Problem | None:
-    """A person writes that the import never ends, or a lock is reported."""
-    seen = messages.all("import-hangs")
-    return Problem(evidence=message_evidence(*seen)) if seen else None
+IMPORT_HANG.printed("import-hangs")
 
 
 _CAUSES = (

@@ -168,7 +168,7 @@ def _outcome(sign: Sign, context: Context) -> Problem | Unknown | None:
         problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)
     except ValueError as error:
         return unreadable(error)
-    return problem
+    return problem if problem and problem.evidence else None
 
 
 def hypotheses(context: Context) -> Iterator[Context]:

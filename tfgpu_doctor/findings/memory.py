@@ -96,8 +96,6 @@ WRONG_RESULT = finding(
 def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem | None:
     """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
     bad = [check for check in checks if is_wrong(check)]
-    if not bad:
-        return None
     seen = [(f"{c.kind} on {c.device}: {c.error or f'residual {c.residual}'}", c) for c in bad]
     return Problem(
         cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did it",
@@ -266,8 +264,6 @@ def _is_on_host(message: Message) -> bool:
 def check_ran_out_of_memory(messages: MessageLog | None = None) -> Problem | None:
     """Not even the small computations of the doctor got memory."""
     failed = _not_allocated(messages) if messages else []
-    if not failed:
-        return None
     return Problem(
         cause="tfgpu's check needs only a few hundred MiB, most of it for CUDA itself: another process uses the memory",
         evidence=message_evidence(*failed),

@@ -209,10 +209,8 @@ def no_package(
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
 def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
     """No module named tensorflow, and nothing indicates that it was installed."""
-    missing = _no_module(messages)
-    if not missing or _is_installed_somewhere(messages, packages):
-        return None
-    return Problem(evidence=message_evidence(*missing))
+    somewhere = _is_installed_somewhere(messages, packages)
+    return None if somewhere else Problem(evidence=message_evidence(*_no_module(messages)))
 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
@@ -499,7 +497,7 @@ def removal_message(messages: MessageLog, os: str | None = None) -> Problem | No
         name, version = requested(message)
         if name.replace("_", "-") == "tensorflow-gpu" and version and _after_the_last(version, offered(message), os):
             seen.append(message)
-    return Problem(evidence=message_evidence(*seen)) if seen else None
+    return Problem(evidence=message_evidence(*seen))
 
 
 def _after_the_last(version: str, versions: list[str] | None, os: str | None) -> bool:

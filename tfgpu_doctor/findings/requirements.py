@@ -163,8 +163,8 @@ def newest_minor(versions: Iterable[str]) -> tuple[int, ...]:
 def python_offered_to(matrix: Matrix, message: Message, platform: str | None) -> str | None:
     """The Python to which pip offers just these versions, where there is only one."""
     versions = offered(message)
-    matches = versions_offered(matrix, requested(message)[0], versions, platform) if versions else None
-    return matches.pythons[0] if matches and len(matches.pythons) == 1 else None
+    found = versions_offered(matrix, requested(message)[0], versions, platform) if versions else None
+    return found[0][0] if found and len(found[0]) == 1 else None
 
 
 def ended_on_macos(messages: MessageLog, platform: str | None) -> tuple[Message, ...]:

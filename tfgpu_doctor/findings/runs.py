@@ -112,11 +112,7 @@ FAILED = finding(
 )
 
 
-@FAILED.sign
-def peer_access_message(messages: MessageLog) -> Problem | None:
-    """Peer access fails."""
-    failed = messages.all("peer-access-failed", "dma-fault")
-    return Problem(evidence=message_evidence(*failed)) if failed else None
+FAILED.printed("peer-access-failed", "dma-fault")
 
 
 @FAILED.sign
@@ -127,8 +123,6 @@ def fails_only_on_several(messages: MessageLog) -> Problem | None:
     found: tuple[Message, ...] = messages.all("nan-over-several-gpus", "several-gpus-hang")
     if messages.has("job-hangs") and messages.has("several-gpus-asked", "peer-access-none"):
         found = (*found, *messages.all("peer-access-none", "job-hangs", "several-gpus-asked"))
-    if not found:
-        return None
     return Problem(
         title="A job fails only on several GPUs: they probably cannot access each other's memory directly",
         evidence=message_evidence(*found),
@@ -158,8 +152,6 @@ def nccl_message(messages: MessageLog) -> Problem | None:
     found = (*warned, *messages.all("nccl-error", "nccl-timeout"), *missing)
     if not found and not messages.has("out-of-memory"):  # a worker that ran out of memory ends the others, too
         found = messages.all("collective-aborted")
-    if not found:
-        return None
     without = Fix(
         text="Let TensorFlow reduce without NCCL: "
         "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
@@ -204,8 +196,6 @@ def later_phase_failed(
     ]
     raised = [check for check in checks or () if check.error and not is_wrong(check)]
     seen += [evidence(f"{c.kind} on {c.device}: {c.error}", "the child process") for c in raised]
-    if not seen:
-        return None
     names = ", ".join(p.name for p in bad) or "compute"
     see = Fix("See the whole report, with TensorFlow's own log", (context.remedies.doctor("--format json"),))
     return Problem(
@@ -361,11 +351,7 @@ def low_under_load(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
             because = f" ({', '.join(reasons)})" if reasons else ""
             text = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')}): {clock} MHz, {load} % busy{because}"
             found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
-    return Problem(evidence=tuple(found)) if found else None
+    return Problem(evidence=tuple(found))
 
 
-@LOW_CLOCKS.sign(unless=("gpu.throttled",))
-def low_clocks_message(messages: MessageLog) -> Problem | None:
-    """Clocks do not rise, or nvidia-smi shows a low-power state under full load."""
-    found = messages.all("low-clocks")
-    return Problem(evidence=message_evidence(*found)) if found else None
+LOW_CLOCKS.printed("low-clocks", unless=("gpu.throttled",))

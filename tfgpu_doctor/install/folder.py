@@ -8,17 +8,14 @@ import secrets
 import shutil
 import stat
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 
 from tfgpu_doctor.files import reading, writing
 from tfgpu_doctor.files.reading import why
-from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_USAGE
 from tfgpu_doctor.records.units import memory_size
@@ -36,6 +33,9 @@ _OF_ENVIRONMENTS = (
     *(".tfgpu-*", "tfgpu-*"),  # ours
 )
 _MOST_LOGS = 100
+# bytes, as measured with uv for TensorFlow 2.20.0 with its CUDA, the largest release until 2.21
+DOWNLOAD, ON_DISK = 3_500_000_000, 7_400_000_000
+UNPACKING = 1_000_000_000  # of temporary files beside what is installed: the largest wheel has 0.7e9
 
 
 class InstallError(Exception):
@@ -85,15 +85,9 @@ class Folder:
     Raises FolderError: it is neither absent nor an empty folder, or cannot be made.
     """
 
-    def __init__(
-        self, path: Path, on_removal: Callable[[str], None] = lambda _: None, *, named: Path | None = None
-    ) -> None:
-        """Check the folder; `on_removal` is told before something large is removed.
-
-        `named` is the folder that the user named, where this one is only for trying it out.
-        """
+    def __init__(self, path: Path, on_removal: Callable[[str], None] = lambda _: None) -> None:
+        """Check the folder; `on_removal` is told before something large is removed."""
         self.path = path
-        self.named = named or path
         self.temporary = path / TEMPORARY
         self._on_removal = on_removal
         self._made: list[Path] = []  # folders, the deepest first
@@ -102,10 +96,16 @@ class Folder:
         self._kept = False
         refuse_others(path)
 
-    @property
-    def file_system(self) -> Path:
-        """A folder that exists, where the named one is or will be: what has to have room."""
-        return next(one for one in (self.named, *self.named.parents) if one.is_dir())
+    def require_room(self) -> None:
+        """Raise RefusedError: the file system has less room than an installation takes."""
+        place = next(one for one in (self.path, *self.path.parents) if one.is_dir())
+        free = shutil.disk_usage(place).free
+        if free < ON_DISK + UNPACKING:
+            raise RefusedError(
+                f"{place} has {memory_size(free)} free, and an installation takes up to "
+                f"{memory_size(ON_DISK + UNPACKING)} while packages are unpacked: free some, or choose a folder on "
+                "another file system"
+            )
 
     def keep(self) -> None:
         """The environment is finished: what stands in the folder stays when the block is left."""
@@ -162,21 +162,6 @@ class Folder:
         for folder in self._made:
             with suppress(OSError):  # not made yet, or others use it by now
                 folder.rmdir()
-
-
-@contextmanager
-def trial_folder(named: Path) -> Iterator[Folder]:
-    """A folder for a dry run: elsewhere, so that the one that the user named is not touched.
-
-    Raises FolderError: the named one could not be used, or there is no place for temporary files.
-    """
-    refuse_others(named)
-    try:
-        above = tempfile.TemporaryDirectory(prefix="tfgpu-install-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise FolderError(f"there is no folder for temporary files: {why(error)}") from error
-    with above:
-        yield Folder(Path(above.name) / named.name, named=named)
 
 
 def _empty(path: Path) -> list[str]:
@@ -236,53 +221,3 @@ def refuse_others(path: Path) -> None:
         raise FolderError(f"{path} is {what}: name a folder that does not exist, or is empty")
     if not os.access(path, os.W_OK | os.X_OK):
         raise FolderError(f"{path}: {os.strerror(errno.EACCES)}")
-
-
-UNPACKED = 2.1  # bytes on disk for each byte of a wheel: 2.06 for 2.13.1 with CUDA 11, 1.94 for 2.17.1, 1.86 for 2.20.0
-UNKNOWN = 5_000_000_000  # on disk, where the sizes of the wheels are not known
-WHILE_UNPACKING = 3_000_000_000  # and for the wheels themselves
-SPEEDS = (10e6, 50e6)  # bytes in a second that are downloaded and unpacked, slow and fast
-
-
-class Package(Record, frozen=True):
-    """One distribution that the resolver has chosen."""
-
-    name: str
-    version: str
-    file: str | None = None  # name of the wheel; None: the resolver does not say
-    size: int | None = None  # bytes of the wheel; None: the resolver does not say
-    hashes: tuple[str, ...] = ()  # "sha256:..."
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes of an installation in bytes; None: the resolver does not report them."""
-
-    download: int | None
-    on_disk: int | None
-
-    @property
-    def needed(self) -> int:
-        """Disk space that is needed while it is made."""
-        if self.download is None or self.on_disk is None:
-            return UNKNOWN + WHILE_UNPACKING
-        return self.on_disk + self.download
-
-
-def sizes_of(packages: Iterable[Package]) -> Sizes:
-    """Sum the sizes of the wheels, if all that matter are known."""
-    known = [package.size for package in packages]
-    if not known or None in known:
-        return Sizes(None, None)
-    download = sum(size or 0 for size in known)
-    return Sizes(download, round(download * UNPACKED))
-
-
-def require(folder: Path, sizes: Sizes) -> None:
-    """Raise RefusedError: the file system of `folder` has less room than the installation takes."""
-    free = shutil.disk_usage(folder).free
-    if free < sizes.needed:
-        raise RefusedError(
-            f"{folder} has {memory_size(free)} free, and the installation takes up to {memory_size(sizes.needed)} "
-            "while packages are unpacked: free some, or choose a folder on another file system"
-        )

@@ -1,20 +1,17 @@
-"""Makes the first option of a plan that can be made here, and proves it; when that fails, nothing of it is left."""
+"""Makes the first option of a plan that can be made here, and verifies it; when that fails, nothing of it is left."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
@@ -22,48 +19,25 @@ from tfgpu_doctor.files import writing
 from tfgpu_doctor.files.reading import why
 from tfgpu_doctor.findings.engine import now
 from tfgpu_doctor.install import tools
-from tfgpu_doctor.install.folder import (
-    TEMPORARY,
-    Folder,
-    InstallError,
-    Package,
-    RefusedError,
-    Sizes,
-    log_paths,
-    python_of,
-    require,
-    sizes_of,
-)
-from tfgpu_doctor.install.proof import add_library_paths, prove
-from tfgpu_doctor.install.tools import (
-    INSTALL,
-    LOCK,
-    MANIFEST,
-    REPORT,
-    SCHEMA,
-    Commands,
-    Interpreter,
-    Interpreters,
-    Manifest,
-    Method,
-    ToolError,
-    UnprovenError,
-    dropped,
-    lock_text,
-    of_children,
-)
+from tfgpu_doctor.install.folder import Folder, InstallError, RefusedError, log_paths, python_of
+from tfgpu_doctor.install.proof import UnprovenError, add_library_paths, prove
+from tfgpu_doctor.install.tools import LOCK, MANIFEST, REPORT, Commands, Manifest, Method, ToolError
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
-from tfgpu_doctor.plan.install_commands import OLDEST_OF_UV, Installation
+from tfgpu_doctor.plan.install_commands import OLD_PIP, OLDEST_OF_UV, Installation
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.printable import clean_lines, utf8, without_commands
 from tfgpu_doctor.records.report import Tool as Program
-from tfgpu_doctor.records.units import count
 from tfgpu_doctor.records.versions import capability
 
-MADE_HERE = ("as-is", "python", "conda-forge")  # kinds of options that need no other machine and no other driver
+QUICK, DOWNLOADING = 600.0, 7200.0  # seconds for what downloads little, and for packages
+_WHEELS = ("--only-binary", ":all:")  # no code of a package is run to build it
+_NEWER_PIP = "pip>=20.3,<22"  # knows all tags of platforms, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
+_BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
+# why an option of these kinds cannot be made; the others need no other machine and no other driver
 _WHY_NOT = {
     "driver": "it needs another driver",
     "python+driver": "it needs another driver",
@@ -73,26 +47,53 @@ _WHY_NOT = {
     "cpu": "it cannot use a GPU",
 }
 
+# Told what is done now, how far the whole is from 0 to 1, and the last line of the program that does it.
+Tell = Callable[[str, float, str], None]
 
-_BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
+
+# ------------------------------------------------------------------------------------------------- what is to be made
 
 
 @dataclass(frozen=True)
 class Choice:
     """What is to be made, and with which program."""
 
-    request: PlanRequest
     plan: Plan
     option: Option
     release: Release
-    pythons: tuple[str, ...]  # that will do, the best first
-    methods: tuple[Method, ...]  # that can make it
-    conda: tuple[str, ...] = ()  # what conda brings instead of pip: nothing, or TensorFlow itself
+    method: Method
+    python: str  # "3.12"
+    program: str  # path of uv, of conda, or of the Python whose venv and pip are used
+    interpreter: str | None  # path of a Python of that version; None: uv or conda gets it
+    packages: tuple[str, ...]  # what pip or uv is asked for
+    conda: tuple[str, ...] = ()  # what conda is asked for besides Python and pip
 
-    def requirements(self, python: str) -> tuple[str, ...]:
-        """What pip is asked for."""
-        installation = Installation(self.request.matrix, self.request.target, self.release, python)
-        return () if self.conda else installation.requirements
+    def steps(self, prefix: Path) -> Iterator[tuple[str, float, tuple[str, ...]]]:
+        """Yield (what is done, seconds it may take, command) of each step that makes the environment."""
+        python = python_of(prefix)
+        create = f"creating the environment with {self.method} and Python {self.python}"
+        pip: tuple[str, ...] = (python, "-I", "-m", "pip", "install", "--progress-bar", "off", *_WHEELS)
+        if self.method == "uv":
+            # with pip, since users type it; the folder exists, and contains our marker
+            options = ("--seed", "--allow-existing", "--no-project", "--python", self.interpreter or self.python)
+            yield create, DOWNLOADING, (self.program, "venv", *options, str(prefix))
+            pip = (self.program, "pip", "install", "--python", python, *_WHEELS)
+        elif self.method == "conda":
+            specs = self.conda or (f"python={self.python}", "pip")
+            channel = ("--channel", "conda-forge", "--override-channels")
+            yield create, DOWNLOADING, (self.program, "install", "--yes", "--prefix", str(prefix), *channel, *specs)
+        else:
+            yield create, QUICK, (self.program, "-I", "-m", "venv", str(prefix))
+            if capability(self.python) <= OLD_PIP:
+                yield "upgrading pip", QUICK, (*pip, "--upgrade", _NEWER_PIP)
+        if self.packages:
+            yield "installing the packages", DOWNLOADING, (*pip, *self.packages)
+
+    def freezing(self, prefix: Path) -> tuple[str, ...]:
+        """Return the command that prints the exact versions, in the form in which they can be installed again."""
+        if self.conda:
+            return (self.program, "list", "--prefix", str(prefix), "--explicit", "--md5")
+        return (python_of(prefix), "-I", "-m", "pip", "freeze", "--all")
 
 
 def choose(
@@ -100,74 +101,114 @@ def choose(
     state: MachineState | None,
     *,
     repaired: frozenset[str],
-    first_pythons: tuple[str, ...],
+    own_python: str,
     fixed_python: bool = False,
     method: Method | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Choice:
-    """The first option of the plan that can be made here.
+    """Return the first option of the plan that can be made here.
 
     Args:
         request: the machine and what is asked for.
         state: of the machine, where it is this one.
         repaired: ids of known issues that the installation repairs.
-        first_pythons: the versions to be preferred where several will do.
+        own_python: the version that is preferred where several will do ("3.12").
         fixed_python: whether the target's Python was asked for, so that no other one will do.
-        method: that was asked for; None: any.
+        method: that was asked for; None: the first of uv, pip and conda that can make it.
+        environ: where programs are looked for.
 
-    Raises RefusedError: there is none; the message says why. Raises TargetError: no such release.
+    Raises RefusedError: there is none; the message says why. Raises ToolError: the program of `method` is not here.
     """
     refused: list[str] = []
     plan = make_plan(request.matrix, request.target, specifier=request.specifier, state=state)
     for option in plan.options:
-        if option.kind not in MADE_HERE:
-            refused.append(f"{option.title}: {_WHY_NOT[option.kind]}")
-            continue
-        if option.kind == "python" and fixed_python:
-            refused.append(f"{option.title}: Python {request.target.python} was asked for")
-            continue
-        found = _made_by(replace(request, repaired_issues=repaired), option, plan, first_pythons)
-        if isinstance(found, Choice) and method and method not in found.methods:
-            found = f"it can be created with {' or '.join(found.methods)}, not with {method}"
-        if isinstance(found, Choice):
-            return found
-        refused.append(f"{option.title}: {found}")
+        try:
+            if option.kind in _WHY_NOT:
+                raise RefusedError(_WHY_NOT[option.kind])
+            if option.kind == "python" and fixed_python:
+                raise RefusedError(f"Python {request.target.python} was asked for")
+            asked = replace(request, repaired_issues=repaired)
+            return _chosen(asked, plan, option, own_python, method, environ)
+        except RefusedError as error:
+            refused.append(f"{option.title}: {error}")
     raise RefusedError(_refusal(plan, tuple(refused)))
 
 
-def _made_by(request: PlanRequest, option: Option, plan: Plan, preferred: tuple[str, ...]) -> Choice | str:
-    """How an option is made, or why it cannot be."""
+def _chosen(
+    request: PlanRequest, plan: Plan, option: Option, own: str, method: Method | None, environ: Mapping[str, str]
+) -> Choice:
+    """How an option is made. Raises RefusedError: it cannot be."""
     matrix, target = request.matrix, request.target
     of_conda = option.kind == "conda-forge"
     release = matrix.tensorflow(option.tensorflow, target.platform, *(() if of_conda else (option.package,)))
     if release is None:
-        return "the matrix has no such release"
+        raise RefusedError("the matrix has no such release")
+    specs: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = (option.python or own,)
+    methods: tuple[Method, ...] = ("conda",)
     if of_conda:
         (command,) = option.commands["conda"]
         words = shlex.split(command)
         specs = tuple(words[words.index("--override-channels") + 1 :])
-        return Choice(request, plan, option, release, (option.python or "",), ("conda",), specs)
-    if release.version in _BUILT_FROM_SOURCE:
-        return "it requires packages that have to be built; tfgpu plan has the commands"
-    pythons = tuple(_pythons(request, release, option, preferred))
-    installation = Installation(matrix, target, release, pythons[0])
-    if not (installation.self_contained or installation.cuda_from_pip):
-        return f"CUDA {release.cuda} is not on the package index, and libraries of conda need LD_LIBRARY_PATH"
-    old = any(capability(one) < OLDEST_OF_UV for one in pythons)
-    return Choice(request, plan, option, release, pythons, ("pip", "conda") if old else ("uv", "pip", "conda"))
+    else:
+        if release.version in _BUILT_FROM_SOURCE:
+            raise RefusedError("it requires packages that have to be built; tfgpu plan has the commands")
+        pythons = tuple(_pythons(request, release, option, own))
+        installation = Installation(matrix, target, release, pythons[0])
+        if not (installation.self_contained or installation.cuda_from_pip):
+            raise RefusedError(
+                f"CUDA {release.cuda} is not on the package index, and libraries of conda need LD_LIBRARY_PATH"
+            )
+        old = any(capability(one) < OLDEST_OF_UV for one in pythons)
+        methods = ("pip", "conda") if old else ("uv", "pip", "conda")
+    if method and method not in methods:
+        raise RefusedError(f"it can be created with {' or '.join(methods)}, not with {method}")
+    method, program, python, interpreter = _program((method,) if method else methods, pythons, method, environ)
+    packages = () if specs else Installation(matrix, target, release, python).requirements
+    return Choice(plan, option, release, method, python, program, interpreter, packages, specs)
 
 
-def _pythons(request: PlanRequest, release: Release, option: Option, preferred: tuple[str, ...]) -> Iterator[str]:
-    """The Pythons for which the release violates nothing: the one that was asked for, those preferred, the newest."""
+def _program(
+    methods: tuple[Method, ...], pythons: tuple[str, ...], asked: Method | None, environ: Mapping[str, str]
+) -> tuple[Method, str, str, str | None]:
+    """Return (method, program, Python version, path of that Python) of the first method that is possible here."""
+    for method in methods:
+        if method == "conda":
+            if conda := tools.find_conda(environ):
+                return method, conda, pythons[0], None
+            continue
+        uv = tools.find_uv(environ) if method == "uv" else None
+        if method == "uv" and not uv:
+            continue
+        for python in pythons:
+            if path := tools.find_python(python, environ, venv=method == "pip"):
+                return method, uv or path, python, path
+        if uv:
+            return method, uv, pythons[0], None
+    if asked == "pip" or (not asked and "pip" in methods):
+        raise RefusedError(
+            f"Python {pythons[0]} is not on this machine: install uv, which gets it, or Python {pythons[0]} with its "
+            f"venv module (Debian and Ubuntu: apt install python{pythons[0]}-venv)"
+        )
+    if asked:
+        raise ToolError(f"--method {asked}: {asked} is not on PATH")
+    raise RefusedError(
+        "it takes conda, mamba or micromamba, and none is on PATH; to get one: https://conda-forge.org/download/"
+    )
+
+
+def _pythons(request: PlanRequest, release: Release, option: Option, own: str) -> Iterator[str]:
+    """The Pythons for which the release violates nothing: the one that was asked for, our own, the newest."""
     asked = request.target.python
     if asked in release.python:
         yield asked
         return
-    for python in dict.fromkeys((*preferred, *reversed(release.python))):
+    for python in dict.fromkeys((own, *reversed(release.python))):
         if python in release.python:
             target = structs.replace(request.target, python=python)
             if not violations(replace(request, target=target), release):
                 yield python
-    if option.python and not request.target.python:
+    if option.python and not asked:
         yield option.python
 
 
@@ -182,18 +223,18 @@ def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
             "--driver 570"
         )
     if refused:
-        return f"none of the options that tfgpu plan shows can be installed here. {'; '.join(refused)}"
+        reasons = "; ".join((*plan.problems, *refused))
+        return f"none of the options that tfgpu plan shows can be installed here. {reasons}"
     asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
-    row = next(asked, None)
     why = "no release of TensorFlow matches"
-    if row:
+    if row := next(asked, None):
         reasons = "; ".join(f"{one.saw}, needed is {one.need}" for one in row.violations)
         why = f"TensorFlow {row.versions[0]} cannot be used: {reasons}"
     return f"{why}. tfgpu plan with the same options says more"
 
 
 def host_target(target: Target, *, system: str, machine: str, libc: str | None) -> Target:
-    """A target that somebody describes, with the C library of this machine.
+    """Return a target that somebody describes, with the C library of this machine.
 
     Raises RefusedError: for another operating system or architecture than this machine's, or without glibc.
     """
@@ -215,39 +256,7 @@ def host_target(target: Target, *, system: str, machine: str, libc: str | None) 
     return structs.replace(target, os=system, glibc=glibc)
 
 
-# The phases and how far the whole has come at the begin of each, as measured with uv and an empty cache.
-PHASES = {"interpreter": 0.0, "environment": 0.02, "packages": 0.05, "installation": 0.1, "proof": 0.85}
-_DOWNLOADING = re.compile(r"\s*Downloading (\S+\.whl \([^)]+\))")
-_INSTALLED = re.compile(r"\s*(?:Downloaded\s+(\S+)|Processing\s.*/([\w.]+)-[\w.+!]+-\S+\.whl)")  # of uv, of pip
-_WANTED = f"{TEMPORARY}/requirements.txt"
-
-
-@dataclass(frozen=True)
-class Resolution:
-    """What will be installed, before it is."""
-
-    choice: Choice
-    method: Method
-    prefix: Path
-    interpreter: str
-    python: str
-    requirements: tuple[str, ...]
-    packages: tuple[Package, ...]  # empty: conda has installed them already
-    sizes: Sizes
-    dropped: tuple[str, ...]  # variables that the programs do not get
-
-
-class Watcher(Protocol):
-    """Receives the progress of an installation, and agrees to it."""
-
-    def phase(self, label: str, done: float, detail: str = "") -> None:
-        """Report the progress, from 0 to 1; `detail` is the current package."""
-
-    def agrees(self, resolution: Resolution) -> bool:
-        """Whether to go on with what was resolved."""
-
-    def removing(self, message: str) -> None:
-        """Say that what was made is being removed."""
+# ---------------------------------------------------------------------------------------------------------- making it
 
 
 @dataclass
@@ -257,182 +266,67 @@ class Making:
     choice: Choice
     matrix: Matrix
     folder: Folder
-    watcher: Watcher
-    method: Method | None = None  # None: uv if it is here, else pip
+    tell: Tell
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    clock: Callable[[], float] = time.monotonic
     commands: Commands = field(init=False)
 
     def __post_init__(self) -> None:
         """Set the variables that the programs get."""
-        self.commands = Commands(of_children(self.environ, os.getcwd(), str(self.folder.temporary)))
-        self._interpreters = Interpreters(self.environ)
+        self.commands = Commands(tools.of_children(self.environ, os.getcwd(), str(self.folder.temporary)))
 
-    def run(self) -> Manifest | None:
-        """Make it; returns None if the watcher did not agree.
+    def run(self) -> Manifest:
+        """Make and verify it.
 
         Raises InstallError: it cannot be made, or does not work. Then, and when this is interrupted, the folder is as
         it was before.
         """
-        started, created = self.clock(), now()
-        tool, interpreter, python = self._tool()
+        started, created, choice = time.monotonic(), now(), self.choice
+        self.folder.require_room()
         with self.folder as folder:
-            if tool.method != "uv":  # which says how large the packages are before it downloads them
-                require(folder.file_system, Sizes(None, None))
-            if interpreter is None and tool.method != "conda":
-                interpreter = self._get_interpreter(python)
-            resolution = self._resolve(tool, interpreter, python)
-            if not self.watcher.agrees(resolution):
-                return None
-            packages = self._install(tool, resolution)
-            manifest = self._prove(resolution, packages)
-            manifest = structs.replace(manifest, created=created, seconds=round(self.clock() - started, 1))
+            prefix = folder.path
+            if choice.method == "conda":  # with its history, the folder is an environment of conda without packages
+                history = prefix / "conda-meta" / "history"
+                history.parent.mkdir()
+                history.touch()
+            for number, (what, limit, argv) in enumerate(choice.steps(prefix)):
+                self._run(what, argv, limit, 0.05 + 0.1 * number)
+            self._write(LOCK, utf8(self._run("writing the versions", choice.freezing(prefix), QUICK, 0.8)))
+            self.tell("verifying it with tfgpu doctor", 0.85, "")
+            try:
+                added = add_library_paths(prefix, choice.release)
+            except OSError as error:
+                raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
+            step, report = prove(prefix, choice.release, self.matrix, self.environ)
+            if step.state == "failed":
+                raise UnprovenError(f"the environment was created, but does not work ({step.text})", report)
+            self._write(REPORT, report.to_json())
+            manifest = Manifest(
+                schema=tools.SCHEMA,
+                tool=Program(name="tfgpu", version=__version__),
+                matrix=choice.plan.matrix,
+                created=created,
+                seconds=round(time.monotonic() - started, 1),
+                method=choice.method,
+                prefix=str(prefix),
+                python=value_or(report.facts.python.version, choice.python),
+                option=choice.option,
+                commands=tuple(self.commands.ran),
+                added=added,
+                steps=(step,),
+            )
             self._write(MANIFEST, manifest.to_json())
             folder.keep()
             return manifest
 
-    # ------------------------------------------------------------------------------------ before anything is made
+    def _run(self, what: str, argv: tuple[str, ...], limit: float, done: float) -> str:
+        self.tell(what, done, "")
+        return self.commands.run(what, argv, limit, lambda line: self.tell(what, done, line.strip()))
 
-    def _tool(self) -> tuple[tools.Pip, Interpreter | None, str]:
-        """The program that makes it, the interpreter that it uses (None: it must be downloaded), and its Python."""
-        pythons, specs = self.choice.pythons, self.choice.conda
-        methods = (self.method,) if self.method else self.choice.methods
-        found = [tool for one in methods if (tool := tools.find_tool(one, self.environ, specs, pythons[0]))]
-        if not found and self.method:
-            raise ToolError(f"--method {self.method}: {self.method} is not on PATH")
-        if not found:
-            raise RefusedError(_needs_conda(self.choice))
-        for tool in found:
-            if tool.method == "conda":
-                return tool, None, pythons[0]
-            for python in pythons:
-                if interpreter := self._interpreters.find(python, venv=tool.needs_venv):
-                    return tool, interpreter, python
-        return found[0], None, pythons[0]
-
-    def _get_interpreter(self, python: str) -> Interpreter:
-        """Let uv install a Python into the folder."""
-        uv = tools.find_uv(self.environ)
-        if uv is None:
-            raise RefusedError(
-                f"Python {python} is not on this machine: install uv, which gets it, or Python {python} with its venv "
-                f"module (Debian and Ubuntu: apt install python{python}-venv)"
-            )
-        self.watcher.phase(f"getting Python {python}", PHASES["interpreter"])
-        target = self.folder.path / "python"
-        argv = [uv, "python", "install", "--install-dir", str(target), python]
-        self.commands.run(f"getting Python {python}", argv, timeout=INSTALL)
-        home = next(target.glob("cpython-*"), None)
-        found = home and Interpreters(self.commands.env, python_of(home)).own
-        if not found:
-            raise RefusedError(f"uv installed Python {python}, but it does not start")
-        return found
-
-    # --------------------------------------------------------------------------------------------------- making it
-
-    def _resolve(self, tool: tools.Pip, interpreter: Interpreter | None, python: str) -> Resolution:
-        prefix = self.folder.path
-        version = interpreter.version if interpreter else python
-        label = f"creating the environment with {tool.method} and Python {version}"
-        self.watcher.phase(label, PHASES["environment"])
-        tool.create(self.commands, prefix, interpreter)
-        requirements = self.choice.requirements(python)
-        wanted = self._write(_WANTED, utf8("".join(f"{one}\n" for one in requirements)))
-        packages: tuple[Package, ...] = ()
-        if requirements:
-            label = "choosing the packages" + (", which pip downloads for that" if tool.method != "uv" else "")
-            self.watcher.phase(label, PHASES["packages"])
-
-            def look(line: str) -> None:
-                if found := _DOWNLOADING.match(line):
-                    self.watcher.phase(label, PHASES["packages"], found[1])
-
-            packages = tool.resolve(self.commands, prefix, wanted, look)
-        sizes = sizes_of(packages)
-        require(self.folder.file_system, sizes)
-        path, ignored = interpreter.path if interpreter else "", dropped(self.environ)
-        return Resolution(
-            self.choice, tool.method, self.folder.named, path, version, requirements, packages, sizes, ignored
-        )
-
-    def _install(self, tool: tools.Pip, resolution: Resolution) -> tuple[Package, ...]:
-        prefix, packages = resolution.prefix, resolution.packages
-        if isinstance(tool, tools.Conda) and not resolution.requirements:
-            packages, text = tool.listed(self.commands, prefix)
-            self._write(LOCK, utf8(text))
-            return packages
-        text = lock_text(packages, python=resolution.python, platform=resolution.choice.release.platform)
-        lock = self._write(LOCK, utf8(text))
-        label, begin = f"installing {count(len(packages), 'package')}", PHASES["installation"]
-        share = (PHASES["proof"] - begin) / (sum(one.size or 1 for one in packages) or 1)
-        sizes = {one.name: one.size or 1 for one in packages}
-        self.watcher.phase(label, begin)
-
-        def look(line: str) -> None:
-            """A line names a package: it and those before it are roughly done."""
-            nonlocal begin
-            found = _INSTALLED.match(line)
-            name = canonicalize_name(found[1] or found[2]) if found else ""
-            if size := sizes.pop(name, None):
-                begin += size * share
-                self.watcher.phase(label, begin, name)
-
-        tool.install(self.commands, prefix, lock, look)
-        return packages
-
-    def _prove(self, resolution: Resolution, packages: tuple[Package, ...]) -> Manifest:
-        prefix, release = resolution.prefix, resolution.choice.release
-        try:
-            added = add_library_paths(prefix, release)
-            proof = prove(
-                prefix,
-                release,
-                lambda name: self.watcher.phase(f"verifying: {name}", PHASES["proof"]),
-                matrix=self.matrix,
-                environ=self.environ,
-            )
-        except OSError as error:
-            raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
-        if not proof.ok:
-            failed = "; ".join(f"{step.name}: {step.text}" for step in proof.steps if step.state == "failed")
-            raise UnprovenError(f"the environment was created, but does not work ({failed})", proof)
-        if proof.report:
-            self._write(REPORT, proof.report.to_json())
-        plan = resolution.choice.plan
-        return Manifest(
-            schema=SCHEMA,
-            tool=Program(name="tfgpu", version=__version__),
-            matrix=plan.matrix,
-            created="",
-            seconds=0.0,
-            method=resolution.method,
-            prefix=str(prefix),
-            interpreter=resolution.interpreter,
-            python=resolution.python,
-            option=resolution.choice.option,
-            requirements=resolution.requirements,
-            packages=packages,
-            commands=tuple(self.commands.ran),
-            added=added,
-            steps=proof.steps,
-        )
-
-    def _write(self, name: str, data: bytes) -> Path:
+    def _write(self, name: str, data: bytes) -> None:
         try:
             writing.replace(str(self.folder.path / name), data)
         except OSError as error:
             raise InstallError(f"{self.folder.path / name} cannot be written: {why(error)}") from error
-        return self.folder.path / name
-
-
-def _needs_conda(choice: Choice) -> str:
-    """Why nothing but conda will do, and how to get it."""
-    others = ", ".join(one.title for one in choice.plan.options if one is not choice.option)
-    return (
-        f"{'; '.join((*choice.plan.problems, choice.option.title))} is what can be created here, which takes conda, "
-        "mamba or micromamba, and none is on PATH. To get one: https://conda-forge.org/download/. "
-        f"Other options that tfgpu plan shows: {others or 'none'}"
-    )
 
 
 def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:

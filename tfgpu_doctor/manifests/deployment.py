@@ -22,24 +22,15 @@ _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=\s*([^#]*?)\s*(?:\s#.*)
 Others: TypeAlias = Callable[[str], "tuple[Node | None, str]"]  # a file → its content, or why it is not known
 
 
-def is_compose(root: Node) -> bool:
-    """Whether a YAML document is a compose file."""
-    return root.get("services") is not None
-
-
 def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """Every service with an image or a build."""
-    services = root.get("services")
     others = cache(partial(_root_of, path, include))
     variables = cache(partial(_dotenv, include))
 
     def values(text: str) -> Mapping[str, str]:
         return variables() if "$" in text else {}
 
-    found = (
-        _service(path, name, root, node, others, values, include)
-        for name, node in (services.pairs() if services else ())
-    )
+    found = (_service(path, name, root, node, others, values, include) for name, node in root.pairs("services"))
     return tuple(one for one in found if one.image or one.build_context or one.read or one.not_understood)
 
 
@@ -121,11 +112,9 @@ def _build(chain: list[Node], values: Values) -> Build | None:
 
     context = given(node.text or node.string("context"), ".")
     dockerfile = given(node.string("dockerfile"), "Dockerfile")
-    arguments = {}
-    if args := node.get("args"):
-        pairs = [(name, one.text or "") for name, one in args.pairs()]
-        pairs += [(name, text) for item in args.items() for name, _, text in [(item.text or "").partition("=")]]
-        arguments = {name: given(text, "") for name, text in pairs if text}
+    pairs = node.texts("args")
+    pairs |= {name: text for item in node.items("args") for name, _, text in [(item.text or "").partition("=")]}
+    arguments = {name: given(text, "") for name, text in pairs.items() if text}
     target = node.string("target")
     return Build(context, posixpath.join(context, dockerfile), given(target, "") or None, arguments)
 
@@ -133,11 +122,10 @@ def _build(chain: list[Node], values: Values) -> Build | None:
 def _settings(chain: list[Node]) -> Iterator[Setting]:
     """Variables, of the farthest parent first; one without a value is the host's, and not known."""
     for node in reversed(chain):
-        variables = node.get("environment")
-        for name, value in variables.pairs() if variables else ():
+        for name, value in node.pairs("environment"):
             if value.text is not None:
                 yield Setting(name, fill(value.text, {}), value.place)
-        for item in variables.items() if variables else ():
+        for item in node.items("environment"):
             name, given, text = (item.text or "").partition("=")
             if given:
                 yield Setting(name, fill(text, {}), item.place)
@@ -201,11 +189,6 @@ _TEMPLATE = ("spec", "template", "spec")  # Deployment, StatefulSet, DaemonSet, 
 _REPLICAS = ("tfReplicaSpecs", "mpiReplicaSpecs", "pytorchReplicaSpecs")  # Kubeflow's jobs
 
 
-def is_kubernetes(root: Node) -> bool:
-    """Whether a YAML document is a Kubernetes object."""
-    return root.string("apiVersion") is not None and root.string("kind") is not None
-
-
 def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
     """Every container of every object."""
     return tuple(one for root in roots for one in _object(root))
@@ -218,8 +201,7 @@ def _object(root: Node) -> Iterator[Environment]:
     name = f"{kind} {root.string('metadata', 'name') or ''}".strip()
     pods = [(name, root.get(*_PODS.get(kind, _TEMPLATE)))]
     for replicas in _REPLICAS:
-        roles = root.get("spec", replicas)
-        pods += [(f"{name}, {role}", node.get("template", "spec")) for role, node in (roles.pairs() if roles else ())]
+        pods += [(f"{name}, {role}", node.get("template", "spec")) for role, node in root.pairs("spec", replicas)]
     for label, pod in pods:
         if pod is not None:
             yield from _pod(label, pod)
@@ -300,5 +282,4 @@ def _problem(name: str, limits: dict[str, Node], requests: dict[str, Node]) -> s
 
 
 def _devices(container: Node, section: str) -> dict[str, Node]:
-    node = container.get("resources", section)
-    return {name: one for name, one in (node.pairs() if node else ()) if name.startswith("nvidia.com/")}
+    return {name: one for name, one in container.pairs("resources", section) if name.startswith("nvidia.com/")}

@@ -14,21 +14,22 @@ from typing import TypeAlias
 from tfgpu_doctor.manifests import Environment, Image, IncludeError, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
+    MOST_SOURCES,
     Installed,
     Sources,
     Word,
     brings,
-    pythons,
+    environment,
+    has_tensorflow,
     read_command,
     read_commands,
-    with_files,
 )
-from tfgpu_doctor.manifests.variables import fill, read_image, substitute, unknown_part
-from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.manifests.variables import fill, read_image, substitute
 
 Lines: TypeAlias = "tuple[tuple[int, str], ...]"  # numbered from 1
 
-_DIRECTIVE = re.compile(r"\s*#\s*([A-Za-z]\w*)\s*=(.*)")
+# directives stand above all else; "`" continues lines in Windows containers
+_BACKTICK = re.compile(r"(?:[ \t]*#[ \t]*[A-Za-z]\w*[ \t]*=.*\n)*?[ \t]*#[ \t]*escape[ \t]*=[ \t]*`", re.IGNORECASE)
 # <<EOF, <<-EOF, 3<<"EOF": a word of its own, with no blank inside
 _HEREDOC = re.compile(r"(?<!\S)\d*<<-?([\"']?)(?P<name>\w[\w.-]*)\1(?!\S)")
 _WITH_HEREDOC = ("RUN", "COPY", "ADD")
@@ -60,7 +61,7 @@ class Instruction:
 def instructions(text: str) -> Iterator[Instruction]:
     """Split a Dockerfile."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    escape = _escape(lines)
+    escape = "`" if _BACKTICK.match(text.removeprefix("\ufeff")) else "\\"
     ends: dict[str, list[int]] = {}  # a line → where it stands; here-documents end at one
     for index, line in enumerate(lines):
         ends.setdefault(line.strip(), []).append(index)
@@ -81,17 +82,6 @@ def instructions(text: str) -> Iterator[Instruction]:
                 heredocs += [(index + 1, lines[index]) for index in range(at, found[end])]
                 at = found[end] + 1
         yield Instruction(verb.upper(), number, tuple(pieces), tuple(heredocs))
-
-
-def _escape(lines: list[str]) -> str:
-    r"""The character that continues a line: "\", or "`" by a directive above all else, as in Windows containers."""
-    for line in lines:
-        directive = _DIRECTIVE.fullmatch(line)
-        if directive is None:
-            break
-        if directive[1].lower() == "escape":
-            return "`" if directive[2].strip() == "`" else "\\"
-    return "\\"
 
 
 def _logical_line(lines: list[str], at: int, escape: str) -> tuple[list[tuple[int, str]], int]:
@@ -143,7 +133,7 @@ class _Stage:
     taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
     settings: list[Setting] = field(default_factory=list)
-    sources: Sources = field(default_factory=Sources)
+    sources: list[str] = field(default_factory=list)  # of COPY and ADD, from the build context
 
     def ancestry(self) -> list[_Stage]:
         """The stages that it is built FROM, the first one first, and itself."""
@@ -151,11 +141,6 @@ class _Stage:
         while found[-1].parent:
             found.append(found[-1].parent)
         return found[::-1]
-
-    @property
-    def base(self) -> Image | None:
-        """The image below all of its stages."""
-        return self.ancestry()[0].image
 
 
 def read_dockerfile(
@@ -189,12 +174,7 @@ def read_dockerfile(
         _environment(path, folder, reader, one, include, Sources(contexts=("", *contexts), hint=hint))
         for one in _built(path, reader, stage)
     )
-    return (first, *(one for one in others if _has_tensorflow(one) and not _has_tensorflow(first)))
-
-
-def _has_tensorflow(one: Environment) -> bool:
-    image = one.image is not None and "tensorflow" in one.image.name
-    return image or any(each.name in TENSORFLOW for each in one.requirements)
+    return (first, *(one for one in others if has_tensorflow(one) and not has_tensorflow(first)))
 
 
 def _built(path: str, reader: _Reader, name: str | None) -> list[_Stage]:
@@ -216,23 +196,24 @@ def _environment(
     installed = Installed()
     for one in reader.brought(stage):
         installed.take(one.installed)
-        sources.take(one.sources)
-    requirements, not_understood = with_files(folder, installed, sources, include)
-    image = stage.base
-    of_stage = f", stage {stage.name}" if len(reader.stages) > 1 and stage.name else ""
-    built_from = posixpath.normpath(posixpath.join(posixpath.dirname(folder), sources.contexts[0]))
-    makers = [one for above in ancestry for one in above.taken if one.base]
-    return Environment(
-        kind="dockerfile",
-        label=f"{path}{of_stage}{f', built from {built_from}' if sources.contexts[0] else ''}",
+        sources.copy(one.sources)
+    makers = [base for above in ancestry for one in above.taken if (base := one.ancestry()[0].image)]
+    found = environment(
+        "dockerfile",
+        path,
+        installed,
+        sources,
+        include,
+        read_as=folder,
+        image=ancestry[0].image,
         place=stage.place,
-        python=tuple(pythons(installed, requirements)),
-        requirements=tuple(one for one in requirements if one.name != "python"),
-        image=image,
-        packages_of=makers[-1].base if makers else None,
+        packages_of=makers[-1] if makers else None,
         settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
-        not_understood=(*(unknown_part(image) if image else ()), *not_understood),
     )
+    of_stage = f", stage {stage.name}" if len(reader.stages) > 1 and stage.name else ""
+    context = sources.contexts[0]  # that in which the files were found
+    built_from = posixpath.normpath(posixpath.join(posixpath.dirname(folder), context))
+    return replace(found, label=f"{path}{of_stage}{f', built from {built_from}' if context else ''}")
 
 
 class _Reader:
@@ -257,8 +238,7 @@ class _Reader:
             case "ENV" if self.stages:
                 self._env(one)
             case "COPY" | "ADD" if self.stages:
-                self.stages[-1].sources.copied(one.value)
-                self._take_over(one.value)
+                self._copy(self.stages[-1], one.value)
             case "RUN" if self.stages:
                 self._run(one)
 
@@ -291,12 +271,15 @@ class _Reader:
         number = int(name) if name.isdecimal() and len(name) < 7 else len(self.stages)
         return self.by_name.get(name.lower()) or (self.stages[number] if number < len(self.stages) else None)
 
-    def _take_over(self, value: str) -> None:
+    def _copy(self, stage: _Stage, value: str) -> None:
         """COPY --from=builder /opt/venv /opt/venv brings what the builder installed there."""
-        words = [word.strip("[]\",'") for word in value[:LONGEST_COPY].split()]
-        stages = [found[1] for word in words if (found := _FROM_STAGE.fullmatch(word))]
-        if stages:
-            self._take(stages[0], [word for word in words if word and not word.startswith("--")][:-1])
+        words = [word.strip("[]\",'") for word in value.split()]
+        others = [found[1] for word in words if (found := _FROM_STAGE.fullmatch(word))]
+        paths = [word for word in words if word and not word.startswith("--")][:-1]
+        if others:
+            self._take(others[0], paths[:MOST_SOURCES])
+        elif not any(word.startswith("--from") for word in words):
+            stage.sources += [path for path in paths[:MOST_SOURCES] if "://" not in path]
 
     def _take(self, name: str, sources: list[str]) -> None:
         """Take files of a stage, and its packages, if these are among them."""
@@ -434,21 +417,7 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     installed = Installed()
     read_commands(sections.get("post", []), path, installed)
     names = [line.split()[0] for _, line in sections.get("files", []) if line.split()]
-    requirements, not_understood = with_files(path, installed, Sources(names), include)
-    return (
-        Environment(
-            kind="singularity",
-            label=path,
-            place=place,
-            python=tuple(pythons(installed, requirements)),
-            requirements=tuple(one for one in requirements if one.name != "python"),
-            image=image,
-            settings=tuple(_settings(path, sections.get("environment", []))),
-            not_understood=(*(unknown_part(image) if image else ()), *not_understood),
-        ),
-    )
-
-
-def _settings(path: str, lines: list[tuple[int, str]]) -> list[Setting]:
-    found = ((number, _EXPORT.fullmatch(line[:2000])) for number, line in lines)
-    return [Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in found if one]
+    exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
+    settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)
+    sources = Sources(names)
+    return (environment("singularity", path, installed, sources, include, image=image, place=place, settings=settings),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 from tfgpu_doctor.manifests import ManifestError, Place
@@ -32,9 +31,14 @@ class Node:
         """The text of a scalar; None for a list, a mapping and null."""
         return str(self._node.value) if self._node.id == "scalar" and not is_null(self._node) else None
 
-    def pairs(self) -> Iterator[tuple[str, Node]]:
-        """Keys and values of a mapping, merge keys resolved; a key of the mapping itself wins."""
-        yield from self._values.items()
+    def pairs(self, *path: str) -> list[tuple[str, Node]]:
+        """Keys and values of the mapping below several keys, merge keys resolved; a key of the mapping itself wins."""
+        node = self.get(*path)
+        return list(node._values.items()) if node else []
+
+    def texts(self, *path: str) -> dict[str, str]:
+        """The scalars of that mapping."""
+        return {name: one.text for name, one in self.pairs(*path) if one.text is not None}
 
     @cached_property
     def _values(self) -> dict[str, Node]:

@@ -1,4 +1,4 @@
-"""Requirements files, with those that they include."""
+"""Requirements files, with those that they include, and environment.yml."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, quoted
-from tfgpu_doctor.manifests.requirement import pip_requirement
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, Setting, quoted
+from tfgpu_doctor.manifests.nodes import Node
+from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.manifests.variables import complaint
 
 Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
@@ -154,3 +155,34 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
             yield start, joined
     if joined := _COMMENT.sub("", "".join(parts)).strip():
         yield start, joined
+
+
+def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
+    """environment.yml: dependencies of conda, of pip below them, and variables."""
+    requirements: list[Requirement] = []
+    not_understood: list[str] = []
+    pip = Lines(path, include)
+    for item in root.items("dependencies")[:MOST_REQUIREMENTS]:
+        if item.text is not None:
+            try:
+                requirements.append(conda_requirement(item.text, item.place))
+            except ValueError as error:
+                not_understood.append(complaint(item.place, item.text, error, quote=quote))
+        for line in item.items("pip"):
+            for number, text in enumerate((line.text or "").splitlines()):
+                pip.take(text.strip(), replace(line.place, line=line.line + number), quote=quote)
+    requirements += pip.found()
+    return (
+        Environment(
+            kind="conda",
+            label=path,
+            place=Place(path, 1),
+            python=tuple(one for one in requirements if one.name == "python"),
+            requirements=tuple(one for one in requirements if one.name != "python"),
+            settings=tuple(
+                Setting(name, one.text, one.place) for name, one in root.pairs("variables") if one.text is not None
+            ),
+            channels=tuple(item.text for item in root.items("channels") if item.text),
+            not_understood=(*not_understood, *pip.not_understood),
+        ),
+    )

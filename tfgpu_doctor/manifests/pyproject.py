@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -13,63 +13,35 @@ from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import pip_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import complaint
 
-_TOKEN = re.compile(
-    r'(?P<long>"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\')'
-    r'|(?P<string>"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')'
-    r"|(?P<comment>#[^\n]*)"
-    r"|(?P<mark>[\n\[\]{}=,])"
-    r"|(?P<word>[^\s\[\]{}=,\"'#]+)",
-    re.DOTALL,
-)
+_KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_DOTTED = rf"({_KEY}(?:\s{{0,9}}\.\s{{0,9}}{_KEY}){{0,20}})"
+_HEADER = re.compile(rf"\s*\[{{1,2}}\s*{_DOTTED}\s*\]{{1,2}}\s*(?:#.*)?")
+_ASSIGNED = re.compile(rf"\s*{_DOTTED}\s*=")
+_UNQUOTED = re.compile(r"[\s\"']+")
+_STRING = re.compile(r""""((?:\\.|[^"\\])*)"|'([^']*)'""")
 
 
 class TomlPlaces:
     """The lines of a TOML file that is known to be valid."""
 
     def __init__(self, text: str) -> None:
-        self._table, self._key = "", ""
-        self._depth = 0
-        self._in_value = False
-        self._head: list[str] = []  # the words of a table's header or of a key
         self._keys: dict[str, int] = {}  # the first line of each key, and of what is below it
         self._strings: dict[tuple[str, str], int] = {}
-        line = 1
-        for found in _TOKEN.finditer(text):
-            token = found[0]
-            if found.lastgroup == "mark":
-                self._mark(token, line)
-            elif found.lastgroup != "comment":
-                self._word(token, line)
-            line += token.count("\n")
-
-    def _mark(self, token: str, line: int) -> None:
-        if token == "\n":
-            if self._depth == 0:
-                self._in_value, self._head = False, []
-        elif self._in_value:
-            self._depth += (token in "[{") - (token in "]}")
-        elif token == "=":
-            self._key = ".".join(filter(None, [self._table, "".join(self._head)]))
-            self._in_value = True
-            self._note(self._key, line)
-        elif token == "]":
-            self._table = "".join(self._head)
-            self._note(self._table, line)
-
-    def _word(self, token: str, line: int) -> None:
-        plain = token
-        if token[0] in "\"'":
-            plain = token[3:-3] if len(token) > 5 and token[:3] == token[0] * 3 else token[1:-1]
-        if not self._in_value:
-            self._head.append(plain)
-        else:
-            for key in (self._key, self._key.rpartition(".")[0]):
-                self._strings.setdefault((key, plain), line)
-
-    def _note(self, key: str, line: int) -> None:
-        parts = key.split(".")[:10]
-        for end in range(1, len(parts) + 1):
-            self._keys.setdefault(".".join(parts[:end]), line)
+        table = key = ""
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.lstrip().startswith("#"):
+                continue
+            header, assigned = _HEADER.fullmatch(line[:1000]), _ASSIGNED.match(line[:1000])
+            if header:
+                table = key = _UNQUOTED.sub("", header[1])
+            elif assigned:
+                key = f"{table}.{_UNQUOTED.sub('', assigned[1])}".strip(".")
+            parts = key.split(".")[:10]
+            for end in range(1, len(parts) + 1) if header or assigned else ():
+                self._keys.setdefault(".".join(parts[:end]), number)
+            for found in _STRING.finditer(line, assigned.end() if assigned else 0):
+                for end in (len(parts), len(parts) - 1):
+                    self._strings.setdefault((".".join(parts[:end]), found[1] or found[2] or ""), number)
 
     def line(self, key: str, text: str | None = None) -> int:
         """The line of a string below a dotted key; of the key where it is not found; 1 where neither is."""
@@ -111,32 +83,28 @@ class Reader:
         """The line of a string below a key."""
         return Place(self._path, self._places.line(key, text))
 
-    def attempt(self, place: Place, text: str, read: Callable[[], Requirement | None]) -> Iterator[Requirement]:
-        """What is read of `text`, or a line that says why not."""
-        try:
-            one = read()
-        except ValueError as error:
-            self._not_understood.append(complaint(place, text, error, quote=self._quote))
-            return
-        if one:
-            yield one
+    def refused(self, place: Place, text: str, error: ValueError) -> None:
+        """Keep why a text is not understood."""
+        self._not_understood.append(complaint(place, text, error, quote=self._quote))
 
     def listed(self, key: str, lines: Any) -> Iterator[Requirement]:
         """A list of PEP 508 strings; what else a group may hold is for the caller."""
-        for line in lines[:MOST_REQUIREMENTS] if isinstance(lines, list) else ():
-            if isinstance(line, str):
-                place = self.place(key, line)
-                yield from self.attempt(place, line, lambda: pip_requirement(line, place))  # noqa: B023 - called at once
+        for line in texts(lines)[:MOST_REQUIREMENTS]:
+            place = self.place(key, line)
+            try:
+                if one := pip_requirement(line, place):
+                    yield one
+            except ValueError as error:
+                self.refused(place, line, error)
 
     def files(self, key: str, value: Any) -> Iterator[Requirement]:
         """setuptools' {file = ["requirements.txt"]}."""
         names = value.get("file") if isinstance(value, dict) else None
-        for name in [names] if isinstance(names, str) else names if isinstance(names, list) else ():
-            if isinstance(name, str):
-                lines = Lines(self._path, self._include)
-                lines.follow(name, self.place(key, name))
-                self._not_understood += lines.not_understood
-                yield from lines.found()
+        for name in [names] if isinstance(names, str) else texts(names):
+            lines = Lines(self._path, self._include)
+            lines.follow(name, self.place(key, name))
+            self._not_understood += lines.not_understood
+            yield from lines.found()
 
 
 def loads(text: str) -> dict[str, Any]:
@@ -160,32 +128,17 @@ def texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def load(path: str, text: str) -> dict[str, Any]:
-    """Read TOML. Raises ManifestError: it is not valid."""
-    try:
-        return loads(text)
-    except RecursionError as error:
-        raise ManifestError(f"{path}: nested too deeply") from error
-    except ValueError as error:  # TOMLDecodeError, and a number that Python does not read
-        line = re.search(r"line (\d+)", str(error))
-        raise ManifestError(f"{path}:{line[1] if line else 1}: invalid TOML: {error}") from error
-
-
 def read_poetry(reader: Reader, data: dict[str, Any]) -> Project:
     """[tool.poetry]: name = "^2.15", name = {version = "...", extras = [...], markers = "..."}, or a list of these."""
     poetry, found = table(data, "tool", "poetry"), Project()
     key = "tool.poetry.dependencies"
     dependencies = table(poetry, "dependencies")
-    if isinstance(python := dependencies.get("python"), str):
-        place = reader.place(f"{key}.python", python)
-        found.python += reader.attempt(
-            place, python, lambda: Requirement("python", poetry_specifier(python), place, f'python = "{python}"')
-        )
-    optional = {name for name, value in dependencies.items() if isinstance(value, dict) and value.get("optional")}
-    wanted = {name: value for name, value in dependencies.items() if name != "python" and name not in optional}
-    found.base += _entries(reader, key, wanted)
+    if isinstance(python := dependencies.pop("python", None), str):
+        found.python += _entries(reader, key, {"python": python})
+    optional = {name: one for name, one in dependencies.items() if isinstance(one, dict) and one.get("optional")}
+    found.base += _entries(reader, key, {name: one for name, one in dependencies.items() if name not in optional})
     for extra, names in table(poetry, "extras").items():
-        members = {name: dependencies[name] for name in texts(names) if name in optional}
+        members = {name: optional[name] for name in texts(names) if name in optional}
         found.parts[f"extra {extra}"] = list(_entries(reader, key, members))
     for name, group in table(poetry, "group").items():
         key = f"tool.poetry.group.{name}.dependencies"
@@ -200,28 +153,36 @@ def _entries(reader: Reader, key: str, entries: dict[str, Any]) -> Iterator[Requ
         for details in value if isinstance(value, list) else [value]:
             given = details if isinstance(details, dict) else {"version": details}
             version = given.get("version", "*")
-            if isinstance(version, str):
-                place = reader.place(f"{key}.{name}", version if "version" in given else None)
-                yield from reader.attempt(place, f"{name} {version}", lambda: _entry(name, version, given, place))  # noqa: B023
-
-
-def _entry(name: str, version: str, given: dict[str, Any], place: Place) -> Requirement:
-    systems = given.get("platform")
-    markers = [given.get("markers"), f"sys_platform == '{systems}'" if isinstance(systems, str) else None]
-    joined = [one for one in markers if isinstance(one, str) and one.strip()]
-    return Requirement(
-        name=canonicalize_name(name),
-        specifier=poetry_specifier(version),
-        place=place,
-        text=f'{name} = "{version}"',
-        extras=tuple(texts(given.get("extras"))),
-        marker=" and ".join(f"({one})" for one in joined) if len(joined) > 1 else next(iter(joined), None),
-    )
+            if not isinstance(version, str):
+                continue
+            place = reader.place(f"{key}.{name}", version if "version" in given else None)
+            systems = given.get("platform")
+            markers = [given.get("markers"), f"sys_platform == '{systems}'" if isinstance(systems, str) else None]
+            joined = [one for one in markers if isinstance(one, str) and one.strip()]
+            try:
+                specifier = poetry_specifier(version)
+            except ValueError as error:
+                reader.refused(place, f"{name} {version}", error)
+                continue
+            yield Requirement(
+                name=canonicalize_name(name),
+                specifier=specifier,
+                place=place,
+                text=f'{name} = "{version}"',
+                extras=tuple(texts(given.get("extras"))),
+                marker=" and ".join(f"({one})" for one in joined) if len(joined) > 1 else next(iter(joined), None),
+            )
 
 
 def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
     """The project itself, then each extra and each group together with it. Raises ManifestError: no valid TOML."""
-    data = load(path, text)
+    try:
+        data = loads(text)
+    except RecursionError as error:
+        raise ManifestError(f"{path}: nested too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, and a number that Python does not read
+        line = re.search(r"line (\d+)", str(error))
+        raise ManifestError(f"{path}:{line[1] if line else 1}: invalid TOML: {error}") from error
     reader = Reader(path, text, include, quote=quote)
     standard, poetry = _standard(reader, data), read_poetry(reader, data)
     python, base = [*standard.python, *poetry.python], [*standard.base, *poetry.base]

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from tfgpu_doctor.manifests import (
     INSTEAD,
@@ -22,12 +21,12 @@ from tfgpu_doctor.manifests import (
     quoted,
     variables,
 )
-from tfgpu_doctor.manifests.dockerfile import merged
-from tfgpu_doctor.manifests.pip import Include
-
-if TYPE_CHECKING:
-    from tfgpu_doctor.manifests.nodes import Node
-
+from tfgpu_doctor.manifests.deployment import read_compose, read_kubernetes
+from tfgpu_doctor.manifests.dockerfile import merged, read_definition, read_dockerfile
+from tfgpu_doctor.manifests.nodes import Node, documents
+from tfgpu_doctor.manifests.pip import Include, read_environment, read_requirements
+from tfgpu_doctor.manifests.pyproject import read_pyproject
+from tfgpu_doctor.manifests.workflow import read_notebook, read_python_file, read_workflow
 
 LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
@@ -82,16 +81,93 @@ def read(
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)
-    reader = _Reader(path, include, quote=quote, stage=stage, contexts=contexts)
+    if (kind is None and is_not_read(path)) or (kind in (None, "requirements") and "@EXPLICIT" in text[:2000]):
+        raise ManifestError(f"{path}: {INSTEAD}")
+    kind = kind or kind_of(path)
+    if kind in (None, "kubernetes") and _OF_HELM.search(text):
+        raise ManifestError(f"{path}: a template of Helm, {INSTEAD}, or what `helm template` prints")
+    names: dict[str, None] = {}
+
+    def included(name: str) -> str:
+        """A file that this one names. Raises IncludeError: it cannot be read, or would be refused."""
+        content = include(name) if name and "\0" not in name and "://" not in name else None
+        if content is None or _refusal(name, content):
+            raise IncludeError
+        names[posixpath.normpath(posixpath.join(posixpath.dirname(path), name))] = None
+        return content
+
     try:
-        return tuple(_bounded(reader.read(text, kind)))
+        found = _read(path, variables.without_blanks(text), kind, included, quote, stage, contexts)
     except ManifestError as error:
+        holes = ((number, variables.hole(line)) for number, line in enumerate(text.split("\n"), 1))
+        line, expression = next(((number, one) for number, one in holes if one), (1, None))
+        if expression is not None:
+            note = f"{variables.filled_later(Place(path, line), expression)}; check what it makes"
+            return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=(note,)),)
         if not quote:
             raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
         message = str(error)
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply, or recursively") from error
+    return tuple(replace(one, read=(*one.read, *names)) for one in _bounded(found))
+
+
+def _read(
+    path: str,
+    text: str,
+    kind: Kind | None,
+    include: Include,
+    quote: bool,
+    stage: str | None,
+    contexts: tuple[str, ...],
+) -> tuple[Environment, ...]:
+    if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
+        return read_requirements(path, text, include, quote=quote)
+    if kind == "pyproject":
+        return read_pyproject(path, text, include, quote=quote)
+    if kind == "dockerfile":
+        return read_dockerfile(path, text, include, stage=stage, contexts=contexts)
+    if kind == "python":
+        return read_python_file(path, text)
+    if kind == "singularity":
+        return read_definition(path, text, include)
+    if kind == "notebook":
+        return read_notebook(path, text, include)
+    return _of_yaml(path, text, kind, include, quote)
+
+
+def _of_yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool) -> tuple[Environment, ...]:
+    if kind is None and not is_yaml(path):
+        raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
+    roots = documents(path, text)
+    if not roots:
+        raise ManifestError(f"{path}: the file is empty")
+    kind = kind or _kind_by_keys(roots)
+    if kind == "kubernetes":
+        return read_kubernetes(roots)
+    if kind == "compose":
+        return read_compose(path, roots[0], include)
+    if kind == "conda":
+        return read_environment(path, roots[0], include, quote=quote)
+    if kind == "workflow":
+        return read_workflow(path, roots[0], include)
+    raise ManifestError(
+        f"{path}: neither a conda environment (dependencies:), a compose file (services:), a Kubernetes manifest "
+        "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:)"
+    )
+
+
+def _kind_by_keys(roots: list[Node]) -> Kind | None:
+    """Which of the YAML files it is."""
+    root = roots[0]
+    if any(one.string("apiVersion") is not None and one.string("kind") is not None for one in roots):
+        return "kubernetes"
+    if root.get("services") is not None:
+        return "compose"
+    if root.get("dependencies") is not None:
+        return "conda"
+    return "workflow" if any(job.get("steps") is not None for _, job in root.pairs("jobs")) else None
 
 
 def _refusal(path: str, text: str) -> str | None:
@@ -120,92 +196,12 @@ def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
         notes["lines that are not understood"] = len(one.not_understood) - PER_NAME
         notes["environments"] = len(found) - number if number == MOST_ENVIRONMENTS else 0
         left_out = [f"{one.place.path}: {count} more {what} are left out" for what, count in notes.items() if count > 0]
-        yield (
-            one
-            if not left_out
-            else replace(
-                one,
-                requirements=tuple(each for several in by_name.values() for each in several[:PER_NAME]),
-                not_understood=(*one.not_understood[:PER_NAME], *left_out[-PER_NAME:]),
-            )
-        )
-
-
-class _Reader:
-    """Reads one file, with those that it names."""
-
-    def __init__(
-        self,
-        path: str,
-        include: Callable[[str], str | None],
-        *,
-        quote: bool,
-        stage: str | None,
-        contexts: tuple[str, ...],
-    ) -> None:
-        self.path, self.quote, self.stage, self.contexts = path, quote, stage, contexts
-        self._include = include
-        self._read: list[str] = []
-
-    def include(self, name: str) -> str:
-        """A file that this one names. Raises IncludeError: it cannot be read, or would be refused."""
-        text = self._include(name) if name and "\0" not in name and "://" not in name else None
-        if text is None or _refusal(name, text):
-            raise IncludeError
-        self._read.append(posixpath.normpath(posixpath.join(posixpath.dirname(self.path), name)))
-        return text
-
-    def read(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
-        """Return the environments of the file."""
-        if (kind is None and is_not_read(self.path)) or (kind in (None, "requirements") and "@EXPLICIT" in text[:2000]):
-            raise ManifestError(f"{self.path}: {INSTEAD}")
-        kind = kind or kind_of(self.path)
-        if kind in (None, "kubernetes") and _OF_HELM.search(text):
-            raise ManifestError(f"{self.path}: a template of Helm, {INSTEAD}, or what `helm template` prints")
-        try:
-            found = self._of_kind(variables.without_blanks(text), kind)
-        except ManifestError:
-            holes = ((number, variables.hole(line)) for number, line in enumerate(text.split("\n"), 1))
-            line, expression = next(((number, one) for number, one in holes if one), (1, None))
-            if expression is None:
-                raise
-            note = f"{variables.filled_later(Place(self.path, line), expression)}; check what it makes"
-            whole = Place(self.path, 1)
-            return (Environment(kind or "kubernetes", self.path, whole, not_understood=(note,)),)
-        read = tuple(dict.fromkeys(self._read))
-        return tuple(replace(one, read=(*one.read, *read)) for one in found)
-
-    def _of_kind(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
-        path, include, quote = self.path, self.include, self.quote
-        if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
-            from tfgpu_doctor.manifests.pip import read_requirements
-
-            return read_requirements(path, text, include, quote=quote)
-        if kind == "pyproject":
-            from tfgpu_doctor.manifests.pyproject import read_pyproject
-
-            return read_pyproject(path, text, include, quote=quote)
-        if kind == "dockerfile":
-            from tfgpu_doctor.manifests.dockerfile import read_dockerfile
-
-            return read_dockerfile(path, text, include, stage=self.stage, contexts=self.contexts)
-        return self._rarer(text, kind)
-
-    def _rarer(self, text: str, kind: Kind | None) -> tuple[Environment, ...]:
-        path, include = self.path, self.include
-        if kind == "python":
-            from tfgpu_doctor.manifests.workflow import read_python_file
-
-            return read_python_file(path, text)
-        if kind == "singularity":
-            from tfgpu_doctor.manifests.dockerfile import read_definition
-
-            return read_definition(path, text, include)
-        if kind == "notebook":
-            from tfgpu_doctor.manifests.workflow import read_notebook
-
-            return read_notebook(path, text, include)
-        return _yaml(path, text, kind, include, self.quote)
+        if left_out:
+            kept = tuple(each for several in by_name.values() for each in several[:PER_NAME])
+            not_understood = (*one.not_understood[:PER_NAME], *left_out[-PER_NAME:])
+            yield replace(one, requirements=kept, not_understood=not_understood)
+        else:
+            yield one
 
 
 def kind_of(path: str) -> Kind | None:
@@ -238,45 +234,6 @@ def is_list_of_packages(path: str, text: str) -> bool:
     return versions > 0
 
 
-def _yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool) -> tuple[Environment, ...]:
-    """Which of the YAML files it is, its keys tell."""
-    if kind is None and not is_yaml(path):
-        raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
-    from tfgpu_doctor.manifests.conda import read_environment
-    from tfgpu_doctor.manifests.deployment import read_compose, read_kubernetes
-    from tfgpu_doctor.manifests.nodes import documents
-    from tfgpu_doctor.manifests.workflow import read_workflow
-
-    roots = documents(path, text)
-    if not roots:
-        raise ManifestError(f"{path}: the file is empty")
-    kind = kind or _kind_by_keys(roots)
-    if kind == "kubernetes":
-        return read_kubernetes(roots)
-    if kind == "compose":
-        return read_compose(path, roots[0], include)
-    if kind == "conda":
-        return read_environment(path, roots[0], include, quote=quote)
-    if kind == "workflow":
-        return read_workflow(path, roots[0], include)
-    raise ManifestError(
-        f"{path}: neither a conda environment (dependencies:), a compose file (services:), a Kubernetes manifest "
-        "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:)"
-    )
-
-
-def _kind_by_keys(roots: list[Node]) -> Kind | None:
-    from tfgpu_doctor.manifests.conda import is_environment
-    from tfgpu_doctor.manifests.deployment import is_compose, is_kubernetes
-    from tfgpu_doctor.manifests.workflow import is_workflow
-
-    if any(map(is_kubernetes, roots)):
-        return "kubernetes"
-    kinds: tuple[tuple[Kind, Callable[[Node], bool]], ...]
-    kinds = (("compose", is_compose), ("conda", is_environment), ("workflow", is_workflow))
-    return next((kind for kind, holds in kinds if holds(roots[0])), None)
-
-
 MOST = 1_000  # environments of all files together
 _IN_A_PROJECT = ("requirements", "pyproject")  # where .python-version holds
 _MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "pyproject")
@@ -289,8 +246,13 @@ def joined(environments: Iterable[Environment]) -> Iterator[Environment]:
         note = f"{found[-1].place}: more than {MOST} environments; what follows is not judged"
         found[-1] = replace(found[-1], not_understood=(*found[-1].not_understood, note))
     found = [*_built(found)]
-    found = [*_with_python(found)]
-    yield from _parts(found)
+    found = [_with_python(one, found) for one in found]
+    owners = _owners(found)
+    for one in found:
+        owner = owners.get(_path(one), one.label)
+        is_whole = one.label == one.place.path or one.kind == "dockerfile"
+        is_part = one.part_of is None and owner != one.label and is_whole
+        yield replace(one, part_of=f"part of {owner}") if is_part else one
 
 
 def _path(one: Environment) -> str:
@@ -311,41 +273,27 @@ def _built(found: list[Environment]) -> Iterator[Environment]:
             yield one
 
 
-def _with_python(found: list[Environment]) -> Iterator[Environment]:
+def _with_python(one: Environment, found: list[Environment]) -> Environment:
     """.python-version and its like tell the Python of the projects beside them that name none, or several."""
-    pythons = {posixpath.dirname(_path(one)): one for one in reversed(found) if one.kind == "python" and one.python}
-    for one in found:
-        of_folder = pythons.get(posixpath.dirname(_path(one)))
-        if of_folder is not None and one.kind in _IN_A_PROJECT:
-            python = (*of_folder.python, *one.python)
-            yield replace(one, python=python, read=(*one.read, _path(of_folder)))
-        else:
-            yield one
+    for other in found if one.kind in _IN_A_PROJECT else ():
+        beside = posixpath.dirname(_path(other)) == posixpath.dirname(_path(one))
+        if other.kind == "python" and other.python and beside:
+            return replace(one, python=(*other.python, *one.python), read=(*one.read, _path(other)))
+    return one
 
 
-def _parts(found: list[Environment]) -> Iterator[Environment]:
-    """What another file of the same list includes, or is made from, is judged there."""
-    owners = {**_made_from(found), **_including(found)}
-    for one in found:
-        owner = owners.get(_path(one), one.label)
-        is_whole = one.label == one.place.path or one.kind == "dockerfile"
-        is_part = one.part_of is None and owner != one.label and is_whole
-        yield replace(one, part_of=f"part of {owner}") if is_part else one
+def _owners(found: list[Environment]) -> dict[str, str]:
+    """The paths of files that others include, or that are compiled into others, with the label of the first of these.
 
-
-def _including(found: list[Environment]) -> dict[str, str]:
-    """The paths of files that others include, with the label of the first that does."""
+    Two that include each other are both judged, so that nothing is left out.
+    """
     included = {path for one in found for path in one.read if path != _path(one)}
     owners: dict[str, str] = {}
     for one in found:
-        # two that include each other are both judged, so that nothing is left out
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
         for path in set(one.read) - {_path(one)} if outermost else ():
             owners.setdefault(path, one.label)
+    for one in found:
+        if one.kind == "requirements" and one.place.path.endswith(".txt"):
+            owners.setdefault(f"{_path(one).removesuffix('.txt')}.in", one.label)
     return owners
-
-
-def _made_from(found: list[Environment]) -> dict[str, str]:
-    """requirements.in, with the label of the requirements.txt that is compiled from it."""
-    texts = {_path(one): one.label for one in found if one.kind == "requirements" and one.place.path.endswith(".txt")}
-    return {f"{path.removesuffix('.txt')}.in": label for path, label in texts.items()}

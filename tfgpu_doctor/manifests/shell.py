@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from itertools import pairwise, takewhile
+from typing import Any, Literal, TypeAlias
 
-from tfgpu_doctor.manifests import Environment, IncludeError, ManifestError, Place, Requirement, quoted
-from tfgpu_doctor.manifests.pip import Include, Lines
+from tfgpu_doctor.manifests import Environment, Image, IncludeError, Kind, ManifestError, Place, Requirement, quoted
+from tfgpu_doctor.manifests.nodes import documents
+from tfgpu_doctor.manifests.pip import Include, Lines, read_environment
+from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
-from tfgpu_doctor.manifests.variables import filled_later, hole
+from tfgpu_doctor.manifests.variables import filled_later, hole, unknown_part
+from tfgpu_doctor.records.distributions import TENSORFLOW
 
 # in order: what joins lines, what ends a command, a comment, blanks, and the pieces that make up a word
 _TOKEN = re.compile(
@@ -104,37 +107,16 @@ _WITH_WORD = frozenset(
         *("--target", "-t", "--prefix", "--python", "-p", "--proxy", "--cache-dir", "--root", "--platform", "--abi"),
         *("--python-version", "--implementation", "-n", "--name", "--channel", "-o", "--option", "--no-binary"),
         *("--only-binary", "--config-settings", "--index", "--default-index", "--index-strategy", "--torch-backend"),
-        *(
-            "-w",
-            "--wheel-dir",
-            "-d",
-            "--dest",
-            "--group",
-            "-G",
-            "--extra",
-            "-E",
-            "--source",
-            "--root-prefix",
-            "--progress-bar",
-            "--only-group",
-            "--with",
-        ),
+        *("-w", "--wheel-dir", "-d", "--dest", "--group", "-G", "--extra", "-E", "--source", "--root-prefix"),
+        *("--progress-bar", "--only-group", "--with"),
     )
 )
 _PARTS = frozenset({"--extra", "-E", "--extras", "--group", "-G", "--with", "--only-group"})
 _PIP_FILES: dict[str, FileKind] = {
-    "-r": "requirements",
-    "--requirement": "requirements",
-    "--requirements": "requirements",
-    "-c": "constraints",
-    "--constraint": "constraints",
+    **dict.fromkeys(("-r", "--requirement", "--requirements"), "requirements"),
+    **dict.fromkeys(("-c", "--constraint"), "constraints"),
 }
-_FILES: dict[Installer, dict[str, FileKind]] = {
-    "pip": _PIP_FILES,
-    "poetry": _PIP_FILES,
-    "conda": {"-f": "conda", "--file": "conda"},
-    "apt": {},
-}
+_CONDA_FILES: dict[str, FileKind] = {"-f": "conda", "--file": "conda"}
 _PROJECT = re.compile(r"\.(?:\[(?P<extras>[\w.,\s-]+)\])?")
 _SHORT = re.compile(r"(-[rc])(.+)")
 _REDIRECTION = re.compile(r"\d?(>>?|<)")
@@ -177,14 +159,17 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     """Read one command."""
     _uv_python(words, path, found)
     texts = [word.text for word in words]
-    for installer, arguments in _installations(texts, words):
-        if installer == "poetry" and not _names(arguments):
-            place = Place(path, words[0].line)
-            if "pipenv" in texts:
-                found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
-            else:  # the lock beside it is not read: it holds versions that the project allows
-                found.files.append(File("project", ".", place, _parts(words)))
-            continue
+    named = _installation(texts)
+    if named is None:
+        return
+    installer, arguments = named[0], words[named[1] :]
+    if installer == "poetry" and not _names(arguments):
+        place = Place(path, words[0].line)
+        if "pipenv" in texts:
+            found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
+        else:  # the lock beside it is not read: it holds versions that the project allows
+            found.files.append(File("project", ".", place, _parts(texts)))
+    else:
         _read(installer, arguments, path, found)
 
 
@@ -197,43 +182,29 @@ def _names(arguments: list[Word]) -> bool:
     )
 
 
-def _parts(words: list[Word]) -> tuple[str, ...]:
+def _parts(texts: list[str]) -> tuple[str, ...]:
     """The extras and groups that are asked for."""
-    texts = [word.text for word in words]
-    found = [texts[index + 1] for index, text in enumerate(texts[:-1]) if text in _PARTS]
+    found = [following for text, following in pairwise(texts) if text in _PARTS]
     found += [text.partition("=")[2] for text in texts if text.partition("=")[0] in _PARTS]
     return tuple(part for one in found for part in re.split(r"[,\s]+", one) if part)
 
 
-def _installations(texts: list[str], words: list[Word]) -> Iterator[tuple[Installer, list[Word]]]:
-    """The installer and its arguments, wherever they stand: "sudo -H python3 -m pip install ...", "uv pip install"."""
+def _installation(texts: list[str]) -> tuple[Installer, int] | None:
+    """The installer, and where its arguments begin, wherever they stand: "sudo -H python3 -m pip install ..."."""
     installs = [index for index, text in enumerate(texts) if text in _VERBS]
-    verbs = [index for index, text in enumerate(texts) if not text.startswith("-")]
-    for index in range(len(texts)):
-        if found := _installation(texts, index, installs, _next(verbs, index)):
-            installer, behind = found
-            yield installer, words[behind:]
-            return
-
-
-def _installation(texts: list[str], index: int, installs: list[int], verb: int | None) -> tuple[Installer, int] | None:
-    """The installer that one word names, and where its arguments begin; None for any other word."""
-    text, install = texts[index], _next(installs, index)
-    if _PIP.fullmatch(text) and install is not None and install == installs[0]:
-        return "pip", install + 1
-    if _CONDA.fullmatch(text) and verb is not None and texts[verb] in ("install", "create", "update", "env"):
-        return "conda", verb + (2 if texts[verb] == "env" else 1)
-    if text in _APT and install is not None:
-        return "apt", install + 1
-    if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
-        return "poetry", index + 2
+    for index, text in enumerate(texts):
+        if _PIP.fullmatch(text) and installs and installs[0] > index:
+            return "pip", installs[0] + 1
+        if text in _APT and installs and installs[-1] > index:
+            return "apt", next(one for one in installs if one > index) + 1
+        if _CONDA.fullmatch(text):
+            options = [*takewhile(lambda one: one.startswith("-"), texts[index + 1 : index + 20])]
+            behind = index + 2 + len(options)
+            if (verb := texts[behind - 1 : behind]) in (["install"], ["create"], ["update"], ["env"]):
+                return "conda", behind + (verb == ["env"])
+        if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
+            return "poetry", index + 2
     return None
-
-
-def _next(positions: list[int], index: int) -> int | None:
-    """The first of ascending positions behind another."""
-    at = bisect_right(positions, index)
-    return positions[at] if at < len(positions) else None
 
 
 def _uv_python(words: list[Word], path: str, found: Installed) -> None:
@@ -251,7 +222,7 @@ def _uv_python(words: list[Word], path: str, found: Installed) -> None:
 
 
 def _read(installer: Installer, arguments: list[Word], path: str, found: Installed) -> None:
-    files = _FILES[installer]
+    files = {"conda": _CONDA_FILES, "apt": {}}.get(installer, _PIP_FILES)
     words = iter(arguments)
     for word in words:
         text, place = word.text, Place(path, word.line)
@@ -262,54 +233,39 @@ def _read(installer: Installer, arguments: list[Word], path: str, found: Install
                 found.files.append(File(files[option], name.text, Place(path, name.line)))
         elif installer == "pip" and (short := _SHORT.fullmatch(text)):
             found.files.append(File(files[short[1]], short[2], place))
-        elif _takes_the_next(installer, text):
-            next(words, None)
+        elif (text == "-c" and installer == "conda") or text in _WITH_WORD or _REDIRECTION.fullmatch(text):
+            next(words, None)  # an option's value, or the file of a redirection
         elif text and not text.startswith("-") and not _REDIRECTION.match(text):
             _add(installer, text, place, found)
 
 
-def _takes_the_next(installer: Installer, text: str) -> bool:
-    """Whether the next word belongs to this one: an option's value, or the file of a redirection."""
-    channel = installer == "conda" and text == "-c"
-    return channel or text in _WITH_WORD or _REDIRECTION.fullmatch(text) is not None
-
-
 def _add(installer: Installer, text: str, place: Place, found: Installed) -> None:
-    if installer == "apt":
-        found.requirements.append(_apt(text, place))
-        return
     if project := _PROJECT.fullmatch(text):
         extras = tuple(one.strip() for one in (project["extras"] or "").split(",") if one.strip())
         found.files.append(File("project", ".", place, extras))
         return
     try:
-        if installer == "conda":
-            one: Requirement | None = conda_requirement(text, place)
-        else:
-            one = _poetry(text, place) if installer == "poetry" else pip_requirement(text, place)
+        one = _packages(installer, text, place)
     except ValueError as error:
-        if (expression := hole(text)) is not None:
-            found.not_understood.append(filled_later(place, expression))
-            return
         reason = "its variables are known only when it is built; give them defaults" if "$" in text else str(error)
-        found.not_understood.append(f"{place}: {quoted(text)}: {reason}")
-        return
-    if one is None and text.startswith("$"):
-        found.not_understood.append(f"{place}: {quoted(text)} is known only when it is built; give it a default")
-    elif one:
-        found.requirements.append(replace(one, text=text))
+        note = f"{place}: {quoted(text)}: {reason}"
+        found.not_understood.append(filled_later(place, expression) if (expression := hole(text)) else note)
+    else:
+        if one is None and text.startswith("$"):
+            found.not_understood.append(f"{place}: {quoted(text)} is known only when it is built; give it a default")
+        elif one:
+            found.requirements.append(replace(one, text=text))
 
 
-def _apt(text: str, place: Place) -> Requirement:
-    """A Debian package: "libcudnn8=8.6.0.163-1+cuda11.8"."""
-    name, _, version = text.partition("=")
-    number = re.match(r"\d+(?:\.\d+)*", version)
-    return Requirement(name.lower(), f"=={number[0]}" if number else "", place, text, installer="apt")
-
-
-def _poetry(text: str, place: Place) -> Requirement | None:
-    """What Poetry and uv add: "tensorflow@^2.15", or as pip has it."""
-    if found := re.fullmatch(r"([\w.-]+(?:\[[^\]]*\])?)@([\d^~*][^/]*)", text):
+def _packages(installer: Installer, text: str, place: Place) -> Requirement | None:
+    """The package that a word names for an installer. Raises ValueError: it cannot be read."""
+    if installer == "apt":  # "libcudnn8=8.6.0.163-1+cuda11.8"
+        name, _, version = text.partition("=")
+        number = re.match(r"\d+(?:\.\d+)*", version)
+        return Requirement(name.lower(), f"=={number[0]}" if number else "", place, text, installer="apt")
+    if installer == "conda":
+        return conda_requirement(text, place)
+    if installer == "poetry" and (found := re.fullmatch(r"([\w.-]+(?:\[[^\]]*\])?)@([\d^~*][^/]*)", text)):
         one = pip_requirement(found[1], place)
         return replace(one, specifier=poetry_specifier(found[2])) if one else None
     return pip_requirement(text, place)
@@ -328,17 +284,9 @@ class Sources:
     contexts: tuple[str, ...] = ("",)  # folders that can be the build context, relative to that of the Dockerfile
     hint: str = ""  # what to do about a file that is not found
 
-    def copied(self, value: str) -> None:
-        """Take the arguments of one; what comes from another stage or from an address is not in the context."""
-        words = [word.strip("[]\",'") for word in value.split()]
-        if any(word.startswith("--from") for word in words):
-            return
-        given = [word for word in words[:-1] if word and not word.startswith("--") and "://" not in word]
-        self.names = [*self.names, *given][:MOST_SOURCES]
-
-    def take(self, other: Sources) -> None:
-        """What another stage copied."""
-        self.names = [*self.names, *other.names][:MOST_SOURCES]
+    def copy(self, names: list[str]) -> None:
+        """Take what a stage copied."""
+        self.names = [*self.names, *names][:MOST_SOURCES]
 
     def candidates(self, names: Iterable[str]) -> Iterator[str]:
         """Where files of the container may lie, in the order in which to look for them."""
@@ -409,10 +357,6 @@ def _environments(
     """The conda environment, or the project and those of its extras that are asked for."""
     name, text = found
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-    from tfgpu_doctor.manifests.conda import read_environment
-    from tfgpu_doctor.manifests.nodes import documents
-    from tfgpu_doctor.manifests.pyproject import read_pyproject
-
     try:
         if file.kind == "conda":
             for root in documents(beside, text)[:1]:
@@ -427,7 +371,46 @@ def _environments(
     yield from (one for one in others if one.label in labels)
 
 
-def pythons(installed: Installed, requirements: list[Requirement]) -> list[Requirement]:
+def environment(
+    kind: Kind,
+    path: str,
+    installed: Installed,
+    sources: Sources,
+    include: Include,
+    *,
+    python: Iterable[Requirement] = (),
+    image: Image | None = None,
+    label: str | None = None,
+    place: Place | None = None,
+    read_as: str | None = None,
+    **others: Any,
+) -> Environment:
+    """The environment that commands make, with the other fields that the file tells.
+
+    Args:
+        python: the one that something else than the commands names.
+        read_as: the path relative to which files are named, where that is not the file's own.
+    """
+    requirements, not_understood = with_files(read_as or path, installed, sources, include)
+    return Environment(
+        kind=kind,
+        label=label or path,
+        place=place or Place(path, 1),
+        python=tuple(python) or tuple(_pythons(installed, requirements)),
+        requirements=tuple(one for one in requirements if one.name != "python"),
+        image=image,
+        not_understood=(*(unknown_part(image) if image else ()), *not_understood),
+        **others,
+    )
+
+
+def has_tensorflow(one: Environment) -> bool:
+    """Whether TensorFlow is in the image, or installed."""
+    image = one.image is not None and "tensorflow" in one.image.name
+    return image or any(each.name in TENSORFLOW for each in one.requirements)
+
+
+def _pythons(installed: Installed, requirements: list[Requirement]) -> list[Requirement]:
     """Python from conda, from uv, or from apt's python3.9."""
     found = [one for one in requirements if one.name == "python" and one.installer == "conda"]
     if found:

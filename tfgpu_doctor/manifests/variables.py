@@ -33,71 +33,48 @@ def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str
     return f"{place}: {quoted(text)}: {error}" if quote else f"{place}: {error}"
 
 
-_START = re.compile(r"\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?P<sign>:?[-+?])?)")
+_WORD = r"(?:[^{}]|\$\{[^{}]{0,1000}\}){0,1000}"  # one variable deep
+_VARIABLE = re.compile(
+    r"\$(?:(?P<bare>[A-Za-z_]\w*)"
+    rf"|\{{(?P<name>[A-Za-z_]\w*)(?:(?P<sign>:?[-+])(?P<word>{_WORD})|\?[^{{}}]{{0,1000}})?\}}"
+    r"|\{[A-Za-z_](?P<other>)[^{}]{0,1000}\}?)"
+)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 LONGEST = 2_000  # characters after substitution; variables of variables could grow without end
-DEEPEST = 10
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str | None:
     """Put in variables: "${CUDA:-11.8.0}-base"; None where one has no value."""
-    filled, known = _fill(text, values, 0)
+    filled, known = _fill(text, values)
     return filled if known else None
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
     """Put in the variables that have a value; the others stay as they are written."""
-    return _fill(text, values, 0)[0]
+    return _fill(text, values)[0]
 
 
-def _fill(text: str, values: Mapping[str, str], depth: int) -> tuple[str, bool]:
-    parts: list[str] = []
-    known, at = True, 0
-    for _ in range(text.count("$")):
-        found = _START.search(text, at)
-        if found is None:
-            break
-        end = found.end() if found["bare"] else _closing(text, found.start() + 1)
-        if end is None or depth > DEEPEST:
-            break
-        word = text[found.end() : end - 1] if found["name"] else ""
-        value = _value(found, word, values, depth)
-        known &= value is not None
-        parts += [text[at : found.start()], text[found.start() : end] if value is None else value]
-        at = end
-    filled = "".join([*parts, text[at:]])
+def _fill(text: str, values: Mapping[str, str]) -> tuple[str, bool]:
+    unknown: list[str] = []
+
+    def value(found: re.Match[str]) -> str:
+        """The value of $NAME, ${NAME}, ${NAME?...}, ${NAME:-word}, ${NAME-word} or ${NAME:+word}."""
+        given, sign = values.get(found["bare"] or found["name"] or ""), found["sign"] or ""
+        if sign.startswith(":") and given == "":
+            given = None
+        if sign.endswith("+"):
+            given = "" if given is None else substitute(found["word"], values)
+        elif sign.endswith("-") and given is None:
+            given = substitute(found["word"], values)
+        if given is None:
+            unknown.append(found[0])
+        return found[0] if given is None else given
+
+    filled = _VARIABLE.sub(value, text) if "$" in text else text
     if len(filled) > max(LONGEST, len(text)):
         return text, False
-    return filled, known
-
-
-def _closing(text: str, start: int) -> int | None:
-    """The end of the ${...} whose brace stands at `start`, others inside it passed over."""
-    depth = 0
-    for at in range(start, min(len(text), start + LONGEST)):
-        depth += (text[at] == "{") - (text[at] == "}")
-        if depth == 0:
-            return at + 1
-    return None
-
-
-def _value(found: re.Match[str], word: str, values: Mapping[str, str], depth: int) -> str | None:
-    """The value of $NAME, ${NAME}, ${NAME:-word}, ${NAME-word} or ${NAME:+word}; None: not known."""
-    given = values.get(found["bare"] or found["name"])
-    sign = found["sign"] or ""
-    if sign.startswith(":") and given == "":
-        given = None
-    if sign.endswith("+"):
-        return "" if given is None else _inner(word, values, depth)
-    if given is None and sign.endswith("-"):
-        return _inner(word, values, depth)
-    return given if not word or sign else None
-
-
-def _inner(word: str, values: Mapping[str, str], depth: int) -> str | None:
-    filled, known = _fill(word, values, depth + 1)
-    return filled if known else None
+    return filled, not unknown
 
 
 def read_image(reference: str, place: Place, values: Mapping[str, str] | None = None) -> Image:

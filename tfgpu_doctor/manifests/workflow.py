@@ -12,9 +12,8 @@ from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, GpuRequest, M
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.pyproject import table, texts
-from tfgpu_doctor.manifests.shell import Installed, Sources, pythons, read_commands, with_files
-from tfgpu_doctor.manifests.variables import read_image, unknown_part
-from tfgpu_doctor.records.distributions import TENSORFLOW
+from tfgpu_doctor.manifests.shell import Installed, Sources, environment, has_tensorflow, read_commands
+from tfgpu_doctor.manifests.variables import read_image
 
 _VERSION = re.compile(
     r"(?:(?:cpython|python)[-@ \t]{0,5})?(?P<version>[23]\.\d{1,2})(?P<patch>\.\d{1,3})?[a-z]?\d{0,2}"
@@ -52,17 +51,9 @@ def read_notebook(path: str, text: str, include: Include) -> tuple[Environment, 
             source = lines.numbered(cell.get("source"))
             if cell.get("cell_type") == "code":
                 read_commands([*_commands(source)], path, installed)
-    requirements, not_understood = with_files(path, installed, Sources(), include)
-    return (
-        Environment(
-            kind="notebook",
-            label=path,
-            place=Place(path, 1),
-            python=tuple(_python(path, lines, table(data, "metadata", "language_info").get("version"))),
-            requirements=tuple(one for one in requirements if one.name != "python"),
-            not_understood=tuple(not_understood),
-        ),
-    )
+    version = table(data, "metadata", "language_info").get("version")
+    python = _python(path, lines, version)
+    return (environment("notebook", path, installed, Sources(), include, python=python),)
 
 
 class _Lines:
@@ -109,53 +100,28 @@ _EXPRESSION = re.compile(r"\$\{\{\s{0,9}(matrix|env)\.([\w-]+)\s{0,9}\}\}")
 _ROOT = ("../..",)  # of the repository, from .github/workflows
 
 
-def is_workflow(root: Node) -> bool:
-    """Whether a YAML document is one."""
-    jobs = root.get("jobs")
-    return jobs is not None and any(job.get("steps") is not None for _, job in jobs.pairs())
-
-
 def read_workflow(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """The environments that install TensorFlow; jobs without it are for something else."""
-    jobs = root.get("jobs")
-    shared = _texts(root.get("env"))
     found = (
-        _environment(path, name, job, values, {**shared, **_texts(job.get("env"))}, include)
-        for name, job in (jobs.pairs() if jobs else ())
-        for values in _combinations(job.get("strategy", "matrix"))
+        _environment(path, name, job, values, root.texts("env") | job.texts("env"), include)
+        for name, job in root.pairs("jobs")
+        for values in _combinations(job)
     )
-    return tuple(one for one in found if _has_tensorflow(one))
+    return tuple(one for one in found if has_tensorflow(one))
 
 
-def _has_tensorflow(one: Environment) -> bool:
-    image = one.image is not None and "tensorflow" in one.image.name
-    return image or any(each.name in TENSORFLOW for each in one.requirements)
-
-
-def _texts(node: Node | None) -> dict[str, str]:
-    return {name: one.text for name, one in (node.pairs() if node else ()) if one.text is not None}
-
-
-def _combinations(matrix: Node | None) -> Iterator[dict[str, str]]:
+def _combinations(job: Node) -> Iterator[dict[str, str]]:
     """The jobs of a matrix: all combinations without those of `exclude`, then those of `include`."""
-    more = [_texts(one) for one in (matrix.items("include") if matrix else ())][:MOST]
-    axes = _axes(matrix)
+    at = ("strategy", "matrix")
+    more = [one.texts() for one in job.items(*at, "include")][:MOST]
+    several = {name: [item.text for item in values.items() if item.text is not None] for name, values in job.pairs(*at)}
+    axes = {name: texts for name, texts in several.items() if texts and name not in ("include", "exclude")}
     if axes or not more:
-        left_out = [_texts(one) for one in (matrix.items("exclude") if matrix else ())]
-        yield from (_extended(values, more) for values in islice(_combined(axes, left_out), MOST))
+        left_out = [one.texts() for one in job.items(*at, "exclude")]
+        for values in islice(_combined(axes, left_out), MOST):
+            added = [one for one in more if all(values.get(name, text) == text for name, text in one.items())]
+            yield values | {name: text for one in added for name, text in one.items()}
     yield from (one for one in more if not axes or axes.keys() & one.keys())
-
-
-def _extended(values: dict[str, str], more: list[dict[str, str]]) -> dict[str, str]:
-    """A combination with what `include` adds to it."""
-    own = [one for one in more if all(values.get(name, text) == text for name, text in one.items())]
-    return values | {name: text for one in own for name, text in one.items()}
-
-
-def _axes(matrix: Node | None) -> dict[str, list[str]]:
-    pairs = matrix.pairs() if matrix else ()
-    found = {name: [item.text for item in values.items() if item.text is not None] for name, values in pairs}
-    return {name: texts for name, texts in found.items() if texts and name not in ("include", "exclude")}
 
 
 def _combined(axes: Mapping[str, list[str]], left_out: list[dict[str, str]]) -> Iterator[dict[str, str]]:
@@ -178,19 +144,19 @@ def _environment(
         if (run := step.get("run")) and run.text:
             first = run.line + ("\n" in run.text)  # the text of a block begins below its key
             read_commands([*enumerate(filled(run.text).splitlines(), first)], path, installed)
-    requirements, not_understood = with_files(path, installed, Sources(contexts=_ROOT), include)
     container = job.get("container", "image") or job.get("container")
-    image = read_image(filled(container.text), container.place) if container and container.text else None
     values = ", ".join(f"{key} {value}" for key, value in matrix.items())
-    return Environment(
-        kind="workflow",
+    return environment(
+        "workflow",
+        path,
+        installed,
+        Sources(contexts=_ROOT),
+        include,
+        python=python,
+        image=read_image(filled(container.text), container.place) if container and container.text else None,
         label=f"{path}, job {name}" + (f" ({values})" if values else ""),
         place=job.place,
-        python=tuple(python or pythons(installed, requirements)),
-        requirements=tuple(one for one in requirements if one.name != "python"),
-        image=image,
         gpu=_gpu(job),
-        not_understood=(*(unknown_part(image) if image else ()), *not_understood),
     )
 
 

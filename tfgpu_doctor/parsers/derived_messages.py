@@ -64,35 +64,36 @@ _SENTENCES = ("WARNING: All log messages before", "To enable the following", "Sk
 _FEW = 20  # words
 _WORD = re.compile(r"[A-Za-z0-9_.']+|[^\x00-\x7f]")
 _ANSWER_WITHIN = 3  # lines between the question for the version and the answer
-_NAMES_ONE = ("installed", "satisfied", "build-failed", "removed", "uv-no-wheels", "no-extra")
-# what an installer says → the kind of message; the first four whatever the package, the rest about TensorFlow's family
-_ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")
+# what an installer says → the kind of message, and the fields of the event that it has
+_ANY_PACKAGE = ("externally-managed", "conda-unsatisfiable", "unresolvable", "conda-no-provider")  # else TensorFlow's
 _FAMILY = ("tensorflow", "tf-nightly", "tf-keras", "keras", "tensorboard", "nvidia-tensorflow")
-_EVENTS = {
-    "no-version": "no-distribution",
-    "no-match": "no-distribution",
-    "wheel-refused": "wheel-not-supported",
-    "uv-no-wheels": "no-distribution",
-    "no-extra": "no-such-extra",
-    "removed": "package-removed",
-    "build-failed": "build-failed",
-    "conflict": "requirement-conflict",
-    "installed": "tensorflow-installed",
-    "satisfied": "tensorflow-installed",
-    "externally-managed": "externally-managed",
-    "conda-unsatisfiable": "conda-unsatisfiable",
-    "unresolvable": "conda-unsatisfiable",
-    "conda-no-provider": "conda-unsatisfiable",
+_NAMED = {"package": "name", "version": "version"}
+_EVENTS: dict[str, tuple[str, dict[str, str]]] = {
+    "no-version": ("no-distribution", {"requirement": "requirement"}),
+    "no-match": ("no-distribution", {"requirement": "requirement"}),
+    "wheel-refused": ("wheel-not-supported", {**_NAMED, "tags": "tags"}),
+    "uv-no-wheels": ("no-distribution", _NAMED),
+    "no-extra": ("no-such-extra", _NAMED),
+    "removed": ("package-removed", _NAMED),
+    "build-failed": ("build-failed", _NAMED),
+    "conflict": (
+        "requirement-conflict",
+        {"package": "name", "need": "requirement", "other": "other", "has": "other_version"},
+    ),
+    "installed": ("tensorflow-installed", _NAMED),
+    "satisfied": ("tensorflow-installed", _NAMED),
+    "externally-managed": ("externally-managed", {}),
+    "conda-unsatisfiable": ("conda-unsatisfiable", {}),
+    "unresolvable": ("conda-unsatisfiable", {}),
+    "conda-no-provider": ("conda-unsatisfiable", {}),
 }
 
 
 def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
-        *(_of_platform, _of_libraries, _of_commands, _of_installers, _of_packages, _eras),
-        *(_source_build, _named, _other_python, _version_printed, _of_tensorflow),
-        *(_no_gpu_listed, _of_another_program, _wanted, _without_gpu),
-        *(_nobody_complains,),
+        *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _other_versions, _of_tensorflow),
+        *(_no_gpu_listed, _of_another_program, _without_gpu, _nobody_complains),
     ):
         yield from read(text)
 
@@ -121,25 +122,21 @@ def _is_printed(line: str) -> bool:
     return not line.startswith('File "') and (_PRINTED.match(line) is not None or not prose.is_sentence(line))
 
 
-def _of_platform(text: ParsedText) -> Iterator[Message]:
+def _of_container(text: ParsedText) -> Iterator[Message]:
     hints = text.hints
     for line, asked in hints.starts:
         yield _message(text, "container-start", line, gpus="yes" if asked else "no")
     if hints.image and hints.image_line:
         yield _message(text, "image-named", hints.image_line, image=hints.image)
-    if hints.building:
-        yield _message(text, "image-build", hints.building)
-    if hints.hides_all:
-        yield _message(text, "hides-every-gpu", hints.hides_all)
-
-
-def _of_libraries(text: ParsedText) -> Iterator[Message]:
-    for one in text.libraries:
-        if not one.found and one.via == "ldd":
-            yield _message(text, "library-not-opened", one.line, library=one.soname)
+    for kind, found in (("image-build", hints.building), ("hides-every-gpu", hints.hides_all)):
+        if found:
+            yield _message(text, kind, found)
 
 
 def _of_commands(text: ParsedText) -> Iterator[Message]:
+    for one in text.libraries:
+        if not one.found and one.via == "ldd":
+            yield _message(text, "library-not-opened", one.line, library=one.soname)
     for command in text.commands:
         if command.verb in ("install", "add", "create") and any("tensorflow" in name for name in command.packages):
             yield _message(text, "tensorflow-installed", command.line)
@@ -148,17 +145,37 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "linux-driver-in-wsl", command.line)
 
 
-def _named(text: ParsedText) -> Iterator[Message]:
-    if jetson := text.find(_JETSON):
-        yield _message(text, "jetson", jetson[1])
-    if notebook := text.find(_NOTEBOOK):
-        yield _message(text, "notebook", notebook[1])
+def _of_patterns(text: ParsedText) -> Iterator[Message]:
+    """The age of the log, a build by the user, the machine, a notebook, and the CUDA that somebody is told to have."""
+    ages = ((cuda, found) for cuda, pattern in _ERAS if (found := text.find(pattern)))
+    for cuda, (_, line) in list(ages)[:1]:
+        yield _message(text, "log-era", line, cuda=cuda)
+    told = text.all_stated("install")
+    from_wheel = any(_PACKAGED.fullmatch(one.value.strip()) for one in told)  # beside it, "source" is a slip
+    built = [one.line for one in told if _FROM_SOURCE.fullmatch(one.value.strip()) and not from_wheel]
+    if not built and (found := text.find(_BUILT_BY_USER)):
+        built = [found[1]]
+    if built:
+        yield _message(text, "source-build", built[0])
+    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK)):
+        if found := text.find(pattern):
+            yield _message(text, kind, found[1])
+    for one in text.prose:
+        if one.key == "cuda" and one.stance == "wanted":
+            yield _message(text, "cuda-wanted", one.line, version=one.value)
 
 
-def _other_python(text: ParsedText) -> Iterator[Message]:
+def _other_versions(text: ParsedText) -> Iterator[Message]:
+    """A second Python; TensorFlow that prints another release of itself than the list of packages has."""
     pythons = {minor(one.value): one for one in text.all_stated("python")}
     if len(pythons) > 1:
         yield _message(text, "other-environment", list(pythons.values())[-1].line)
+    listed = {one.version for one in text.listed if one.name in distributions.TENSORFLOW}
+    asked = [line.number for line in text.lines if "__version__" in line.text]
+    for one in text.all_stated("tensorflow"):
+        printed = _PRINTED_VERSION.fullmatch(one.raw) and any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
+        if printed and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
+            yield _message(text, "other-version-runs", one.line, version=one.value)
 
 
 def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
@@ -172,19 +189,11 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
         yield _message(text, "built-without-cuda", text.tensorflow.build_line)
 
 
-def _wanted(text: ParsedText) -> Iterator[Message]:
-    """The CUDA that somebody is told to have."""
-    for one in text.prose:
-        if one.key == "cuda" and one.stance == "wanted":
-            yield _message(text, "cuda-wanted", one.line, version=one.value)
-
-
 def _without_gpu(text: ParsedText) -> Iterator[Message]:
     """Somebody says that there is no GPU of NVIDIA's, or that none is wanted."""
-    if none := _said(text, prose.has_none):
-        yield _message(text, "no-gpu-present", none)
-    if wanted := _said(text, prose.wants_cpu):
-        yield _message(text, "wants-cpu", wanted)
+    for kind, reader in (("no-gpu-present", prose.has_none), ("wants-cpu", prose.wants_cpu)):
+        if line := _said(text, reader):
+            yield _message(text, kind, line)
 
 
 def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> int | None:
@@ -218,37 +227,23 @@ def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
 def _of_another_program(text: ParsedText) -> Iterator[Message]:
     """A failure that need not be TensorFlow's, in a text that does not name TensorFlow, or that JAX reports."""
     failed, full = text.messages_of(*_OF_ANY_PROGRAM), text.messages_of("out-of-memory")
-    named = text.find(_TENSORFLOW) is not None
+    named, other = text.find(_TENSORFLOW), text.find(_OTHER_FRAMEWORK)
     if failed and not named:
-        program = "PyTorch" if text.find(_PYTORCH) else ""
-        yield _message(text, "another-program", failed[0].line, program=program)
+        yield _message(text, "another-program", failed[0].line, program="PyTorch" if text.find(_PYTORCH) else "")
     elif full and any(_RAISED_BY_JAX.search(message.text) for message in full):
         yield _message(text, "another-program", full[0].line, program="JAX")
-    elif full and not named and (found := text.find(_OTHER_FRAMEWORK)):
-        program = "JAX" if found[0][0].lower() == "jax" else "PyTorch"
+    elif full and other and not named:
+        program = "JAX" if other[0][0].lower() == "jax" else "PyTorch"
         yield _message(text, "another-program", full[0].line, program=program)
 
 
 def _of_installers(text: ParsedText) -> Iterator[Message]:
     for event in text.events:
-        values: dict[str, str] = {}
-        kind = _EVENTS.get(event.kind)
-        if event.kind in ("no-version", "no-match"):
-            values = {"requirement": event.requirement}
-            if event.kind == "no-version":
-                values["versions"] = ", ".join(event.versions) or "none"
-        elif event.kind == "wheel-refused":
-            values = {"package": event.name, "version": event.version, "tags": event.tags}
-        elif event.kind == "conflict":
-            values = {
-                "package": event.name,
-                "need": event.requirement,
-                "other": event.other,
-                "has": event.other_version,
-            }
-        elif event.kind in _NAMES_ONE:
-            values = {"package": event.name, "version": event.version}
-        if kind and (event.kind in _ANY_PACKAGE or event.name.startswith(_FAMILY)):
+        kind, fields = _EVENTS[event.kind]
+        values = {name: str(getattr(event, field)) for name, field in fields.items()}
+        if event.kind == "no-version":
+            values["versions"] = ", ".join(event.versions) or "none"
+        if event.kind in _ANY_PACKAGE or event.name.startswith(_FAMILY):
             yield Message(kind, event.line, text.text_of(event.line), values)
 
 
@@ -266,32 +261,3 @@ def _of_packages(text: ParsedText) -> Iterator[Message]:
     managers = {manager for _, manager in found}
     if len(managers) == 2:
         yield _message(text, "two-tensorflows", next(iter(found.values())).line)
-
-
-def _source_build(text: ParsedText) -> Iterator[Message]:
-    """TensorFlow was compiled by its user: the form says so, or a sentence."""
-    told = text.all_stated("install")
-    from_wheel = any(_PACKAGED.fullmatch(one.value.strip()) for one in told)  # beside it, "source" is a slip
-    built = [one.line for one in told if _FROM_SOURCE.fullmatch(one.value.strip()) and not from_wheel]
-    if not built and (found := text.find(_BUILT_BY_USER)):
-        built = [found[1]]
-    if built:
-        yield _message(text, "source-build", built[0])
-
-
-def _version_printed(text: ParsedText) -> Iterator[Message]:
-    """TensorFlow prints another release of itself than the list of packages has."""
-    listed = {one.version for one in text.listed if one.name in distributions.TENSORFLOW}
-    printed = [one for one in text.all_stated("tensorflow") if _PRINTED_VERSION.fullmatch(one.raw)]
-    asked = [line.number for line in text.lines if "__version__" in line.text]
-    for one in printed:
-        by_tensorflow = any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
-        if by_tensorflow and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
-            yield _message(text, "other-version-runs", one.line, version=one.value)
-
-
-def _eras(text: ParsedText) -> Iterator[Message]:
-    for cuda, pattern in _ERAS:
-        if found := text.find(pattern):
-            yield _message(text, "log-era", found[1], cuda=cuda)
-            return

@@ -27,29 +27,23 @@ from tfgpu_doctor.records import printable
 
 def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Turn UTF-16, which PowerShell writes, into UTF-8; anything else stays as it is."""
-    decoder: codecs.IncrementalDecoder | None = None
-    first = True
-    for chunk in chunks:
-        if first:
-            first = False
-            if name := _utf16(chunk):
-                decoder = codecs.getincrementaldecoder(name)(errors="replace")
+    every = iter(chunks)
+    head = next(every, b"")
+    name = _utf16(head)
+    decoder = codecs.getincrementaldecoder(name)(errors="replace") if name else None
+    for chunk in chain([head], every):
         # a log that was copied and truncated while it was written begins with as many NULs as it had bytes
-        if decoder:
-            yield printable.utf8(decoder.decode(chunk))
-        else:
-            yield chunk.translate(None, b"\0") if b"\0" in chunk else chunk
+        yield printable.utf8(decoder.decode(chunk)) if decoder else chunk.replace(b"\0", b"")
 
 
 def _utf16(head: bytes) -> str | None:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     sample = head[:2000]
-    if sample.count(0) > len(sample) * 0.6:  # mostly NUL: no UTF-16 either
+    if len(sample) < 20 or sample.count(0) > len(sample) * 0.6:  # mostly NUL: no UTF-16 either
         return None
-    if len(sample) >= 20 and sample[1::2].count(0) > len(sample) // 2 * 0.7:
-        return "utf-16-le"
-    return "utf-16-be" if len(sample) >= 20 and sample[0::2].count(0) > len(sample) // 2 * 0.7 else None
+    enough = len(sample) // 2 * 0.7
+    return "utf-16-le" if sample[1::2].count(0) > enough else "utf-16-be" if sample[0::2].count(0) > enough else None
 
 
 # ------------------------------------------------------------------------------------------ wrappings
@@ -72,8 +66,7 @@ _OF_A_PAGE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<!doctype html|<html|<div|<p
 # kubectl logs --timestamps, containerd's files, GitHub Actions, docker compose, a chat
 _PREFIX = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?(?=\S| {2,})"
-    r"|[\w.-]{1,60}[_-]\d{1,3} {1,30}\| (?=\S| )"
-    r"|\[\d\d?:\d\d(?::\d\d)?\] <?[\w.-]{1,30}(?:>|:) (?=\S)"
+    r"|[\w.-]{1,60}[_-]\d{1,3} {1,30}\| (?=\S| )|\[\d\d?:\d\d(?::\d\d)?\] <?[\w.-]{1,30}(?:>|:) (?=\S)"
 )
 _JOINT = re.compile(
     r"(?<=.{60})\s+(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}: [IWEF] |Traceback \(most recent call last\)"
@@ -124,49 +117,16 @@ def unwrap(text: str, page: bool = False) -> list[str]:
 def _of_json(text: str) -> str | None:
     """The text in a JSON record of a log, or in a JSON string that is a line of a notebook."""
     plain = text.strip()
-    if plain.startswith('{"') and plain.endswith("}"):
-        record = _decoded(plain)
-        if isinstance(record, dict):
+    try:
+        if plain.startswith('{"') and plain.endswith("}"):
+            record = msgspec.json.decode(plain)
             found = (record.get(key) for key in _KEYS)
             return next((value for value in found if isinstance(value, str) and value), None)
-    elif plain.endswith(('"', '",', '"]', '"],')) and "\\" in plain and (match := _STRING.fullmatch(text)):
-        value = _decoded(match[1])
-        return value if isinstance(value, str) else None
-    return None
-
-
-def _decoded(text: str | bytes) -> object:
-    try:
-        return msgspec.json.decode(text)
+        if plain.endswith(('"', '",', '"]', '"],')) and "\\" in plain and (match := _STRING.fullmatch(text)):
+            return str(msgspec.json.decode(match[1]))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
-def of_notebook(data: bytes) -> str | None:
-    r"""All that a notebook shows, cell by cell: its code, what it printed, and its tracebacks; None for other JSON.
-
-    >>> of_notebook(b'{"cells":[{"source":["a\\n","b"],"outputs":[{"text":"c\\n"},{"traceback":["d","e"]}]}]}')
-    'a\nb\nc\n\nd\ne'
-    """
-    book = _decoded(data.removeprefix(b"\xef\xbb\xbf"))
-    cells = book.get("cells") if isinstance(book, dict) else None
-    if not isinstance(cells, list):
-        return None
-    shown: list[str] = []
-    for cell in (one for one in cells if isinstance(one, dict)):
-        shown.append(_text(cell.get("source")))
-        outputs = cell.get("outputs")
-        for output in (one for one in (outputs if isinstance(outputs, list) else ()) if isinstance(one, dict)):
-            data_of = output.get("data")
-            plain = data_of.get("text/plain") if isinstance(data_of, dict) else None
-            shown += [_text(output.get("text")), _text(plain), _text(output.get("traceback"), "\n")]
-    return "\n".join(one for one in shown if one)
-
-
-def _text(value: object, glue: str = "") -> str:
-    if isinstance(value, list):
-        return glue.join(one for one in value if isinstance(one, str))
-    return value if isinstance(value, str) else ""
+        pass
+    return None
 
 
 # ------------------------------------------------------------------------------------------ lines
@@ -191,8 +151,7 @@ _OVERLAP = 200  # characters that two pieces of a line share, so that a message 
 _SHAPES = 100_000  # kinds remembered
 _BUFFER = 48_000  # bytes of a line
 _MOST_BYTES = 8 << 20  # kept; from then on LONGEST of each line
-_ONE_LINE = 10  # a notebook of fewer lines is read as a whole; one with a line for each text is read line by line
-_LARGEST_NOTEBOOK = 8 << 20  # bytes
+_ONE_LINE = 10  # a notebook of fewer lines is written with a line for each text, as Jupyter does
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 # A line without any of these says nothing that a parser knows. Lower case; words with one beginning stand together,
@@ -263,21 +222,12 @@ def clean(text: str) -> str:
 
 
 def _of_notebook(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """What a notebook shows that stands on a few endless lines. One that is cut off stays as it is; a huge one gets a
-    line for each of its strings, as Jupyter writes it, since a decoded one takes many times its size.
-    """
-    data = bytearray()
-    whole = iter(chunks)
-    for chunk in whole:
-        data += chunk
-        if len(data) > _LARGEST_NOTEBOOK:
-            break
-    if len(data) <= _LARGEST_NOTEBOOK:
-        shown = of_notebook(bytes(data))
-        yield bytes(data) if shown is None else printable.utf8(shown)
-        return
-    for chunk in chain([bytes(data)], whole):
-        yield chunk.replace(b'["', b'[\n"').replace(b'", "', b'","').replace(b'","', b'",\n"').replace(b'"]', b'"\n]')
+    """The same notebook with a line for each text; one that is cut off stays as it is."""
+    data = b"".join(chunks)
+    try:
+        yield msgspec.json.format(data, indent=1)
+    except msgspec.DecodeError:
+        yield data
 
 
 def _split(chunks: Iterable[bytes], chooser: _Chooser) -> Iterator[list[bytes]]:
@@ -322,8 +272,9 @@ class _Chooser:
             if number <= WHOLE:
                 self._keep(number, line)
                 continue
-            count = seen.get(hash(line[:600].translate(_DIGITS)))
-            if (count is None or 0 <= count < PER_SHAPE) and self._look(number, line, count):
+            shape = hash(line[:600].translate(_DIGITS))
+            count = seen.get(shape)
+            if (count is None or 0 <= count < PER_SHAPE) and self._look(number, line, shape, count):
                 continue
             if self._after > 0:
                 self._after -= 1
@@ -332,37 +283,31 @@ class _Chooser:
         tail = lines[-TAIL:]
         self._tail.extend(zip(range(self._number - len(tail) + 1, self._number + 1), tail, strict=True))
 
-    def _look(self, number: int, line: bytes, count: int | None) -> bool:
+    def _look(self, number: int, line: bytes, shape: int, count: int | None) -> bool:
         """Whether the line is kept for its own sake."""
-        shape = hash(line[:600].translate(_DIGITS))
         telling = count is not None or self._telling.search(line[:_BUFFER].lower()) is not None
         if len(self._seen) < _SHAPES or count is not None:
             self._seen[shape] = (count or 0) + 1 if telling else -1
-        if not telling:
-            return False
-        if not count:
+        if telling and not count:
             for place, before in self._before:
                 self._keep(place, before)
             self._after = AROUND
-        self._keep(number, line)
-        return True
+        if telling:
+            self._keep(number, line)
+        return telling
 
-    def _keep(self, number: int, line: bytes) -> None:
-        if len(self._kept) < MOST:
-            self._kept[number] = self._begin_of(number, line)
-
-    def _begin_of(self, number: int, line: bytes) -> bytes:
-        room = _BUFFER if self._bytes < _MOST_BYTES else LONGEST
-        if len(line) > room:
-            self._cut.add(number)
-        self._bytes += min(len(line), room)
-        return line[:room]
+    def _keep(self, number: int, line: bytes, most: int = MOST) -> None:
+        if number not in self._kept and len(self._kept) < most:
+            room = _BUFFER if self._bytes < _MOST_BYTES else LONGEST
+            if len(line) > room:
+                self._cut.add(number)
+            self._bytes += min(len(line), room)
+            self._kept[number] = line[:room]
 
     def excerpt(self) -> Excerpt:
         """What was kept, decoded, in the order of the text."""
         for number, line in self._tail:
-            if number not in self._kept:
-                self._kept[number] = self._begin_of(number, line)
+            self._keep(number, line, MOST + TAIL)
         pieces = {
             number: list(_pieces(self._kept[number].decode("utf-8", "replace"), self._page))
             for number in sorted(self._kept)

@@ -1,12 +1,6 @@
-"""Names for PCI devices that the machine's own pci.ids does not have, or that a text gives by their numbers alone.
+"""What a pasted text tells: GPUs, with and without a driver, the driver, CUDA, cuDNN, TensorFlow's devices.
 
-The GPUs that a text tells without a driver: listed by lspci, named by somebody, of a cloud's instance type.
-
-The driver and the GPUs of a pasted text.
-
-CUDA and cuDNN of a pasted text: stated, printed by nvcc, installed by a command, named in a sentence or a path.
-
-TensorFlow's build and devices in a pasted text: as it lists them, or as somebody puts it in a sentence.
+Programs print them, files and commands name them, and people write them in sentences.
 """
 
 from __future__ import annotations
@@ -37,7 +31,6 @@ from tfgpu_doctor.records.facts import (
     Gpu,
     Known,
     LibraryFile,
-    Message,
     Nvcc,
     PciGpu,
     SmiResult,
@@ -174,31 +167,31 @@ def driver(text: ParsedText) -> Driver:
     """What nvidia-smi, TensorFlow's diagnostics and the kernel say of the driver."""
     kernel = next((m for m in text.messages_of("kernel-version")), None)
     module = (kernel.values.get("version") or kernel.values.get("module")) if kernel else None
-    running = fact_from(module is not None or None, kernel) if kernel else NOT_IN_TEXT
-    if stopped := text.messages_of("kernel-driver-not-running", "smi-no-driver"):
-        running = Known(False, line_of(stopped[0])) if module is None else running
+    stopped = text.messages_of("kernel-driver-not-running", "smi-no-driver")
+    version = fact_from(_trimmed(module), kernel)
+    if text.smi.driver_version:
+        version = Known(text.smi.driver_version, text.smi_at)
+    elif not module:
+        stated = text.stated_fact("driver")
+        version = text.said_fact("driver") if isinstance(stated, Unknown) else stated
+    supported = text.smi.cuda_version
+    mismatch = [
+        one for one in text.messages_of("nvml-mismatch") if _OF_NVML.search(one.text)
+    ]  # CUDA has one of its own
+    xids = text.messages_of("xid")
     return Driver(
-        version=_driver_version(text, module, kernel),
-        cuda_supported=Known(text.smi.cuda_version, text.smi_at)
-        if text.smi.cuda_version
-        else text.said_fact("supported"),
-        kernel_module=fact_from(_trimmed(module), kernel) if module else NOT_IN_TEXT,
-        kernel_module_loaded=running,
+        version=version,
+        cuda_supported=Known(supported, text.smi_at) if supported else text.said_fact("supported"),
+        kernel_module=fact_from(_trimmed(module), kernel),
+        kernel_module_loaded=fact_from(
+            True if module else False if stopped else None, kernel if module else None, *stopped
+        ),
         libcuda=_libcuda(text),
-        nvml_init=_nvml(text),
+        nvml_init=fact_from(CallResult(18, mismatch[0].text) if mismatch else None, *mismatch),
         cuda_init=_cuinit(text),
         nvidia_smi=_smi_result(text),
-        xid_events=fact_from(tuple(m.text for m in text.messages_of("xid")) or None, *text.messages_of("xid")[:1]),
+        xid_events=fact_from(tuple(m.text for m in xids) or None, *xids),
     )
-
-
-def _driver_version(text: ParsedText, module: str | None, kernel: Message | None) -> Fact[str]:
-    if text.smi.driver_version:
-        return Known(text.smi.driver_version, text.smi_at)
-    if module and kernel:
-        return Known(_trimmed(module) or module, line_of(kernel))
-    stated = text.stated_fact("driver")
-    return text.said_fact("driver") if isinstance(stated, Unknown) else stated
 
 
 def _libcuda(text: ParsedText) -> Fact[tuple[LibraryFile, ...]]:
@@ -232,27 +225,24 @@ _OF_SMI = ("smi-no-driver", "smi-not-found", "smi-no-devices", "smi-no-libcuda",
 _OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
 
 
-def _nvml(text: ParsedText) -> Fact[CallResult]:
-    for message in text.messages_of("nvml-mismatch"):
-        if _OF_NVML.search(message.text):  # CUDA has a sentence of its own
-            return Known(CallResult(code=18, message=message.text), line_of(message))
-    return NOT_IN_TEXT
-
-
 def _cuinit(text: ParsedText) -> Fact[CallResult]:
     for message in text.messages_of("cuinit-failed"):
         values = message.values
-        number = (
-            values.get("code") or values.get("result") or values.get("number") or _STATUS.get(values.get("status", ""))
+        numbers = (
+            values.get("code"),
+            values.get("result"),
+            values.get("number"),
+            _STATUS.get(values.get("status", "")),
         )
+        number = next(filter(None, numbers), None)
         code = CURESULTS.get(values.get("name", ""), int(number) if number else None)
         if code is not None:
-            words = next((n for n, c in CURESULTS.items() if c == code), None)
-            return Known(CallResult(code=code, message=message.text, name=words), line_of(message))
-    if stub := text.messages_of("stub-library"):  # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
-        return Known(CallResult(code=34, message=stub[0].text), line_of(stub[0]))
-    if compat := text.messages_of("forward-compatibility"):
-        return Known(CallResult(code=804, message=compat[0].text), line_of(compat[0]))
+            name = next((name for name, known in CURESULTS.items() if known == code), None)
+            return Known(CallResult(code=code, message=message.text, name=name), line_of(message))
+    # cudaErrorStubLibrary and CUDA_ERROR_STUB_LIBRARY are both 34
+    for kind, code in (("stub-library", 34), ("forward-compatibility", 804)):
+        for message in text.messages_of(kind)[:1]:
+            return Known(CallResult(code=code, message=message.text), line_of(message))
     return NOT_IN_TEXT
 
 
@@ -260,11 +250,10 @@ def _smi_result(text: ParsedText) -> Fact[SmiResult]:
     if text.smi_line is None and not text.smi.failure:
         # outside of a container it tells nothing of the inside
         patterns = (_SMI_FAILS, _HOST) if text.hints.container else (_SMI_FAILS,)
-        clauses = text.clauses("nvidia-smi")
-        fine = (line for line, clause in clauses if not any(one.search(clause) for one in patterns))
-        said = next(fine, None)
-        works = said is not None and not text.messages_of(*_OF_SMI)
-        return Known(SmiResult(exit_code=0, output=""), f"line {said}, as stated", "stated") if works else NOT_IN_TEXT
+        clauses = () if text.messages_of(*_OF_SMI) else text.clauses("nvidia-smi")
+        fine = [line for line, clause in clauses if not any(one.search(clause) for one in patterns)]
+        works = SmiResult(exit_code=0, output="")
+        return Known(works, f"line {fine[0]}, as stated", "stated") if fine else NOT_IN_TEXT
     result = SmiResult(
         exit_code=1 if text.smi.failure else 0,
         output=text.smi.failure or "",
@@ -280,17 +269,10 @@ def gpus(text: ParsedText) -> Fact[Any]:
         return Known(text.smi.gpus, text.smi_at)
     if listed := tuple(_listed_gpus(text)):
         return Known(listed, "nvidia-smi -L")
-    logged = tensorflow_outputs.gpu_facts(text.tensorflow)
-    if logged:
+    if logged := tensorflow_outputs.gpu_facts(text.tensorflow):
         return Known(logged, f"line {text.tensorflow.gpus[0].line}: TensorFlow's log")
-    return _compiled_for(text)
-
-
-def _compiled_for(text: ParsedText) -> Fact[Any]:
-    """The GPU that ptxas was to compile for: sm_86."""
-    for message in text.messages_of("no-arch-in-ptxas"):
-        digits = re.fullmatch(r"sm_(\d{1,2})(\d)a?", message.values["arch"])
-        if digits:
+    for message in text.messages_of("no-arch-in-ptxas"):  # the GPU that ptxas was to compile for: sm_86
+        if digits := re.fullmatch(r"sm_(\d{1,2})(\d)a?", message.values["arch"]):
             capability = Known(f"{digits[1]}.{digits[2]}", line_of(message), "inferred")
             return Known((Gpu(index=0, compute_capability=capability),), line_of(message), "inferred")
     return NOT_IN_TEXT
@@ -339,9 +321,8 @@ _AROUND = 20  # characters before and after that may turn a statement into a wis
 # a sentence about what a program wants or a page says, no statement of what is there
 NOT_HERE = re.compile(
     r"looking for|looks? (?:\w+ )?for|search|whereis|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
-    r"|Download and install|built (?:for"
-    r"|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b|not found|could not"
-    r"|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
+    r"|Download and install|built (?:for|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b"
+    r"|not found|could not|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
     re.IGNORECASE,
 )
 
@@ -359,36 +340,31 @@ _WORKS_WITH = re.compile(
 def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
     printed = [one for one in text.versions if one.component == "cuda"]
-    kits = [
-        Toolkit(path=one.via, version=one.version, source=f"line {one.line}: {one.via}", via=one.via) for one in printed
-    ]
+    kits = [_kit(one.via, one.version, f"line {one.line}: {one.via}", one.via) for one in printed]
     stated = text.all_stated("cuda")
     if printed:  # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
         stated = [one for one in stated if one.value != text.smi.cuda_version]
-    kits += [Toolkit(path=one.raw[:80], version=one.value, source=stated_at(one), via="stated") for one in stated]
+    kits += [_kit(one.raw[:80], one.value, stated_at(one)) for one in stated]
     kits += _mentioned_toolkits(text, bool(kits))
-    kits += _listed_runtimes(text)
+    # libcudart.so.10.1 in a listing of files is there; up to 10.0 all libraries have their toolkit's number
+    for one in text.libraries:
+        version = minor(one.version)
+        if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
+            kits.append(_kit(one.path or one.soname, version, f"line {one.line}: {one.via}", one.via))
     kits += _named_files(text)
     for release, source in () if kits or matrix is None else _that_works(text, matrix):
-        kits.append(Toolkit(f"for TensorFlow {release.version}", version=release.cuda, source=source, via="stated"))
+        kits.append(_kit(f"for TensorFlow {release.version}", release.cuda, source))
     nvcc = next((one for one in printed if one.via == "nvcc"), None)
-    distinct: dict[str | None, Toolkit] = {}
-    for kit in kits:
-        distinct.setdefault(kit.version, kit)
+    distinct = {kit.version: kit for kit in reversed(kits)}
+    first = [kit for kit in kits if distinct[kit.version] is kit]
     return Cuda(
-        toolkits=Known(tuple(distinct.values()), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
+        toolkits=Known(tuple(first), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
         nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_IN_TEXT,
     )
 
 
-def _listed_runtimes(text: ParsedText) -> Iterator[Toolkit]:
-    """CUDA's libraries in listings of files: libcudart.so.10.1 is there; up to 10.0 all have their toolkit's number."""
-    for one in text.libraries:
-        version = minor(one.version)
-        if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
-            yield Toolkit(
-                path=one.path or one.soname, version=version, source=f"line {one.line}: {one.via}", via=one.via
-            )
+def _kit(path: str, version: str | None, source: str, via: str = "stated") -> Toolkit:
+    return Toolkit(path=path, version=version, source=source, via=via)
 
 
 def _named_files(text: ParsedText) -> Iterator[Toolkit]:
@@ -398,12 +374,13 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
     for line in text.lines:
         if len(line.text) > _SENTENCE or not any(name in line.text.lower() for name in ("cudart", *_OLD)):
             continue
-        for match in _files_there(line.text):
+        clauses = (clause for clause in _CLAUSE.split(line.text) if not NOT_HERE.search(clause))
+        for match in (match for clause in clauses for match in _RUNTIME_FILE.finditer(clause)):
             if match[0] in sought.get(line.number, "") or (match["alike"] and match[0] in sought.values()):
                 continue
             digits = match["digits"] or ""
             version = match["version"] or match["alike"] or f"{digits[:-1]}.{digits[-1]}"
-            yield Toolkit(path=match[0], version=version, source=f"line {line.number}: {match[0]}", via="stated")
+            yield _kit(match[0], version, f"line {line.number}: {match[0]}")
 
 
 def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str]]:
@@ -414,30 +391,21 @@ def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str
         yield from [(row, f"line {found[1]}: {row.version} works") for row in rows if row and row.gpu][:1]
 
 
-def _files_there(line: str) -> Iterator[re.Match[str]]:
-    """The files of each clause that is no wish: "it wants libcudart.so.10.1, my file is libcudart.so.10.2.89"."""
-    for clause in _CLAUSE.split(line):
-        if not NOT_HERE.search(clause):
-            yield from _RUNTIME_FILE.finditer(clause)
-
-
 def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
     for line in _lines_with(text, "cuda", "gpu"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":
-                yield Toolkit(
-                    path="conda", version=match["version"], source=f"line {line.number}: {match[0]}", via="conda"
-                )
+                yield _kit("conda", match["version"], f"line {line.number}: {match[0]}", "conda")
         if packaged := _OF_DISTRIBUTION.search(line.text):
             where = f"line {line.number}: nvidia-cuda-toolkit {packaged['version']}"
-            yield Toolkit(path="nvidia-cuda-toolkit", version=packaged["version"], source=where, via="stated")
-        if text.libraries and _HEADER.search(line.text):
-            continue
-        if not stated and (folder := _stated_as_installed(_FOLDER, line.text)):
-            yield Toolkit(path=folder[0], version=folder["version"], source=f"line {line.number}", via="stated")
+            yield _kit("nvidia-cuda-toolkit", packaged["version"], where)
+        folder = None if stated or (text.libraries and _HEADER.search(line.text)) else _FOLDER.search(line.text)
+        # not what somebody wants, asks for or is told to install
+        if folder and not NOT_HERE.search(line.text[max(folder.start() - _AROUND, 0) : folder.end() + _AROUND]):
+            yield _kit(folder[0], folder["version"], f"line {line.number}")
     for one in () if stated else text.said("cuda"):
-        yield Toolkit(path=one.raw, version=one.value, source=f"line {one.line}", via="stated")
+        yield _kit(one.raw, one.value, f"line {one.line}")
 
 
 def _lines_with(text: ParsedText, *words: str) -> Iterator[Line]:
@@ -445,16 +413,9 @@ def _lines_with(text: ParsedText, *words: str) -> Iterator[Line]:
     return (line for line in text.lines if any(word in low for low in [line.text.lower()] for word in words))
 
 
-def _stated_as_installed(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
-    """What a sentence says is installed; not what somebody wants, asks for or is told to install."""
-    match = pattern.search(line)
-    around = line[max(match.start() - _AROUND, 0) : match.end() + _AROUND] if match else ""
-    return None if NOT_HERE.search(around) else match
-
-
 def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
     """The cuDNN that was loaded, and those that are stated or installed by a command, or of a release that works."""
-    files = (*_cudnn_files(text), *_mentioned_cudnn(text))
+    files = tuple(_cudnn_files(text))
     if not files and matrix:
         files = tuple(CudnnFile(where, one.cudnn, "stated") for one, where in _that_works(text, matrix))
     differs = next(iter(text.messages_of("cudnn-version-differs")), None)
@@ -467,27 +428,22 @@ def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
 
 
 def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
-    """What tools print, what the form states, and what listings show."""
+    """What tools print, the form states, listings show, conda installs, and else what a sentence says."""
     for one in text.versions:
         if one.component == "cudnn":
             yield CudnnFile(path=f"line {one.line}: {one.via}", version=one.version, source=one.via)
-    for stated in text.all_stated("cudnn"):
-        yield CudnnFile(path=stated_at(stated), version=stated.value, source="stated")
+    stated = text.all_stated("cudnn")
+    yield from (CudnnFile(path=stated_at(one), version=one.value, source="stated") for one in stated)
     for file in text.libraries:
         if file.found and file.component == "cudnn" and file.version:
             path = f"line {file.line}: {file.path or file.soname}"
             yield CudnnFile(path=path, version=file.version, source=file.via)
-
-
-def _mentioned_cudnn(text: ParsedText) -> Iterator[CudnnFile]:
-    """What a conda command installs, or a sentence says is installed, unless the form states one."""
-    stated = text.all_stated("cudnn")
     for line in _lines_with(text, "cudnn"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
                 yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")
-    for one in () if stated else text.said("cudnn"):
-        yield CudnnFile(path=f"line {one.line}", version=one.value, source="stated")
+    for said in () if stated else text.said("cudnn"):
+        yield CudnnFile(path=f"line {said.line}", version=said.value, source="stated")
 
 
 def _grade(via: str | None) -> str:
@@ -527,17 +483,15 @@ def build(text: ParsedText) -> Fact[Build]:
 
 def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     """What TensorFlow lists, or what somebody says that it does not list."""
-    listed = tensorflow_outputs.device_facts(text.tensorflow)
-    source = "TensorFlow's list of devices"
-    if lists_gpu(listed) and text.tensorflow.gpu_count != 0:
+    seen, source = text.tensorflow, "TensorFlow's list of devices"
+    listed = tensorflow_outputs.device_facts(seen)
+    if lists_gpu(listed) and seen.gpu_count != 0:
         return Known(listed, source)
-    if text.tensorflow.gpu_count:
-        counted = tuple(
-            TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(text.tensorflow.gpu_count, 64))
-        )
-        return Known(counted, f"line {text.tensorflow.some_gpu}: {source}")
-    if text.tensorflow.gpu_count == 0:
-        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {text.tensorflow.no_gpu}: {source}")
+    if seen.gpu_count:
+        counted = (TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(seen.gpu_count, 64)))
+        return Known(tuple(counted), f"line {seen.some_gpu}: {source}")
+    if seen.gpu_count == 0:
+        return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {seen.no_gpu}: {source}")
     if said := first_said(text, prose.no_gpu):
         return Known((), f"line {said}, as stated", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)

@@ -27,11 +27,8 @@ _BANNER = re.compile(r"NVIDIA-SMI +\d")
 DRIVER_VERSION = re.compile(r"\b(?:Driver|KMD) Version\s*: *(\d+\.[\d.]*\d)", re.IGNORECASE)
 CUDA_VERSION = re.compile(r"\bCUDA (?:UMD )?Version\s*: *(\d+\.\d+)", re.IGNORECASE)
 FAILURES = re.compile(
-    r"(NVIDIA-SMI has failed because .*"
-    r"|Failed to initialize NVML: .*"
-    r"|NVIDIA-SMI couldn't find .*"
-    r"|Unable to determine the device handle for .*"
-    r"|No devices were found.*)"
+    r"(NVIDIA-SMI has failed because .*|Failed to initialize NVML: .*|NVIDIA-SMI couldn't find .*"
+    r"|Unable to determine the device handle for .*|No devices were found.*)"
 )
 LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU\d+: )?GPU ?([0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+): (.*)"

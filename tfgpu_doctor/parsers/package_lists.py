@@ -314,7 +314,8 @@ _LACKS = re.compile(
     r"which is not installed"
 )
 _BUILD_FAILED = re.compile(
-    rf"(?:(?:Failed building wheel|Could not build wheels) for |Failed to build (?!installable)['`\"]?)(?P<name>{_NAME})"
+    rf"(?:(?:Failed building wheel|Could not build wheels) for |Failed to build (?!installable)['`\"]?)"
+    rf"(?P<name>{_NAME})"
 )
 _NOTHING_PROVIDES = re.compile(
     rf"nothing provides (?:requested )?(?P<requirement>\S{{1,60}}(?: [\w.<>=*|,]{{1,60}}(?= needed))?)"

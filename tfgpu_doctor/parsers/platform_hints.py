@@ -114,18 +114,15 @@ _TAG = re.compile(
 _HOLDS_TENSORFLOW = re.compile(r"(?:^|/)tensorflow/(?:tensorflow|serving)\b|/(?:tensorflow|tritonserver|tf\d[^\s/:]*):")
 _ASKED = re.compile(
     r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
-    r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]"
-    r"|capabilities: *\[.{0,20}gpu"
-    r"|driver: *nvidia|^\s*gpus: *(?:all|\d)"
+    r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]|capabilities: *\[.{0,20}gpu|driver: *nvidia|^\s*gpus: *(?:all|\d)"
     r"|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
 _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
-    r"\bkubectl\b|\bk8s\b|^\s*(?:- )?containers: *$"
-    r"|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob|Notebook)\b|nvidia\.com/gpu(?!=)"
-    r"|FailedScheduling"
-    r"|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks|aks) (?:cluster|pod|node|job)|\bin (?:a "
-    r"|the )?(?:k8s|kubernetes|gke|eks)\b|\bon (?:k8s|kubernetes|gke|eks)\b|\bTFJobs?\b"
+    r"\bkubectl\b|\bk8s\b|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
+    r"|Notebook)\b|nvidia\.com/gpu(?!=)|FailedScheduling|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks"
+    r"|aks) (?:cluster|pod|node|job)|\bin (?:a |the )?(?:k8s|kubernetes|gke|eks)\b|\bon (?:k8s|kubernetes|gke|eks)\b"
+    r"|\bTFJobs?\b"
 )
 _APPTAINER = re.compile(
     r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
@@ -161,17 +158,15 @@ _SYSTEMS = (
         "macos",
         re.compile(
             r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
-            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b"
-            r"|\.dylib\b|macosx_\d",
+            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
             re.IGNORECASE,
         ),
     ),
     (
         "linux",
         re.compile(
-            r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora"
-            r"|red ?hat|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b"
-            r"|\bapt(?:-get)? install|\blinux\b",
+            r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat"
+            r"|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b",
             re.IGNORECASE,
         ),
     ),

@@ -47,24 +47,20 @@ class Said:
 
 # lines of programs, of code, and links
 _OF_A_PROGRAM = re.compile(
-    r"^\s*(?:File \"|(?:conda|mamba) (?:create|activate) |Collecting |Downloading |Requirement already"
-    r"|Using cached |Installing |Building |Step \d"
-    r"|--->|\+-|[|+]"
-    r"|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
+    r"^\s*(?:File \"|(?:conda|mamba) (?:create|activate) |Collecting |Downloading |Requirement already|Using cached "
+    r"|Installing |Building |Step \d|--->|\+-|[|+]|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
     r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
-    r"|^\s*[\w.\[\]-]+ ?==\S+$"
-    r"|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py|pypi|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
+    r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py|pypi|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
 )
 _ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
 _CLAUSE = re.compile(
-    r"(?<=[\w)\]'\"`%])[.!?;](?=\s|$)|[。！？；]|\s[-–—]{1,2}\s|\b(?:but|however|while|whereas|although|though|aber"
-    r"|pero|mais"
-    r"|sondern)\b|但是?|しかし|ですが|하지만|\bно\b",
+    r"(?<=[\w)\]'\"`%])[.!?;](?=\s|$)|[。！？；]|\s[-–—]{1,2}\s|\b(?:but|however|while|whereas|although|though|aber|pero"
+    r"|mais|sondern)\b|但是?|しかし|ですが|하지만|\bно\b",
     re.IGNORECASE,
 )
 _VERSION_WORD = (
-    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was|版本|必须是|需要|バージョン|버전|верси[яию]"
-    r"|versi[oó]n|versão)"
+    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was"
+    r"|版本|必须是|需要|バージョン|버전|верси[яию]|versi[oó]n|versão)"
 )
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
@@ -77,10 +73,9 @@ _NAMED = {
 }
 # "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
 _TENSORFLOW = re.compile(
-    r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch"
-    r"|tfjs|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum"
-    r"|with\b|on\b|needs?\b|for\b)"
-    r"[A-Za-z']{1,12}\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
+    r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch|tfjs"
+    r"|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum|with\b|on\b"
+    r"|needs?\b|for\b)[A-Za-z']{1,12}\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
     re.IGNORECASE,
 )
 _VERSIONS = (
@@ -96,35 +91,27 @@ _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2,
 _DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
 _SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
 _GPU = re.compile(
-    r"(?<![A-Za-z0-9_.])(?<!amd )(?:\d{1,2} ?x ?)?(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}"
-    r"(?:p10[246]-\d{3}|(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}(?:[adehm]|mx|"
-    r"(?<=1650|1660|2060|2070|2080|4070|4080)s)?)"
-    r"|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|tk1|t[2-5]000|xavier(?: nx)?"
-    r"|agx \w+|orin(?: (?:nano|nx))?|thor)|igx orin|tegra [kx][12]|(?<=nvidia )(?:orin|thor)|drive p2021|gp10b"
-    r"|eizo quadro med-xn\d\d(?:lp)?|matrox d-series d\d{4}|nvs \d{3,4}m?|grid k\d{1,3}|(?:quadro )?fx \d{3,4}m?"
-    r"|(?<=quadro )(?:[kmpt]?\d{3,4}[md]?|gp100|gv100|rtx \d{4})"
-    r"|(?<=nvidia )(?:[kmpt]\d{2,4}m?|[mp][46]|k8(?!s)|\d{3,4}mx?|\d{3}a|a2|l2)"
-    r"|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?|(?<=geforce )(?:\d{3}[am]|[4-9]\d[05](?! ?driver))|dgx spark|gb300"
-    r"|cmp \d{2,3}(?:hx|-\d{3})|pg5\d\d-\d{3}"
-    r"|[89]\d0mx?|[0-9]{3}mx"
-    r"|(?:[5-9][5-8]|10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)"
-    r"|a100x?|a10g?|a16|a30x?|a40|ax?800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40[gs]?|l20|v100s?"
-    r"|t4g?|p100|p40|p4"
-    r"|k80|k40(?:[cmsdt]|st)?|k20[cmsx]?|k520|m40|m60|m10|[cs]20[57][05]|[mx]20[579][05]|a[2-6]000|a4500"
-    r"|a5500|t[12]000"
-    r"|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
-    r"|[kpt][4-6][0-5]0e?)))"
-    r"(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop(?: ?gpu)?|mobile|max-?q|notebook|sxm\d?|pcie|\(?pascal\)?"
-    r"|(?<=640m )le|(?<=560 )se|(?<=m3000 )se|(?<=[45]090 )d(?: v2)?|(?<=3050 )a(?= laptop)|boost|m)"
-    r"(?![A-Za-z0-9])){0,4})"
-    r"(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
+    r"(?<![A-Za-z0-9_.])(?<!amd )(?:\d{1,2} ?x ?)?(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}(?:p10[246]-\d{3}"
+    r"|(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}(?:[adehm]|mx|(?<=1650|1660|2060|2070"
+    r"|2080|4070|4080)s)?)|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|tk1|t[2-5]000"
+    r"|xavier(?: nx)?|agx \w+|orin(?: (?:nano|nx))?|thor)|igx orin|tegra [kx][12]|(?<=nvidia )(?:orin|thor)"
+    r"|drive p2021|gp10b|eizo quadro med-xn\d\d(?:lp)?|matrox d-series d\d{4}|nvs \d{3,4}m?|grid k\d{1,3}"
+    r"|(?:quadro )?fx \d{3,4}m?|(?<=quadro )(?:[kmpt]?\d{3,4}[md]?|gp100|gv100|rtx \d{4})"
+    r"|(?<=nvidia )(?:[kmpt]\d{2,4}m?|[mp][46]|k8(?!s)|\d{3,4}mx?|\d{3}a|a2|l2)|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?"
+    r"|(?<=geforce )(?:\d{3}[am]|[4-9]\d[05](?! ?driver))|dgx spark|gb300|cmp \d{2,3}(?:hx|-\d{3})|pg5\d\d-\d{3}"
+    r"|[89]\d0mx?|[0-9]{3}mx|(?:[5-9][5-8]|10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)|a100x?"
+    r"|a10g?|a16|a30x?|a40|ax?800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40[gs]?|l20|v100s?|t4g?|p100"
+    r"|p40|p4|k80|k40(?:[cmsdt]|st)?|k20[cmsx]?|k520|m40|m60|m10|[cs]20[57][05]|[mx]20[579][05]|a[2-6]000|a4500|a5500"
+    r"|t[12]000|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
+    r"|[kpt][4-6][0-5]0e?)))(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop(?: ?gpu)?|mobile|max-?q|notebook|sxm\d?"
+    r"|pcie|\(?pascal\)?|(?<=640m )le|(?<=560 )se|(?<=m3000 )se|(?<=[45]090 )d(?: v2)?|(?<=3050 )a(?= laptop)|boost"
+    r"|m)(?![A-Za-z0-9])){0,4})(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
     re.IGNORECASE,
 )
 _OTHER_GPU = re.compile(
     r"(?<![A-Za-z0-9_.])(?:(?:amd |ati )?(?:radeon(?: (?:rx|hd|pro|vega|r[579x]))?(?: ?\d{3,4}\w{0,3})?"
-    r"|rx[ -]?(?:vega ?)?(?:\d{3,4}|56|64)(?: ?(?:xtx?|gre|[ms]))?)|(?:intel(?:\(r\))? )?"
-    r"(?:iris(?:\(r\))?(?: xe| plus| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|arc [ab]\d{3}m?)"
-    r"|intel graphics)(?![A-Za-z0-9_])",
+    r"|rx[ -]?(?:vega ?)?(?:\d{3,4}|56|64)(?: ?(?:xtx?|gre|[ms]))?)|(?:intel(?:\(r\))? )?(?:iris(?:\(r\))?(?: xe| plus"
+    r"| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|arc [ab]\d{3}m?)|intel graphics)(?![A-Za-z0-9_])",
     re.IGNORECASE,
 )
 # a bare number is a card only beside one of these words
@@ -134,15 +121,13 @@ _CARD_WORD = re.compile(
 )
 _NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)
 _WANTED = re.compile(
-    r"\b(?:need|require|rel(?:y|ies) on|want|expect|recommend|support|compatib|should|must|could i|can i"
-    r"|look(?:s|ing)? for|asks?|ask(?:s|ing) for"
-    r"|search|minimum|at least|official|document|doc says|speaks? of|highest|tested|compiled|ha(?:s|ve) to be"
-    r"|built (?:for|against|with)|designed|meant|intended|instead of|rather than"
-    r"|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not"
-    r"|cannot open"
+    r"\b(?:need|require|rel(?:y|ies) on|want|expect|recommend|support|compatib|should|must|could i|can i|look(?:s"
+    r"|ing)? for|asks?|ask(?:s|ing) for|search|minimum|at least|official|document|doc says|speaks? of|highest|tested"
+    r"|compiled|ha(?:s|ve) to be|built (?:for|against|with)|designed|meant|intended|instead of|rather than|which"
+    r"|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not|cannot open"
     r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
-    r"|or (?:earlier|later|newer|above|higher|below)|download|from this url"
-    r"|必须|需要|吗|you may install|cuda version:)",
+    r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install"
+    r"|必须|需要|吗|cuda version:)",
     re.IGNORECASE,
 )
 _IS_WHAT = re.compile(r"\s*is what (?!i\b|we\b)", re.IGNORECASE)  # "CUDA 9.2 is what it needs"
@@ -151,19 +136,17 @@ _SUPPORTED = re.compile(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|say
 _TOOLKIT = re.compile(r"nvcc|toolkit|install", re.IGNORECASE)
 _ELSEWHERE = re.compile(
     r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
-    r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
-    r"|old (?:machine|computer|pc|laptop|card|gpu|\S+ (?:\S+ )?with)|uninstall\w*|removed?"
-    r"|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
+    r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)|old (?:machine|computer|pc|laptop|card"
+    r"|gpu|\S+ (?:\S+ )?with)|uninstall\w*|removed?|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
     # "from A to B": A
     r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
     r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))",
     re.IGNORECASE,
 )
 _OF_OTHERS = re.compile(
-    r"\b(?:(?:friend|colleague|cousin|neighbou?r|classmate|co-?worker|room-?mate|brother|everybody|everyone)(?:['’]?s)?"
-    r"|kolleg\w*|freund\w*|nachbar\w*|coll[èe]gue|voisin|ami|amigo|primo|colega|compañer[oa]|vecino|vizinho"
-    r"|друг[ау]?|коллег\w*|сосед\w*)\b"
-    r"|同学|朋友|同事",
+    r"\b(?:(?:friend|colleague|cousin|neighbou?r|classmate|co-?worker|room-?mate|brother|everybody"
+    r"|everyone)(?:['’]?s)?|kolleg\w*|freund\w*|nachbar\w*|coll[èe]gue|voisin|ami|amigo|primo|colega|compañer[oa]"
+    r"|vecino|vizinho|друг[ау]?|коллег\w*|сосед\w*)\b|同学|朋友|同事",
     re.IGNORECASE,
 )
 _MINE = re.compile(
@@ -282,8 +265,7 @@ def stance(clause: str, start: int, end: int) -> str:
 
 _SEES = (
     r"(?:see(?! (?:why|how|what|that|if))|find|detect|recogni[sz]|us(?:e|ing)|utili[sz]|list|access|pick|run"
-    r"|work(?! normally)|show|reach|start|enable|engage|activate"
-    r"|load|compute|train)\w*"
+    r"|work(?! normally)|show|reach|start|enable|engage|activate|load|compute|train)\w*"
 )
 _A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b|[gr]tx ?\d{3,4}(?: ?ti\b)?)"
 _NEVER = (
@@ -300,47 +282,34 @@ _ABOUT_GPU = (
 _NO_GPU = re.compile(
     rf"{_NEVER}\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?:\w+\W+){{0,5}}?{_A_GPU}"
     rf"|{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:get|make)\W+(?:\w+\W+){{0,3}}?{_A_GPU}\W+(?:to\W+)?{_SEES}"
-    rf"|\b{_A_GPU}(?! version| memory)[^\w.!?]+(?:\w+[^\w.!?]+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?"
-    rf"(?:{_SEES}|found|available|visible|seen)"
-    rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used|detected|found"
-    rf"|recogni|seen)"
-    r"|\bonly (?:takes?|uses?|has) (?:up )?(?:the |my )?cpu\b|\bonly (?:the )?cpu (?:is|was|gets) (?:utili[sz]ed"
-    r"|used)\b|\bin cpu mode\b(?! (?:it|works))"
-    rf"|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used|detected|listed|available|visible|seen|support|usage|acceleration)"
-    rf"|\b(?:sees?|finds?|detects?|shows?|lists?|(?<!version )has|have|got|gives?) no {_A_GPU}"
-    rf"|\b(?:only|just|always|still|keeps?|instead|everything)\W+(?:{_NOT_FINE}\w+\W+){{0,4}}?(?:on |to |the |my "
-    r"|uses? |using )(?:the |my )?cpu\b"
-    r"|\b(?:falls? ?back|default\w*)\W+(?:\w+\W+){0,4}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
-    r"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
-    r"|shows?)\W+(?:\w+\W+){0,2}?(?:only|just)\W+(?:\w+\W+){0,2}?cpu\b"
-    r"|\b(?:only|just) (?:ever )?(?:gives?|shows?|lists?|returns?|prints?|has|have|sees|finds?|contains?"
-    r"|reports?|offers?|got|knows)"
-    r"\W+(?:\w+\W+){0,3}?cpu(?! (?:cores?|usage|load|time)\b)"
-    r"|\b(?:nur|sólo|solo|solamente|seulement|uniquement|apenas|só|somente|tylko|sadece|только|лишь"
-    r"|yalnızca)\W+(?:\w+\W+){0,4}?"
-    r"(?:cpu|prozessor|processeur|procesador|processador|процессор\w*)\b"
-    r"|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{0,6}cpu"
-    r"|\b(?:says?|said|tells?|there(?:'s| is)):? no gpu\b|\b(?:trains|runs|rechnet|läuft) (?:on|auf(?: der)?) cpu\s*$"
-    r"|\bon (?:the |my )?cpu,? (?:and )?not (?:on )?(?:the |my )?gpu\b"
-    r"|\bon (?:the |my )?cpu only\b|\bit uses (?:the |my )?cpu\b(?! and)"
-    r"|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{0,40}[,;:] ?(?:but )?no gpu\b(?! \w)"
-    r"|is_gpu_available\S{0,3}\W+(?:\w+\W+){0,3}?false|num gpus available:? *0\b|\b0 gpus?\b"
-    r"|list_(?:physical|local|logical)_devices\S{0,16}\W{1,3}(?:\w+[^\w.;]+){0,4}?(?:\[\](?!\])|empty|nothing"
-    r"|only \W?(?:the )?cpu)"
-    r"|\bgpu (?:usage|utili[sz]ation|load|memory)\W+(?:\w+\W+){0,3}?(?:0 ?%|zero)"
-    r"|\bno (?:me )?(?:detecta|reconoce|encuentra|usa|ve|utiliza|aparece)\w*\W+(?:\w+\W+){0,4}?(?:gpu|gráfica"
-    r"|tarjeta)"
-    r"|\bn[ãa]o (?:detecta|reconhece|encontra|usa|v[êe]|utiliza)\w*\W+(?:\w+\W+){0,4}?(?:gpu|placa)"
-    r"|\b(?:détecte|trouve|voit|reconna[îi]t|utilise)\w*\W+(?:pas|aucun\w*)\W+(?:\w+\W+){0,4}?(?:gpu|carte)"
-    r"|\b(?:erkennt|findet|sieht|nutzt|benutzt|verwendet)\W(?:\w+\W+){0,5}?(?:nicht|keine?)\b"
-    r"|не (?:видит|использует|находит|определяет|обнаружива)\w*"
-    r"|(?:使用|用|走)cpu"
-    r"|(?:检测不到|檢測不到|找不到|用不了|无法(?:使用|识别|检测|调用)|没有?(?:使用|用|调用|检测到?)"
-    r"|沒有(?:使用|用到)|不能(?:用|使用)|不(?:用|使用|识别|走)|未(?:使用"
-    r"|检测到)).{0,8}(?:gpu|显卡|顯卡)"
-    r"|(?:gpu|显卡|顯卡).{0,10}(?:不可用|不能用|无法使用|没有?被?(?:使用|用|调用)|用不了|检测不到|找不到"
-    r"|利用率.{0,4}0%)"
-    r"|gpu.{0,15}(?:認識(?:され|し)?(?:ない|ません|てくれ)|使(?:え|用でき|われ|用され)(?:ない|ません)|見つから)",
+    rf"|\b{_A_GPU}(?! version| memory)[^\w.!?]+(?:\w+[^\w.!?]+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found"
+    rf"|available|visible|seen)|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used"
+    rf"|detected|found|recogni|seen)|\bonly (?:takes?|uses?|has) (?:up )?(?:the |my )?cpu\b|\bonly (?:the )?cpu (?:is"
+    rf"|was|gets) (?:utili[sz]ed|used)\b|\bin cpu mode\b(?! (?:it|works))|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used"
+    rf"|detected|listed|available|visible|seen|support|usage|acceleration)|\b(?:sees?|finds?|detects?|shows?|lists?"
+    rf"|(?<!version )has|have|got|gives?) no {_A_GPU}|\b(?:only|just|always|still|keeps?|instead"
+    rf"|everything)\W+(?:{_NOT_FINE}\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
+    rf"|\b(?:falls? ?back|default\w*)\W+(?:\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
+    rf"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
+    rf"|shows?)\W+(?:\w+\W+){{0,2}}?(?:only|just)\W+(?:\w+\W+){{0,2}}?cpu\b|\b(?:only|just) (?:ever )?(?:gives?|shows?"
+    rf"|lists?|returns?|prints?|has|have|sees|finds?|contains?|reports?|offers?|got"
+    rf"|knows)\W+(?:\w+\W+){{0,3}}?cpu(?! (?:cores?|usage|load|time)\b)|\b(?:nur|sólo|solo|solamente|seulement"
+    rf"|uniquement|apenas|só|somente|tylko|sadece|только|лишь|yalnızca)\W+(?:\w+\W+){{0,4}}?(?:cpu|prozessor"
+    rf"|processeur|procesador|processador|процессор\w*)\b|(?:只有|只显示|只顯示|只能用|只用|仅有|只看到).{{0,6}}cpu|\b(?:says?|said"
+    rf"|tells?|there(?:'s| is)):? no gpu\b|\b(?:trains|runs|rechnet|läuft) (?:on|auf(?: der)?) cpu\s*$|\bon (?:the "
+    rf"|my )?cpu,? (?:and )?not (?:on )?(?:the |my )?gpu\b|\bon (?:the |my )?cpu only\b|\bit uses (?:the "
+    rf"|my )?cpu\b(?! and)|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{{0,40}}[,;:] ?(?:but )?no gpu\b(?! \w)"
+    rf"|is_gpu_available\S{{0,3}}\W+(?:\w+\W+){{0,3}}?false|num gpus available:? *0\b|\b0 gpus?\b|list_(?:physical"
+    rf"|local|logical)_devices\S{{0,16}}\W{{1,3}}(?:\w+[^\w.;]+){{0,4}}?(?:\[\](?!\])|empty|nothing"
+    rf"|only \W?(?:the )?cpu)|\bgpu (?:usage|utili[sz]ation|load|memory)\W+(?:\w+\W+){{0,3}}?(?:0 ?%|zero)"
+    rf"|\bno (?:me )?(?:detecta|reconoce|encuentra|usa|ve|utiliza|aparece)\w*\W+(?:\w+\W+){{0,4}}?(?:gpu|gráfica"
+    rf"|tarjeta)|\bn[ãa]o (?:detecta|reconhece|encontra|usa|v[êe]|utiliza)\w*\W+(?:\w+\W+){{0,4}}?(?:gpu|placa)"
+    rf"|\b(?:détecte|trouve|voit|reconna[îi]t|utilise)\w*\W+(?:pas|aucun\w*)\W+(?:\w+\W+){{0,4}}?(?:gpu|carte)"
+    rf"|\b(?:erkennt|findet|sieht|nutzt|benutzt|verwendet)\W(?:\w+\W+){{0,5}}?(?:nicht|keine?)\b|не (?:видит"
+    rf"|использует|находит|определяет|обнаружива)\w*|(?:使用|用|走)cpu|(?:检测不到|檢測不到|找不到|用不了|无法(?:使用|识别|检测|调用)|没有?(?:使用|用"
+    rf"|调用|检测到?)|沒有(?:使用|用到)|不能(?:用|使用)|不(?:用|使用|识别|走)|未(?:使用|检测到)).{{0,8}}(?:gpu|显卡|顯卡)|(?:gpu|显卡|顯卡).{{0,10}}(?:不可用"
+    rf"|不能用|无法使用|没有?被?(?:使用|用|调用)|用不了|检测不到|找不到|利用率.{{0,4}}0%)|gpu.{{0,15}}(?:認識(?:され|し)?(?:ない|ません|てくれ)|使(?:え|用でき|われ"
+    rf"|用され)(?:ない|ません)|見つから)",
     re.IGNORECASE,
 )
 
@@ -376,19 +345,16 @@ WORDS = (
 
 _CARD = (
     r"(?:gpus?|(?:graphics?|video|graphic) (?:cards?|adapters?|chips?)|cards?|hardware|grafikkarten?|karten?"
-    r"|carte\w*(?: graphique)?"
-    r"|tarjetas?(?: gr[áa]ficas?)?|gr[áa]ficas?|placas?(?: de v[ií]deo)?|sched[ae](?: video)?|kart[ayę]\w*(?:"
-    r" graficzn\w+)?)"
+    r"|carte\w*(?: graphique)?|tarjetas?(?: gr[áa]ficas?)?|gr[áa]ficas?|placas?(?: de v[ií]deo)?|sched[ae](?: video)?"
+    r"|kart[ayę]\w*(?: graficzn\w+)?)"
 )
 _MAKER = r"(?:nvidia|ge ?force|cuda(?:[- ]capable)?)"
 _KIND = rf"(?:{_MAKER}|dedicated|discrete|eigene|dedizierte|d[ée]di[ée]e|dedicada|discreta)"
 # a program's finding, and what is supposed, asked or true of somebody else
 _NOT_SAID = (
-    r"(?!['’\"]?\W{0,2}(?:(?:is |was |are |were |could be |has been |can be )?(?:not )?(?:found|detected"
-    r"|visible|listed"
-    r"|available|usage|support|driver|used|seen|errors?|problems?|issues?|memory|devices?|gefunden|erkannt"
-    r"|encontrada|détectée?)|in (?:the )?(?:list"
-    r"|tensorflow|tf|python)))"
+    r"(?!['’\"]?\W{0,2}(?:(?:is |was |are |were |could be |has been |can be )?(?:not )?(?:found|detected|visible|listed"
+    r"|available|usage|support|driver|used|seen|errors?|problems?|issues?|memory|devices?|gefunden|erkannt|encontrada"
+    r"|détectée?)|in (?:the )?(?:list|tensorflow|tf|python)))"
 )
 _HYPOTHETICAL = re.compile(
     r"\b(?:if|unless|whether|when|assum\w*|you|your|suppose|wenn|falls|ob|si|se|cuando|как если|если)\b|\?|如果|もし",
@@ -400,33 +366,26 @@ _MACHINE = (
 )
 _NONE = re.compile(
     # without a GPU of that maker, or of its own
-    rf"\b(?:no|without|without an?|without any|not an?|(?:n't|not) have (?:an?|any)|(?:n't|not) got (?:an?"
-    rf"|any)|lacks? an?"
-    rf"|kein\w*|ohne|ohne eine|pas de|sans|sans aucune?|aucune?|sin|sin ninguna|ninguna|sem|nenhuma|senza"
-    rf"|nessuna|brak|bez)"
-    rf" (?:carte (?:graphique )?|tarjeta (?:gráfica )?|gráfica |placa |scheda |karty )?{_KIND}(?:[-"
-    rf" ]{_CARD}\b|(?![- ]{_CARD}))\b(?! ?[-\d./_])(?! (?:drivers?|smi|lib\w*|error\w*|package\w*"
+    rf"\b(?:no|without|without an?|without any|not an?|(?:n't|not) have (?:an?|any)|(?:n't|not) got (?:an?|any)"
+    rf"|lacks? an?|kein\w*|ohne|ohne eine|pas de|sans|sans aucune?|aucune?|sin|sin ninguna|ninguna|sem|nenhuma|senza"
+    rf"|nessuna|brak|bez) (?:carte (?:graphique )?|tarjeta (?:gráfica )?|gráfica |placa |scheda "
+    rf"|karty )?{_KIND}(?:[- ]{_CARD}\b|(?![- ]{_CARD}))\b(?! ?[-\d./_])(?! (?:drivers?|smi|lib\w*|error\w*|package\w*"
     rf"|toolkit|install\w*|docker|container|runtime|cuda|message\w*|treiber|module?\w*|line\w*)\b){_NOT_SAID}"
     # a machine that has none
-    rf"|\b{_MACHINE} (?:ha(?:s|ve)|have got|comes? with|with|contains?|sports?) (?:absolutely |simply )?no"
-    rf" (?:{_KIND} )?{_CARD}\b{_NOT_SAID}"
-    rf"|(?:^\W*|\b{_MACHINE} )(?:does|do|did)(?:n't|n’t| not) (?:even )?have(?: (?:an?|any|one))?\b(?:"
-    rf" {_KIND})?(?: {_CARD})\b{_NOT_SAID}"
-    rf"|\b(?:there is|there's|there are|es gibt|hay|il y a|há) (?:no|keine|sin|pas de|não) (?:{_KIND}"
-    rf" )?{_CARD} (?:in|on|at|here|im|hier)\b"
-    rf"|\b{_MACHINE} (?:without|ohne|sans|sin|sem) (?:an? |any |eine )?(?:{_KIND} )?(?:gpus?|{_KIND}"
-    rf"|grafikkarte|carte graphique)\b{_NOT_SAID}"
-    r"|\bGPU-?less\b|\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host|install(?:ation)?|set-?up"
-    r"|mode|partition|vm)s?\b"
-    r"|\binstalled CPU[- ]only\b"
-    rf"|\bno {_CARD} in (?:it\b|(?:this|these|that|those|our|my|the) {_MACHINE}\b)"
-    r"|\b(?:machine|laptop|node|server|vm|runner|ci|host)\b[^.;\n]{0,40}[,(] ?no (?:nvidia )?gpus?(?= ?[),;.]|$)"
-    r"|\b(?:vms?|virtual machines?)\b[^;\n]{0,60}\b(?:gpu|card)\b[^.;\n]{0,30}?\b(?:is|are)(?: not|n['’]t)"
-    r" (?:accessible|passed|visible|exposed)"
+    rf"|\b{_MACHINE} (?:ha(?:s|ve)|have got|comes? with|with|contains?|sports?) (?:absolutely "
+    rf"|simply )?no (?:{_KIND} )?{_CARD}\b{_NOT_SAID}|(?:^\W*|\b{_MACHINE} )(?:does|do|did)(?:n't|n’t"
+    rf"| not) (?:even )?have(?: (?:an?|any|one))?\b(?: {_KIND})?(?: {_CARD})\b{_NOT_SAID}|\b(?:there is|there's"
+    rf"|there are|es gibt|hay|il y a|há) (?:no|keine|sin|pas de|não) (?:{_KIND} )?{_CARD} (?:in|on|at|here|im|hier)\b"
+    rf"|\b{_MACHINE} (?:without|ohne|sans|sin|sem) (?:an? |any |eine )?(?:{_KIND} )?(?:gpus?|{_KIND}|grafikkarte"
+    rf"|carte graphique)\b{_NOT_SAID}|\bGPU-?less\b|\bCPU[- ]only (?:machine|box|server|laptop|node|computer|host"
+    rf"|install(?:ation)?|set-?up|mode|partition|vm)s?\b|\binstalled CPU[- ]only\b|\bno {_CARD} in (?:it\b|(?:this"
+    rf"|these|that|those|our|my|the) {_MACHINE}\b)|\b(?:machine|laptop|node|server|vm|runner|ci"
+    rf"|host)\b[^.;\n]{{0,40}}[,(] ?no (?:nvidia )?gpus?(?= ?[),;.]|$)|\b(?:vms?"
+    rf"|virtual machines?)\b[^;\n]{{0,60}}\b(?:gpu|card)\b[^.;\n]{{0,30}}?\b(?:is|are)(?: not|n['’]t) (?:accessible"
+    rf"|passed|visible|exposed)"
     # GPUs of others
-    r"|\b(?:has|have|with|got|is|hat|eine|une|una|uma|an?|my|mein\w*) (?:only |just |nur )?(?:an? |eine |the )?"
-    r"(?:AMD|ATI|Intel)[- ](?:(?:Radeon|Arc|integrated|onboard) )?(?:GPU|(?:graphics?|video) ?card|graphics"
-    r"|card|Grafikkarte"
+    r"|\b(?:has|have|with|got|is|hat|eine|une|una|uma|an?|my|mein\w*) (?:only |just |nur )?(?:an? |eine |the )?(?:AMD"
+    r"|ATI|Intel)[- ](?:(?:Radeon|Arc|integrated|onboard) )?(?:GPU|(?:graphics?|video) ?card|graphics|card|Grafikkarte"
     r"|Karte|graphique)\b(?! (?:too|as well|besides|and (?:an? )?nvidia))",
     re.IGNORECASE,
 )
@@ -436,23 +395,18 @@ _GPU_NAMED = (
 )
 _CPU = r"(?:the |my |our )?cpus?\b"
 _WANTS = re.compile(
-    rf"\b(?:do(?:es)? ?n['’]t|do(?:es)? not|did ?n['’]t|never|no longer) (?:actually |really |even |ever"
-    rf" )?(?:want(?:ed)?|need(?:ed)?|care about|intend to use|plan to use|mean to use)"
-    rf" (?:to (?:use|have|touch) )?{_GPU_NAMED}"
-    rf"|\b(?:deliberate(?:ly)?|on purpose|intentional(?:ly)?|by design|purposely)\b[^.!?\n]{{0,60}}\b(?:cpus?"
-    rf"|no gpu|hid\w*|without (?:a )?gpu|-1)"
-    rf"|\b(?:cpus?|hid\w*|no gpu|without (?:a )?gpu|gpus? (?:is|are) (?:off"
-    rf"|disabled))\b[^.!?\n]{{0,40}}\b(?:deliberate(?:ly)?|on purpose"
-    r"|intentional(?:ly)?|by design|purposely)\b"
-    r"|(?<!n't )(?<!not )\b(?:want|wants|prefer|meant|supposed|intend(?:ed)?|chose|happy|content) (?:it )?(?:to )?"
-    rf"(?:(?:run|stay|use|be|remain|work|compute|train|go)\w* )?(?:it |everything )?(?:on |with |only"
-    rf" ){{0,2}}{_CPU}(?: only)?(?!['’]s)"
-    rf"|\b(?:fine|okay|ok|happy|live|content|go) with {_CPU}"
-    rf"|\b{_CPU}(?:-only)? (?:is|are|would be|will be) (?:all (?:i|we) |enough|sufficient|plenty|fast enough"
-    rf"|fine (?:for|with) (?:me|us|this|that|now)|what (?:i|we) want"
-    r"|perfectly (?:fine|ok)|okay for)|\b(?:gpu|cuda) is not (?:needed|necessary|wanted|required)"
-    r"|\bCPU[- ]only (?:steps?|jobs?|tasks?|runs?|mode|inference|pipelines?|services?|deployments?|stages?"
-    r"|rules?|tests?|build|ci)\b",
+    rf"\b(?:do(?:es)? ?n['’]t|do(?:es)? not|did ?n['’]t|never|no longer) (?:actually |really |even "
+    rf"|ever )?(?:want(?:ed)?|need(?:ed)?|care about|intend to use|plan to use|mean to use) (?:to (?:use|have"
+    rf"|touch) )?{_GPU_NAMED}|\b(?:deliberate(?:ly)?|on purpose|intentional(?:ly)?|by design"
+    rf"|purposely)\b[^.!?\n]{{0,60}}\b(?:cpus?|no gpu|hid\w*|without (?:a )?gpu|-1)|\b(?:cpus?|hid\w*|no gpu"
+    rf"|without (?:a )?gpu|gpus? (?:is|are) (?:off|disabled))\b[^.!?\n]{{0,40}}\b(?:deliberate(?:ly)?|on purpose"
+    rf"|intentional(?:ly)?|by design|purposely)\b|(?<!n't )(?<!not )\b(?:want|wants|prefer|meant|supposed"
+    rf"|intend(?:ed)?|chose|happy|content) (?:it )?(?:to )?(?:(?:run|stay|use|be|remain|work|compute|train"
+    rf"|go)\w* )?(?:it |everything )?(?:on |with |only ){{0,2}}{_CPU}(?: only)?(?!['’]s)|\b(?:fine|okay|ok|happy|live"
+    rf"|content|go) with {_CPU}|\b{_CPU}(?:-only)? (?:is|are|would be|will be) (?:all (?:i|we) |enough|sufficient"
+    rf"|plenty|fast enough|fine (?:for|with) (?:me|us|this|that|now)|what (?:i|we) want|perfectly (?:fine|ok)"
+    rf"|okay for)|\b(?:gpu|cuda) is not (?:needed|necessary|wanted|required)|\bCPU[- ]only (?:steps?|jobs?|tasks?"
+    rf"|runs?|mode|inference|pipelines?|services?|deployments?|stages?|rules?|tests?|build|ci)\b",
     re.IGNORECASE,
 )
 

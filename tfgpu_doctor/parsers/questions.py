@@ -51,9 +51,8 @@ _NEEDED = re.compile(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|shoul
 _LIBRARY = re.compile(r"\bcuda\b|cudnn|tool ?kit", re.IGNORECASE)
 _PACKAGES = re.compile(r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d", re.IGNORECASE)
 _WHICH = re.compile(
-    r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?|provide|share|specify"
-    r"|welche[rsnm]?|quelle?s?|qué|cu[aá]l(?:es)?|qual|quais|versions that)\b"
-    r"|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
+    r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?|provide|share|specify|welche[rsnm]?|quelle?s?|qué"
+    r"|cu[aá]l(?:es)?|qual|quais|versions that)\b|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
     re.IGNORECASE,
 )
 _WHICH_VERSION = re.compile(r"\b(?:which|what) versions?\b.{0,30}\b(?:install|use|take|need)\b", re.IGNORECASE)
@@ -82,8 +81,7 @@ _WORKS = re.compile(
     re.IGNORECASE,
 )
 _CHECKS = re.compile(
-    r"\b(?:check(?:ing)?|verify|know|tell|see|show|confirm|make sure"
-    r"|find out|determine)\b",
+    r"\b(?:check(?:ing)?|verify|know|tell|see|show|confirm|make sure|find out|determine)\b",
     re.IGNORECASE,
 )
 _USES = re.compile(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b", re.IGNORECASE)

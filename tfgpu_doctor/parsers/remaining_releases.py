@@ -1,31 +1,27 @@
-"""Which releases print a message from just this line of a source file: "cpu_feature_guard.cc:193] This TensorFlow ...".
+"""Which releases of TensorFlow, and which Pythons, remain where the text does not name one.
 
-The matrix has the lines that wheels printed. A release is left out only where it is known to print the same message
-from other lines, or the releases before and after it are: between them, a file grows from line to line. A message, or a
-line, that the matrix does not have says nothing.
+The form of TensorFlow's log, its date, the names of the libraries that it opens and the cuDNN that it was compiled with
+belong to some releases only; so do the lines of the source files that print ("cpu_feature_guard.cc:193] This ..."), and
+the Python beside it. A release is left out only where it is known to print the same message from other lines, or the
+releases before and after it are: between them, a file grows from line to line. A message, or a line, that the matrix
+does not have says nothing.
 
-Which Python a list of offered versions betrays: pip lists exactly the releases with a wheel for its own Python.
+pip lists exactly the releases with a wheel for its own Python, so that a list of offered versions betrays that:
 
 >>> from tfgpu_doctor.matrix.loader import Matrix
->>> found = versions_offered(Matrix.load(), "tensorflow", ["2.20.0rc0", "2.20.0"])
->>> found.pythons, found.exact
+>>> versions_offered(Matrix.load(), "tensorflow", ["2.20.0rc0", "2.20.0"])
 (('3.13',), True)
 
 The list was printed on some day, so releases newer than its newest one do not count, and neither do later patches of
 the older minor versions that it names. Releases that the matrix does not know are left out; most release candidates
 are not in it.
-
-Which releases of TensorFlow, and which Pythons, remain where the text does not name one. The form of TensorFlow's log,
-its date, the names of the libraries that it opens and the cuDNN that it was compiled with belong to some releases only;
-so do the lines of the source files that print, and the Python beside it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -121,28 +117,9 @@ _MOST = 2000
 _AFTER_2_0: Series = (1, 15)  # came out after 2.0.0
 
 
-@dataclass(frozen=True)
-class Target:
-    """A Python and a platform for which the index has wheels."""
-
-    python: str  # "3.8"
-    platform: str  # "linux_x86_64"
-
-
-@dataclass(frozen=True)
-class Matches:
-    """The Pythons and platforms that fit the list best."""
-
-    offers: tuple[Target, ...]
-    exact: bool  # the list is what they are offered, on some day; else it is only near to that
-
-    @property
-    def pythons(self) -> tuple[str, ...]:
-        """Each Python once, ascending."""
-        return tuple(sorted({offer.python for offer in self.offers}, key=Version))
-
-
-def versions_offered(matrix: Matrix, name: str, versions: Iterable[str], platform: str | None = None) -> Matches | None:
+def versions_offered(
+    matrix: Matrix, name: str, versions: Iterable[str], platform: str | None = None
+) -> tuple[tuple[str, ...], bool] | None:
     """Find the Pythons to which the index offers this list.
 
     Args:
@@ -151,29 +128,24 @@ def versions_offered(matrix: Matrix, name: str, versions: Iterable[str], platfor
         platform: look only at this one, "linux_x86_64"; None: at all.
 
     Returns:
+        The Pythons whose offer fits best, ascending, and whether the list is what they are offered on some day.
         None for a package that the matrix does not know, and for a list without any version that it knows: an
         empty list means that there is no wheel at all, or that the index was not reached.
     """
-    offered = _offered(matrix, normalised(name), platform)
-    known = set[Version]().union(*offered.values()) if offered else set[Version]()
-    printed = _printed(versions, known)
+    offered: dict[tuple[str, str], set[Version]] = defaultdict(set)
+    for release in matrix.releases(platform, normalised(name)):
+        for python in release.python:
+            offered[python, release.platform].add(Version(release.version))
+    printed = _printed(versions, set[Version]().union(*offered.values()))
     if not printed:
         return None
-    exact = [offer for offer, whole in offered.items() if _is_a_day_of(whole, printed)]
-    ranked = {offer: _likeness(whole, printed) for offer, whole in offered.items()}
-    best = max(ranked.values())
-    near = [offer for offer, score in ranked.items() if score == best and score[0] >= 0.9]
-    return Matches(tuple(exact or near), exact=bool(exact))
-
-
-def _offered(matrix: Matrix, package: str, platform: str | None) -> dict[Target, frozenset[Version]]:
-    """What the index offers to each Python on each platform, today."""
-    found: dict[Target, set[Version]] = defaultdict(set)
-    for release in matrix.releases(platform, package):
-        version = Version(release.version)
-        for python in release.python:
-            found[Target(python, release.platform)].add(version)
-    return {offer: frozenset(versions) for offer, versions in found.items()}
+    fitting = [target for target, whole in offered.items() if _is_a_day_of(whole, printed)]
+    exact = bool(fitting)
+    if not exact:
+        ranked = {target: _likeness(whole, printed) for target, whole in offered.items()}
+        best = max(ranked.values())
+        fitting = [target for target, score in ranked.items() if score == best and score[0] >= 0.9]
+    return tuple(sorted({python for python, _ in fitting}, key=Version)), exact
 
 
 def _printed(versions: Iterable[str], known: set[Version]) -> set[Version]:
@@ -189,14 +161,13 @@ def _printed(versions: Iterable[str], known: set[Version]) -> set[Version]:
 
 
 def _series(versions: Iterable[Version]) -> dict[Series, list[Version]]:
-    """Minor version → its releases, ascending."""
     found: dict[Series, list[Version]] = defaultdict(list)
     for version in sorted(versions):
         found[version.major, version.minor].append(version)
     return found
 
 
-def _is_a_day_of(whole: frozenset[Version], printed: set[Version]) -> bool:
+def _is_a_day_of(whole: set[Version], printed: set[Version]) -> bool:
     """Whether this was offered on some day: of each minor version up to the newest, the first releases."""
     if not printed <= whole:
         return False
@@ -211,7 +182,7 @@ def _is_a_day_of(whole: frozenset[Version], printed: set[Version]) -> bool:
     return True
 
 
-def _likeness(whole: frozenset[Version], printed: set[Version]) -> tuple[float, bool, float]:
+def _likeness(whole: set[Version], printed: set[Version]) -> tuple[float, bool, float]:
     """How much of the list is offered, whether both begin with the same release, how much of the offer is listed."""
     until = max(printed)
     offered = {version for version in whole if version <= until}
@@ -226,7 +197,7 @@ _MOST_OF_WINDOWS = 24  # there the question is one alone: whether the release ha
 _BY_PIP = re.compile(r"\bpip\d?\b|\binstall\w*\b.{0,40}\btensorflow\b|\btensorflow\b.{0,40}\binstall", re.IGNORECASE)
 
 # where the source file that prints lies: first and last release (TensorFlow's tags)
-_LOG_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
+_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"\bI0000 00:00:\d+\.\d+ +\d+ (?:port|cpu_feature_guard)\.cc:"), (2, 17), (9, 0)),
     (re.compile(r"\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:"), (2, 14), (9, 0)),
     (re.compile(r"external/local_(?:tsl|xla)/"), (2, 15), (2, 19)),
@@ -237,11 +208,10 @@ _LOG_FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"tensorflow/stream_executor/"), (1, 0), (2, 10)),
 )
 _EXTRA = re.compile(r"\btensorflow\[and[-_]cuda\](?!.{0,3}==)")
-# folders of wheels and their extra: the first and the last release that has them
 _FOLDERS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"-packages[/\\]tensorflow_core[/\\]"), (1, 15), (2, 1)),
     (_EXTRA, (2, 14), (9, 0)),
-)
+)  # of wheels, and their extra
 _DATED = re.compile(r"^(?P<year>20[12]\d)-(?P<month>[01]\d)-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] (?:tensorflow|external)/")
 # months in which minor releases came out (their tags); a log is not older than its TensorFlow
 _PUBLISHED: dict[Series, tuple[int, int]] = {
@@ -284,8 +254,12 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     Args:
         wheel: the build is a published wheel, as far as is known, so that it opens the libraries of the matrix.
     """
-    clues = [*_of_the_log(text), *_of_the_paths(text), *(_of_the_libraries(text, matrix) if wheel else ())]
-    lines = _of_the_lines(text, matrix) if wheel else None
+    clues = [*_of_the_log(text), *(_of_the_libraries(text, matrix) if wheel else ())]
+    lines: list[Clue] = []
+    places = places_of((line.text for line in text.lines), matrix.data.log_lines) if wheel else {}
+    if places:  # a release that prints a message from another line is none of these
+        named_places = ", ".join([*places][:_MOST_PLACES])
+        lines = [(named_places, lambda row: all(one.get(row.series, True) for one in places.values()))]
     platform = value_or(python.wheel_platform, "linux_x86_64")
     named = isinstance(python.version, Known) and text.find(_BY_PIP) and text.find(_NAMED)
     # pip that is asked for CUDA on Windows leaves the extra out; a Python that is named there takes its wheels alone
@@ -297,16 +271,14 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
         version = minor(python.version.value)
         beside = [(f"Python {version}", lambda row: version in row.python)]
     wheels = [*_wheels(matrix, platform, with_cuda=not by_python)]
-    newest = _newest_patches(wheels, used := [*clues, *beside, *([lines] if lines else [])])
+    newest = _newest_patches(wheels, used := [*clues, *beside, *lines])
     if not newest and lines and clues:  # the log is another build's, or of two releases
         newest = _newest_patches(wheels, used := [*clues, *beside])
-    return _described(newest, used) if 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST) else None
-
-
-def _described(newest: Mapping[Series, Version], clues: Iterable[Clue]) -> Unknown:
-    names = [*dict.fromkeys(name for name, _ in clues)]
-    first, last = min(newest), max(newest)
-    span = f"{first[0]}.{first[1]}" + (f" to {last[0]}.{last[1]}" if last != first else "")
+    if not 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST):
+        return None
+    names = [*dict.fromkeys(name for name, _ in used)]
+    first, last = (f"{one[0]}.{one[1]}" for one in (min(newest), max(newest)))
+    span = first if first == last else f"{first} to {last}"
     return Unknown(
         f"the text does not name the release; {', '.join(names)} leave{'s' if len(names) == 1 else ''} {span}",
         one_of=tuple(str(newest[series]) for series in sorted(newest)),
@@ -331,13 +303,13 @@ def python_of_offers(
     for event in text.events:
         if event.kind != "no-version" or not event.versions:
             continue
-        found = versions_offered(matrix, event.name, event.versions, value_or(platform, None))
-        if found is not None and stated and minor(stated) in found.pythons:
+        pythons, _ = versions_offered(matrix, event.name, event.versions, value_or(platform, None)) or ((), False)
+        if stated and minor(stated) in pythons:
             return None
-        if found is not None and len(found.pythons) == 1:
-            return Known(found.pythons[0], f"line {event.line}: the versions that pip offers", "inferred")
-        if found is not None and 1 < len(found.pythons) <= MOST:
-            return Unknown("pip offers the same versions to several Pythons", one_of=found.pythons)
+        if len(pythons) == 1:
+            return Known(pythons[0], f"line {event.line}: the versions that pip offers", "inferred")
+        if 1 < len(pythons) <= MOST:
+            return Unknown("pip offers the same versions to several Pythons", one_of=pythons)
     return None
 
 
@@ -359,27 +331,14 @@ def _wheels(matrix: Matrix, platform: str, *, with_cuda: bool = True) -> Iterato
 
 
 def _of_the_log(text: ParsedText) -> Iterator[Clue]:
-    for pattern, first, last in _LOG_FORMS:
-        if text.find(pattern):
-            yield "the form of the log", lambda row, first=first, last=last: first <= row.series <= last  # type: ignore[misc]
+    for pattern, first, last in (*_FORMS, *_FOLDERS):
+        if found := text.find(pattern):
+            name = "the form of the log" if (pattern, first, last) in _FORMS else f"{found[0][0]} on line {found[1]}"
+            yield name, lambda row, first=first, last=last: first <= row.series <= last  # type: ignore[misc]
     if dated := text.find(_DATED):
         year, month = int(dated[0]["year"]), int(dated[0]["month"])
         limit = (year, month + 1)  # release candidates are some weeks older
         yield f"its date {year}-{month:02}", lambda row: _PUBLISHED.get(row.series, max(_PUBLISHED.values())) <= limit
-
-
-def _of_the_paths(text: ParsedText) -> Iterator[Clue]:
-    for pattern, first, last in _FOLDERS:
-        if found := text.find(pattern):
-            yield f"{found[0][0]} on line {found[1]}", lambda row, first=first, last=last: first <= row.series <= last  # type: ignore[misc]
-
-
-def _of_the_lines(text: ParsedText, matrix: Matrix) -> Clue | None:
-    """The lines of the source files that print: a release that prints a message from another line is none of these."""
-    places = places_of((line.text for line in text.lines), matrix.data.log_lines)
-    if not places:
-        return None
-    return ", ".join([*places][:_MOST_PLACES]), lambda row: all(one.get(row.series, True) for one in places.values())
 
 
 def _of_the_libraries(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:

@@ -32,12 +32,10 @@ from tfgpu_doctor.records.versions import major
 LONGEST = 400  # characters of a value that are looked at
 
 _NOTHING = re.compile(
-    r"[-–—_*.?/\\ ]*"
-    r"|[\"'(*_]*(?:n\.? ?/? ?[ax]\.?\b|none\b|null\b|nil\b|no response|unknown|unsure"
-    r"|not (?:applicable|relevant|sure|known|used)"
-    r"|don'?t know|do not know|see (?:above|below|title|log|output)|same as above|as above|irrelevant|no idea"
-    r"|no (?:cuda|cudnn|gpu)|without (?:cuda|gpu)).*"
-    r"|[\"'(*_]*(?:yes|no|true|false|latest|default|any|all|ok)\W*",
+    r"[-–—_*.?/\\ ]*|[\"'(*_]*(?:n\.? ?/? ?[ax]\.?\b|none\b|null\b|nil\b|no response|unknown|unsure|not (?:applicable"
+    r"|relevant|sure|known|used)|don'?t know|do not know|see (?:above|below|title|log|output)|same as above|as above"
+    r"|irrelevant|no idea|no (?:cuda|cudnn|gpu)|without (?:cuda|gpu)).*|[\"'(*_]*(?:yes|no|true|false|latest|default"
+    r"|any|all|ok)\W*",
     re.IGNORECASE,
 )
 _NUMBER = r"\d{1,2}(?:\.\d{1,3}){0,3}"
@@ -71,10 +69,9 @@ _OS = re.compile(
     re.IGNORECASE,
 )
 _GPU = re.compile(
-    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b"
-    r"|\barc\b|apple|\bm[1-4]\b"
-    r"|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b|grace|blackwell"
-    r"|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx",
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b|\barc\b"
+    r"|apple|\bm[1-4]\b|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b"
+    r"|grace|blackwell|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx",
     re.IGNORECASE,
 )
 _NO_GPU = re.compile(
@@ -90,11 +87,6 @@ _COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?
 
 # what people list behind the card, on the same line
 _OTHER_PARTS = re.compile(r"\s*[,;/]\s*(?:cuda|cudnn|driver|python|tensorflow|ubuntu|windows) ?v?\d.*", re.IGNORECASE)
-
-
-def says_nothing(text: str) -> bool:
-    """Whether the field was left out: "N/A", "_No response_", "unknown", "-"."""
-    return _NOTHING.fullmatch(text.strip()[:LONGEST]) is not None
 
 
 def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
@@ -120,22 +112,15 @@ def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
         else:
             free.append(token["number"])
             end = token.end()
-    _share_out(free, found)
-    return _plausible(found["cuda"], 2, 19), _plausible(found["cudnn"], 1, 9)
-
-
-def _share_out(free: list[str], found: dict[str, str | None]) -> None:
-    """Numbers without a word: CUDA's, then cuDNN's; a single 5 or 6 is cuDNN's, no release was built for that CUDA."""
+    # numbers without a word: CUDA's, then cuDNN's; a single 5 or 6 is cuDNN's, no release was built for that CUDA
     if len(free) == 1 and not any(found.values()) and free[0] in ("5", "5.1", "6", "6.0"):
-        found["cudnn"] = free[0]
-        return
+        found["cudnn"] = free.pop()
     for number in free:
-        if not found["cuda"] and not found["cudnn"]:
+        if not found["cuda"]:
             found["cuda"] = number
         elif not found["cudnn"] and number != found["cuda"]:
             found["cudnn"] = number
-        elif not found["cuda"]:
-            found["cuda"] = number
+    return _plausible(found["cuda"], 2, 19), _plausible(found["cudnn"], 1, 9)
 
 
 def _named_files(text: str) -> tuple[str | None, str | None, str]:
@@ -215,91 +200,86 @@ BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _LONGEST_LABEL = 80
 
 Pair = tuple[str, str]  # key, value
-Reader = Callable[[str], list[Pair]]
+_READERS: dict[str, Callable[[str], str | None]] = {
+    "os": system,
+    "python": python,
+    "tensorflow": tensorflow,
+    "driver": driver,
+    "gpu": gpu,
+    "install": any_text,
+    "compiler": lambda _text: None,  # nobody asks for it; the label tells where another field ends
+}
 
 
-def _one(key: str, read: Callable[[str], str | None]) -> Reader:
-    return lambda text: [(key, value)] if (value := read(text)) else []
+def _pairs(key: str, text: str) -> list[Pair]:
+    """What the value behind the label of a key tells."""
+    if key in ("cuda", "cudnn"):
+        alone = key == "cudnn" and "cudnn" not in text.lower()
+        found = zip(("cuda", "cudnn"), cuda_and_cudnn(f"cudnn {text}" if alone else text), strict=True)
+        return [(name, value) for name, value in found if value]
+    value = _READERS[key](text)
+    return [(key, value)] if value else []
 
-
-def _cuda_cudnn(text: str) -> list[Pair]:
-    found = zip(("cuda", "cudnn"), cuda_and_cudnn(text), strict=True)
-    return [(key, value) for key, value in found if value]
-
-
-def _cudnn(text: str) -> list[Pair]:
-    cuda, cudnn = cuda_and_cudnn(f"cudnn {text}" if "cudnn" not in text.lower() else text)
-    return [(key, value) for key, value in (("cuda", cuda), ("cudnn", cudnn)) if value]
-
-
-GPU = _one("gpu", gpu)
-DRIVER = _one("driver", driver)
-COMPILER = _one("compiler", any_text)
-INSTALL = _one("install", any_text)
 
 # what stands before the colon, in lower case and without what is in brackets
-LABELS: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
-    (re.compile(pattern), reader)
-    for pattern, reader in (
+LABELS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), key)
+    for pattern, key in (
         (
             r"(?:os|o\.s\.|operating systems?(?: version)?|os (?:version|type|name)|system(?: version)?|platform"
-            r"|distribution"
-            r"|os ?/ ?(?:platform|version|distro)|os,? platform(?: (?:and|&) distribution)?|linux distribution|host os"
-            r"|os information|distro|environment os)",
-            _one("os", system),
+            r"|distribution|os ?/ ?(?:platform|version|distro)|os,? platform(?: (?:and|&) distribution)?"
+            r"|linux distribution|host os|os information|distro|environment os)",
+            "os",
         ),
         (
             r"(?:(?:anaconda )?python(?: ?3)?(?: (?:version|ver|environment))?|py(?:thon)? ?v(?:ersion)?)",
-            _one("python", python),
+            "python",
         ),
         (
-            r"(?:tensor ?flow|tf)(?:[ _-]?(?:gpu|cpu|2|nightly))?(?: (?:docker )?(?:version|ver|v|image))?"
-            r"(?: ?/ ?keras(?: version)?)?"
-            r"|(?:version of tensorflow|tf\.?__version__|tf\.version)",
-            _one("tensorflow", tensorflow),
+            r"(?:tensor ?flow|tf)(?:[ _-]?(?:gpu|cpu|2|nightly))?(?: (?:docker )?(?:version|ver|v"
+            r"|image))?(?: ?/ ?keras(?: version)?)?|(?:version of tensorflow|tf\.?__version__|tf\.version)",
+            "tensorflow",
         ),
         (
             r"(?:(?:installed )?versions? of )?cuda ?(?:/|and|&|,|\+|or) ?cu ?dnn(?: versions?)?(?: installed)?"
             r"|cuda(?: ?toolkit)?(?: (?:version|ver|v|release|version installed))?|nvcc(?: version)?|cuda sdk",
-            _cuda_cudnn,
+            "cuda",
         ),
-        (r"cu ?dnn(?: (?:version|ver|v|sdk|library))?", _cudnn),
+        (r"cu ?dnn(?: (?:version|ver|v|sdk|library))?", "cudnn"),
         (
             r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|windows|nvidia[ -]gpu|nvidia graphics) )?drivers?"
             r"(?: version)?|nvidia version",
-            DRIVER,
+            "driver",
         ),
         (
             r"(?:nvidia )?gpus?(?:_devices)?(?: ?(?:model|type|name|card|s|used|device|info))?"
             r"(?: (?:name|version))?(?: ?(?:and|/|&) ?memory)?"
             r"|(?:graphics?|video|nvidia|display)[ -]?cards?(?: model)?|gpu models? and memory|graphics|device name",
-            GPU,
+            "gpu",
         ),
-        (r"(?:gcc ?/ ?compiler|compiler|g\+\+|clang)(?: version)?", COMPILER),
+        (r"(?:gcc ?/ ?compiler|compiler|g\+\+|clang)(?: version)?", "compiler"),
         (
-            r"tensorflow installed (?:from|with|using|via)|installed (?:using|via|with) .{0,40}"
-            r"|source|install(?:ation)? (?:method|type)"
-            r"|installed from",
-            INSTALL,
+            r"tensorflow installed (?:from|with|using|via)|installed (?:using|via|with) .{0,40}|source"
+            r"|install(?:ation)? (?:method|type)|installed from",
+            "install",
         ),
     )
 )
 
 
-def reader_of(label: str) -> Reader | None:
-    """Who reads the value behind this label; None when it is no label of ours."""
+def _key_of(label: str) -> str | None:
+    """The key that this label asks for; None when it is no label of ours."""
     plain = BULLET.sub("", BRACKETS.sub(" ", label)).strip(MARKS + "?:").lower()
     if not plain or len(plain) > _LONGEST_LABEL:
         return None
     plain = " ".join(plain.replace("*", "").replace("`", "").removeprefix("my ").removeprefix("your ").split())
-    return next((reader for pattern, reader in LABELS if pattern.fullmatch(plain)), None)
+    return next((key for pattern, key in LABELS if pattern.fullmatch(plain)), None)
 
 
 # ------------------------------------------------------------------------------------------ mentions
 
 _LONGEST_MENTION = 160
 
-_BRACKETS = re.compile(r"\([^()]*\)")
 _START = re.compile(r"^[\s>#*•·+`_-]*(?:\d[.)]\s)?[\s*_`]*")
 _COMMA = re.compile(r"\s*[,;，；]\s*")
 _PART = re.compile(r"\s*(?:[,;，；+&]|\b(?:and|with|on|under)\b| - )\s*", re.IGNORECASE)
@@ -325,9 +305,8 @@ _SYSTEM = re.compile(
 _PLAIN_SYSTEM = re.compile(r"windows|linux|mac|macos|wsl", re.IGNORECASE)
 _CARD = re.compile(
     r"(?:nvidia )?(?:(?:(?:geforce|quadro|tesla|titan|gtx|rtx|gt|mx) ?)+(?:[a-z]{0,3} ?\d{2,4}[a-z]{0,2}|xp?|v|rtx)?"
-    r"|[ahlvtpkb]\d{1,3}[a-z]?)"
-    r"(?: ?(?:ti|super|mobile|laptop|max-q|xp|black|z|notebook|d|gpu|-?pcie|-?sxm\d?))*(?: ?\d{1,3} ?gi?b)?"
-    r"(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
+    r"|[ahlvtpkb]\d{1,3}[a-z]?)(?: ?(?:ti|super|mobile|laptop|max-q|xp|black|z|notebook|d|gpu|-?pcie"
+    r"|-?sxm\d?))*(?: ?\d{1,3} ?gi?b)?(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
     re.IGNORECASE,
 )
 
@@ -339,7 +318,7 @@ def mentions(text: str) -> list[tuple[str, str]]:
     """
     if len(text) > _LONGEST_MENTION:
         return []
-    plain = _START.sub("", _BRACKETS.sub(" ", text)).strip(" \t.*_`:")
+    plain = _START.sub("", re.sub(r"\([^()]*\)", " ", text)).strip(" \t.*_`:")
     return _of_parts(_PART.split(plain), strict=True) or _of_parts(_COMMA.split(plain), strict=False)
 
 
@@ -353,31 +332,22 @@ def _of_parts(parts: list[str], strict: bool) -> list[tuple[str, str]]:
     return [pair for one in found for pair in one]
 
 
-def _of_part(part: str, alone: bool) -> list[tuple[str, str]]:
-    plain = _OPENING.sub("", part, count=1).strip() if _OPENING.match(part) else part
+def _of_part(part: str, alone: bool) -> list[Pair]:
+    opening = _OPENING.match(part)
+    plain = part[opening.end() if opening else 0 :].strip()
     named = _MENTION.fullmatch(plain)
-    reader = reader_of(named["label"]) if named else None
-    if named and reader:
+    if named and (key := _key_of(named["label"])):
         number = named["number"]
-        bare = [("driver", number)] if reader is DRIVER and number.isdecimal() and int(number) >= 180 else []
-        if (pairs := reader(f"{named['label']} {number}") or bare) and pairs[0][0] in _VERSIONED:
+        bare = [("driver", number)] if key == "driver" and number.isdecimal() and int(number) >= 180 else []
+        if (pairs := _pairs(key, f"{named['label']} {number}") or bare) and pairs[0][0] in _VERSIONED:
             return pairs[:1]
-    if _SYSTEM.fullmatch(plain) and any(letter.isdigit() for letter in plain):
+    digits = any(letter.isdigit() for letter in part)
+    if (_SYSTEM.fullmatch(plain) and any(map(str.isdigit, plain))) or (not alone and _PLAIN_SYSTEM.fullmatch(plain)):
         return [("os", " ".join(plain.lower().split()))]
-    if not alone and _PLAIN_SYSTEM.fullmatch(plain):
-        return [("os", plain.lower())]
-    return _card(part)
-
-
-def _card(part: str) -> list[tuple[str, str]]:
-    card = _CARD.fullmatch(part)
-    if card is None or not any(letter.isdigit() for letter in part):
-        return []
-    if card["driver"]:
-        name = part[: card.start("driver")].rsplit("driver", 1)[0]
-        return [("gpu", name.strip()), ("driver", card["driver"])]
-    known = gpu(part)
-    return [("gpu", known)] if known else []
+    card = _CARD.fullmatch(part) if digits else None
+    if card and card["driver"]:
+        return [("gpu", part[: card.start("driver")].rsplit("driver", 1)[0].strip()), ("driver", card["driver"])]
+    return _pairs("gpu", part) if card else []
 
 
 # ------------------------------------------------------------------------------------------ issue form
@@ -392,7 +362,7 @@ _VALUE_WITHIN = 4  # lines between a heading and its value
 class Statement:
     """One thing that somebody wrote about the machine."""
 
-    key: str  # "os", "python", "tensorflow", "cuda", "cudnn", "driver", "gpu", "compiler", "install"
+    key: str  # "os", "python", "tensorflow", "cuda", "cudnn", "driver", "gpu", "install"
     value: str  # "12.4", "ubuntu 20.04", "GeForce GTX 1080"
     raw: str  # the whole field as it was written
     line: int
@@ -421,11 +391,6 @@ _ANSWER = re.compile(
 )
 
 
-def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
-    """Everything that is stated, in the order of the text, a thing twice when it is stated twice."""
-    return tuple(_walk(lines))
-
-
 _EXPECTED = re.compile(r"\W{0,8}(?:describe the )?expected (?:behaviou?r|results?|outputs?)\W{0,4}\s*", re.IGNORECASE)
 _LISTS_A_GPU = re.compile(r"device:GPU|GPU:\d|device_type='GPU'")
 _NEXT_PART = re.compile(
@@ -449,7 +414,9 @@ def without_expected(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(kept)
 
 
-def _walk(lines: Sequence[Line]) -> Iterator[Statement]:
+def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
+    """Everything that is stated, in the order of the text, a thing twice when it is stated twice."""
+    found: list[Statement] = []
     asked, read = _NEVER, 0
     for place, line in enumerate(lines):
         text = line.text
@@ -457,36 +424,35 @@ def _walk(lines: Sequence[Line]) -> Iterator[Statement]:
             continue
         answer = _ANSWER.fullmatch(text) if place - asked <= _ANSWER_WITHIN else None
         if answer and (version := tensorflow(answer["version"])):
-            yield Statement("tensorflow", version, text.strip(), line.number)
+            found.append(Statement("tensorflow", version, text.strip(), line.number))
             asked = _NEVER
-        if not _WORTH_A_LOOK.search(text):
-            continue
-        if _ASKS.search(text):
-            asked = place
-        for stated in _of_line(lines, place):
-            read = max(read, stated.line)
-            yield stated
+        if _WORTH_A_LOOK.search(text):
+            asked = place if _ASKS.search(text) else asked
+            stated = list(_of_line(lines, place))
+            read = max((one.line for one in stated), default=read)
+            found += stated
+    return tuple(found)
 
 
 def _of_line(lines: Sequence[Line], place: int) -> Iterator[Statement]:
     """What one line says, with the lines after it where the value stands there."""
-    text = _joined(lines, place)
+    text, number = _joined(lines, place), lines[place].number
     if heading := _HEADING.match(text):
-        yield from _below(lines, place, reader_of(heading["label"] or heading["bold"]), titled=True)
-        return
-    if text.count("|") >= 2:
-        yield from _row(lines, place)
-        return
-    if _is_of_nvidia_smi(lines, place):
-        return
-    label, value = _split(text)
-    reader = reader_of(label)
-    if reader is None:
-        yield from (Statement(key, value, text.strip(), lines[place].number) for key, value in mentions(text))
-    elif value.strip(MARKS):
-        yield from _read_field(reader, value, lines[place].number)
-    else:
-        yield from _below(lines, place, reader)
+        yield from _below(lines, place, _key_of(heading["label"] or heading["bold"]), titled=True)
+    elif text.count("|") >= 2:  # a row of a table: label and value
+        cells = [cell.strip() for cell in lines[place].text[:LONGEST].strip().strip("|").split("|")]
+        key = _key_of(cells[0])
+        if len(cells) == 2 and key and not _key_of(cells[1]):
+            yield from _read_field(key, cells[1], number)
+    elif not _is_of_nvidia_smi(lines, place):
+        label, value = _split(text)
+        key = _key_of(label)
+        if key is None:
+            yield from (Statement(key, value, text.strip(), number) for key, value in mentions(text))
+        elif value.strip(MARKS):
+            yield from _read_field(key, value, number)
+        else:
+            yield from _below(lines, place, key)
 
 
 def _joined(lines: Sequence[Line], place: int) -> str:
@@ -512,22 +478,22 @@ def _split(text: str) -> tuple[str, str]:
     return head[: separator.start()], text[separator.end() :]
 
 
-def _read_field(reader: Reader, value: str, number: int) -> Iterator[Statement]:
+def _read_field(key: str, value: str, number: int) -> Iterator[Statement]:
     """The entries of one field."""
     plain = value.strip().strip("*`").strip()
-    in_words = reader is GPU and names_no_gpu(plain)
-    pairs = reader(plain) if in_words or not says_nothing(plain) else []
-    if pairs and pairs[0][0] == "os" and "," in plain:  # "OS: windows 11, tensorflow-cpu 2.6.0, Python 3.9.7"
+    in_words = key == "gpu" and names_no_gpu(plain)
+    pairs = _pairs(key, plain) if in_words or not _NOTHING.fullmatch(plain[:LONGEST]) else []
+    if pairs and key == "os" and "," in plain:  # "OS: windows 11, tensorflow-cpu 2.6.0, Python 3.9.7"
         others = [pair for pair in mentions(plain) if pair[0] != "os"]
         first = system(plain.split(",")[0])
         pairs = [("os", first), *others] if others and first else pairs
     yield from (Statement(key, value, plain, number) for key, value in pairs)
 
 
-def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: bool = False) -> Iterator[Statement]:
+def _below(lines: Sequence[Line], place: int, key: str | None, titled: bool = False) -> Iterator[Statement]:
     """The value of a heading, or of a label with nothing behind it: the next paragraph."""
-    if reader is None or (not titled and reader in (COMPILER, INSTALL)):
-        return  # any text would do for these two
+    if key is None or (not titled and key == "install"):
+        return  # any text would do for this one
     seen = 0
     for line in lines[place + 1 : place + 1 + 2 * _VALUE_WITHIN]:
         text = line.text[:LONGEST].strip()
@@ -535,11 +501,11 @@ def _below(lines: Sequence[Line], place: int, reader: Reader | None, titled: boo
             if seen:
                 return
             continue
-        another = _HEADING.match(text) or _LOGGED.match(text) or ((seen or not titled) and reader_of(_split(text)[0]))
+        another = _HEADING.match(text) or _LOGGED.match(text) or ((seen or not titled) and _key_of(_split(text)[0]))
         if seen == _VALUE_WITHIN or another:
             return
         seen += 1
-        yield from _read_field(reader, BULLET.sub("", text), line.number)
+        yield from _read_field(key, BULLET.sub("", text), line.number)
 
 
 def _is_of_nvidia_smi(lines: Sequence[Line], place: int) -> bool:
@@ -554,11 +520,3 @@ def _is_of_nvidia_smi(lines: Sequence[Line], place: int) -> bool:
         or "NVIDIA-SMI" in before[:LONGEST]
         or "NVRM" in before[:LONGEST]
     )
-
-
-def _row(lines: Sequence[Line], place: int) -> Iterator[Statement]:
-    """A row of a table: label and value."""
-    cells = [cell.strip() for cell in lines[place].text[:LONGEST].strip().strip("|").split("|")]
-    reader = reader_of(cells[0])
-    if len(cells) == 2 and reader and not reader_of(cells[1]):
-        yield from _read_field(reader, cells[1], lines[place].number)

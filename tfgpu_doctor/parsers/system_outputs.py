@@ -23,9 +23,8 @@ from tfgpu_doctor.records.facts import Known, PciGpu
 LONGEST = 4000
 
 _WORTH_A_LOOK = re.compile(
-    r"Linux |Darwin |Microsoft Windows|NAME=|ID=|VERSION|Distributor|Description:|Release:|Python "
-    r"|on (?:linux|win32|darwin)|controller"
-    r"|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|OS Name|Processor|CPU:? +(?:Intel|AMD)",
+    r"Linux |Darwin |Microsoft Windows|NAME=|ID=|VERSION|Distributor|Description:|Release:|Python |on (?:linux|win32"
+    r"|darwin)|controller|Kernel driver|[Mm]odel name|[Ff]lags|brand_string|OS Name|Processor|CPU:? +(?:Intel|AMD)",
 )
 _UNAME = re.compile(
     r"(?:^|[\s`])Linux (?P<host>\S{1,80}) (?P<kernel>\d\S{1,80}) #.{0,200}?\b"
@@ -53,9 +52,8 @@ _MODEL = re.compile(
 )
 _FLAGS = re.compile(r"^\s*[Ff]lags\s*:\s+(?P<value>\S.*)$")
 _CARD = re.compile(
-    r"(?:^|\s|`)(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) "
-    r"\"?(?P<kind>VGA compatible controller|3D controller|Display controller)"
-    r"\"?(?: \[03[08][0-9]\])?:? (?P<name>[^\n]{3,160})"
+    r"(?:^|\s|`)(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) \"?(?P<kind>VGA compatible controller"
+    r"|3D controller|Display controller)\"?(?: \[03[08][0-9]\])?:? (?P<name>[^\n]{3,160})"
 )
 _DEVICE_ID = re.compile(r"\[(?P<id>[0-9a-f]{4}:[0-9a-f]{4})\]")
 _IN_USE = re.compile(r"^\s*Kernel driver in use: (?P<driver>[\w-]{1,30})")
@@ -220,14 +218,12 @@ def _versions_of(text: str, lines: Sequence[Line], place: int) -> Iterator[Versi
 
 _STEM = (
     r"(?:cuda(?:rt)?|cudnn(?:_\w{1,40})?|cublas(?:Lt)?|cufftw?|curand|cusolver(?:Mg)?|cusparse(?:Lt)?|cupti"
-    r"|nvrtc(?:-builtins)?|nvJitLink"
-    r"|nccl|nvinfer(?:_\w{1,20})?|nvidia-ml|nvidia-ptxjitcompiler)"
+    r"|nvrtc(?:-builtins)?|nvJitLink|nccl|nvinfer(?:_\w{1,20})?|nvidia-ml|nvidia-ptxjitcompiler)"
 )
 _FILE = (
     rf"(?:lib(?P<stem>{_STEM})(?:\.(?P<mac>[\d.]{{1,12}}))?\.(?:so|dylib)(?P<suffix>(?:\.\d{{1,4}}){{0,5}})"
-    r"|(?P<dll>(?:cudart|cublas|cublasLt|cufft|cufftw|curand|cusolver|cusparse|cudnn|cudnn_\w{1,30}|nvrtc"
-    r"|nvrtc-builtins|nvJitLink|cupti)"
-    r"(?:64)?_[\d_]{1,12}\.dll|nvcuda\.dll|zlibwapi\.dll))"
+    rf"|(?P<dll>(?:cudart|cublas|cublasLt|cufft|cufftw|curand|cusolver|cusparse|cudnn|cudnn_\w{{1,30}}|nvrtc"
+    rf"|nvrtc-builtins|nvJitLink|cupti)(?:64)?_[\d_]{{1,12}}\.dll|nvcuda\.dll|zlibwapi\.dll))"
 )
 _DLL_DIGITS = re.compile(r"_(\d{1,3})\.dll$", re.IGNORECASE)
 _NAME = re.compile(_FILE)

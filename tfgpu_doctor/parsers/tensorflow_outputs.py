@@ -262,22 +262,19 @@ _NUMBER_LEFT = re.compile(
     re.IGNORECASE,
 )
 _LIST_LEFT = re.compile(
-    r"^[\s#*>-]*(?:is |are |the |list of |my |available |physical |logical |detected |visible |tensorflow |tf )*"
-    r"gpus?(?: ?(?:device|list|name|model)s?)?(?: (?:is |are )?(?:available|found|detected|visible))?"
-    r"(?: (?:in|by|to) (?:tensorflow|tf))?"
-    r"\s*\??\s*:?\s*(?P<empty>\[\s*\])\s*$",
+    r"^[\s#*>-]*(?:is |are |the |list of |my |available |physical |logical |detected |visible |tensorflow "
+    r"|tf )*gpus?(?: ?(?:device|list|name|model)s?)?(?: (?:is |are )?(?:available|found|detected|visible))?(?: (?:in"
+    r"|by|to) (?:tensorflow|tf))?\s*\??\s*:?\s*(?P<empty>\[\s*\])\s*$",
     re.IGNORECASE,
 )
 _YES_NO = re.compile(
-    r"^[\s#*>-]*(?:is (?:the |a )?)?(?:tensorflow |tf )?(?:gpu|cuda gpu)(?: is)?(?: (?:available|detected|used))"
-    r"\s{0,9}\??\s{0,9}[:=]?\s{0,9}(?P<value>True|False|yes|no)\W*$"
-    r"|^\s*GPU is (?P<words>NOT AVAILABLE|available)\s*$"
-    r"|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)",
+    r"^[\s#*>-]*(?:is (?:the |a )?)?(?:tensorflow |tf )?(?:gpu|cuda gpu)(?: is)?(?: (?:available|detected"
+    r"|used))\s{0,9}\??\s{0,9}[:=]?\s{0,9}(?P<value>True|False|yes|no)\W*$|^\s*GPU is (?P<words>NOT AVAILABLE"
+    r"|available)\s*$|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)",
     re.IGNORECASE,
 )
 _BARE = re.compile(
-    r"\s*(?:Out ?\[\d{0,4}\]:\s*)?"
-    r"(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
+    r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
 )
 _NO_NAME = re.compile(r"GPU device not found")
 _NAMED = re.compile(r"(?:Default GPU Device|Found GPU at): ?(?P<name>/\S{1,40}GPU:\d+)")
@@ -449,8 +446,8 @@ def device_facts(seen: DevicesSeen) -> tuple[TfDevice, ...]:
         if one.created and one.index is not None:
             listed.setdefault(("GPU", one.index), ListedDevice(f"/physical_device:GPU:{one.index}", "GPU", one.line))
     found = []
-    for kind, number in sorted(listed):
-        gpu = by_index.get(number) if kind == "GPU" else None
+    for kind, index in sorted(listed):
+        gpu = by_index.get(index) if kind == "GPU" else None
         model, capability = (gpu.name, gpu.compute_capability) if gpu else (None, None)
-        found.append(TfDevice(f"/physical_device:{kind}:{number}", kind, model, capability))
+        found.append(TfDevice(f"/physical_device:{kind}:{index}", kind, model, capability))
     return tuple(found)

@@ -7,6 +7,7 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import structs
@@ -142,17 +143,15 @@ _APPLE_SILICON = re.compile(
 # processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
 _ARM_MACHINE = re.compile(
     r"\bG[HB]\d{3}\b|\bGB10\b|\bGrace[ -](?:Hopper|Blackwell|CPU)|\bDGX Spark\b|\bGraviton ?\d?\b|\bAmpere Altra\b"
-    r"|\bNeoverse\b|\bRaspberry ?Pi\b"
-    r"|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner|servidor|сервер\w*)\b"
-    r"[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)"
-    r"|\b(?:arm(?:64|v8)?|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
+    r"|\bNeoverse\b|\bRaspberry ?Pi\b|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner"
+    r"|servidor|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?"
+    r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
     re.IGNORECASE,
 )
 _NO_WHEEL = re.compile(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b", re.IGNORECASE)
 _DISTRIBUTION_NAMED = re.compile(
     r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
-    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)"
-    r"(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
+    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
     re.IGNORECASE,
 )
 _OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
@@ -213,30 +212,29 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
 
 
 def _host(text: ParsedText, matrix: Matrix | None) -> Host:
-    where = text.hints
+    where, shown = text.hints, text.system.facts
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
-    shown = text.system.facts
-    identifier = _first_word(stated)
-    version: Fact[str] = NOT_IN_TEXT
-    if identifier == NOT_IN_TEXT:  # an image of another one is no host
-        named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None
-        identifier, version = (_named_distribution(named, part) for part in ("distribution_id", "distribution_version"))
-    elif stated and (number := platform_hints.name(stated.value).distribution_version):
-        version = Known(number, stated_at(stated), "stated")
-    if "distribution_id" in shown:
-        identifier, version = shown["distribution_id"], NOT_IN_TEXT
+    name, at = (platform_hints.name(stated.value), stated_at(stated)) if stated else (platform_hints.OsName(), "")
+    named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None  # an image is no host
+    if named and not name.distribution_id:
+        name, at = platform_hints.name(named[0][0]), f"line {named[1]}"
+    version = None if "distribution_id" in shown else name.distribution_version
     distribution = Known(_as_written(stated), stated_at(stated), "stated") if stated else NOT_IN_TEXT
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         distribution=distribution if stated else shown.get("distribution", NOT_IN_TEXT),
-        distribution_id=identifier,
-        distribution_version=shown.get("distribution_version", version),
+        distribution_id=shown.get("distribution_id", _stated(name.distribution_id, at)),
+        distribution_version=shown.get("distribution_version", _stated(version, at)),
         container=Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT,
         pci_gpus=cards(text, matrix),
         address_space_limit=_address_space(text),
         **{name: shown.get(name, NOT_IN_TEXT) for name in ("kernel", "machine", "cpu_model", "cpu_flags")},
     )
+
+
+def _stated(value: str | None, source: str) -> Fact[str]:
+    return Known(value, source, "stated") if value else NOT_IN_TEXT
 
 
 def _address_space(text: ParsedText) -> Fact[Limit]:
@@ -256,13 +254,7 @@ def _as_written(stated: Statement) -> str:
 
 
 def _python(text: ParsedText, matrix: Matrix | None) -> Python:
-    version = text.system.facts.get("python", text.stated_fact("python"))  # first what the interpreter prints of itself
-    if isinstance(version, Unknown) and (wheel := text.find(_WHEEL)):
-        digits = wheel[0]["python"]
-        version = Known(f"{digits[0]}.{digits[1:]}", f"line {wheel[1]}: the wheel's name", "inferred")
-    if isinstance(version, Unknown) and (site := text.find(_SITE)):
-        digits = site[0]["digits"] or ""
-        version = Known(site[0]["version"] or f"{digits[0]}.{digits[1:]}", f"line {site[1]}: a path", "inferred")
+    version = next((one for one in _pythons(text) if isinstance(one, Known)), NOT_IN_TEXT)
     platform = _platform(text)
     if matrix is not None:  # the Python that pip serves, whatever somebody fills in
         version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
@@ -270,6 +262,17 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
     if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
         bits = Known(32, f"line {path[1]}: a path", "inferred")
     return Python(version=version, bits=bits, wheel_platform=platform, packages=_packages(text))
+
+
+def _pythons(text: ParsedText) -> Iterator[Fact[str]]:
+    """What the interpreter prints of itself, what is stated, and what follows from a wheel's name or a path."""
+    yield text.system.facts.get("python", text.stated_fact("python"))
+    for pattern, source in ((_WHEEL, "the wheel's name"), (_SITE, "a path")):
+        if found := text.find(pattern):
+            values = found[0].groupdict()
+            digits = values.get("python") or values.get("digits") or ""
+            dotted = values["version"] if pattern is _SITE else None
+            yield Known(dotted or f"{digits[0]}.{digits[1:]}", f"line {found[1]}: {source}", "inferred")
 
 
 def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
@@ -286,19 +289,15 @@ def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
 
 
 def _platform(text: ParsedText) -> Fact[str]:
-    image = text.hints.image
-    if image and text.hints.os in ("windows", "macos") and text.hints.starts and holds_tensorflow(image):
+    image, os = text.hints.image, text.hints.os
+    if image and os in ("windows", "macos") and text.hints.starts and holds_tensorflow(image):
         return Known("linux_x86_64", f"the image {image}", "inferred")
     arm = _is_arm(text)
-    platform = {
-        "windows": "windows_amd64",
-        "macos": "macos_arm64" if arm else "macos_x86_64",
-    }.get(text.hints.os or "linux", "linux_aarch64" if arm else "linux_x86_64")
-    return (
-        Known(platform, "the text")
-        if text.hints.os
-        else Known(platform, "assumed, for the text does not say", "inferred")
-    )
+    linux = "linux_aarch64" if arm else "linux_x86_64"
+    if not os:
+        return Known(linux, "assumed, for the text does not say", "inferred")
+    platforms = {"windows": "windows_amd64", "macos": "macos_arm64" if arm else "macos_x86_64"}
+    return Known(platforms.get(os, linux), "the text")
 
 
 def _is_arm(text: ParsedText) -> bool:
@@ -309,14 +308,7 @@ def _is_arm(text: ParsedText) -> bool:
 
 
 def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:
-    version = text.stated_fact("tensorflow")
-    if isinstance(version, Unknown):
-        version = _named_version(text)
-    if isinstance(version, Unknown):
-        version = text.wanted_fact("tensorflow")
-    if isinstance(version, Unknown) and text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
-        source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
-        version = Known(bare[0]["version"], source, "inferred")
+    version = next((one for one in _releases(text) if isinstance(one, Known)), NOT_IN_TEXT)
     if isinstance(version, Unknown) and matrix is not None:
         wheel = not any(message.kind in OTHER_BUILDS for message in messages)
         version = remaining_releases(text, matrix, python, wheel=wheel) or version
@@ -328,16 +320,21 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
     )
 
 
-def _named_version(text: ParsedText) -> Fact[str]:
-    """The release that an image, an archive, a wheel, a sentence or a command names, else that of the list."""
+def _releases(text: ParsedText) -> Iterator[Fact[str]]:
+    """The release that is stated, that an image, an archive, a wheel, a sentence or a command names, or a list has."""
+    yield text.stated_fact("tensorflow")
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
-        return Known(found[0]["version"], f"line {found[1]}")
-    said = text.said_fact("tensorflow")
-    if isinstance(said, Known):
-        return said
+        yield Known(found[0]["version"], f"line {found[1]}")
+    yield text.said_fact("tensorflow")
     if found := text.find(_TF_PINNED, but=_NO_INSTALL):
-        return Known(found[0]["version"], f"line {found[1]}", "stated")
-    return _listed_version(text)
+        yield Known(found[0]["version"], f"line {found[1]}", "stated")
+    packages = value_or(_packages(text), ())
+    for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
+        yield from (Known(one.version, f"{one.location}: {name}") for one in packages if one.name == name)
+    yield text.wanted_fact("tensorflow")
+    if text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
+        source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
+        yield Known(bare[0]["version"], source, "inferred")
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
@@ -360,34 +357,10 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
     return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
 
 
-def _listed_version(text: ParsedText) -> Fact[str]:
-    """The version in a list of packages, or of what pip has just installed."""
-    packages = value_or(_packages(text), ())
-    for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
-        for package in packages:
-            if package.name == name:
-                return Known(package.version, f"{package.location}: {name}")
-    return NOT_IN_TEXT
-
-
 def _variables(text: ParsedText) -> Fact[dict[str, str]]:
     found = {name: value for name, (value, _) in text.hints.variables.items() if not _PLACEHOLDER.search(value)}
     lines = ", ".join(str(line) for name, (_, line) in text.hints.variables.items() if name in found)
     return Known(found, f"line {lines}") if found else NOT_IN_TEXT
-
-
-def _named_distribution(named: tuple[re.Match[str], int] | None, part: str) -> Fact[str]:
-    """What a sentence says of it."""
-    value = getattr(platform_hints.name(named[0][0]), part) if named else None
-    return Known(value, f"line {named[1]}", "stated") if named and value else NOT_IN_TEXT
-
-
-def _first_word(stated: Statement | None) -> Fact[str]:
-    words = re.findall(
-        r"ubuntu|debian|fedora|arch|manjaro|centos|rhel|rocky|linuxmint|pop|suse",
-        (stated.value if stated else "").lower(),
-    )
-    return Known(words[0], stated_at(stated), "stated") if words and stated else NOT_IN_TEXT
 
 
 def _may_be(package: str, version: str) -> bool:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, oldest_driver, runs_on
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
-from tfgpu_doctor.plan.constraints import PlanRequest, branch_to_go_back_to, first_branch, last_branch, on_windows
+from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.install_commands import (
-    OLD_PIP,
-    OLDEST_OF_UV,
     check_conda,
     list_gpus,
     missing_on_macos,
-    newer_pip,
+    new_environment,
+    on_native_windows,
     what_may_be_missing,
 )
 from tfgpu_doctor.plan.records import Option, older_than_five_years
@@ -34,13 +34,13 @@ TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolk
 
 def alternatives(request: PlanRequest) -> list[Option]:
     """Images and conda-forge's build, the newest TensorFlow first."""
-    found = [*container_images(request), *conda_builds(request)]
+    found = [*_container_images(request), *_conda_builds(request)]
     return sorted(found, key=lambda option: Version(option.tensorflow).release, reverse=True)
 
 
 def after_a_driver_change(request: PlanRequest) -> Iterator[Option]:
     """Images and conda-forge's builds that only want another driver."""
-    target, back = structs.replace(request.target, driver=None), branch_to_go_back_to(request)
+    target, back = structs.replace(request.target, driver=None), request.branch_to_go_back_to
     for option in alternatives(replace(request, target=target)) if request.target.driver else ():
         where = f"branch {back}, the last that supports this GPU" if back else f"{option.min_driver} or newer"
         first = Fix(f"Install NVIDIA driver {where}. Then restart")
@@ -48,184 +48,157 @@ def after_a_driver_change(request: PlanRequest) -> Iterator[Option]:
         yield structs.replace(option, title=title, first=(first, *option.first))
 
 
-def container_images(request: PlanRequest) -> Iterator[Option]:
-    """The newest image of each publisher that fits; one that only wants a newer driver where none does."""
-    if request.target.os == "macos" or any(map(is_tegra, request.target.capabilities)):
-        return  # the images for Jetson (-igpu, l4t) belong to a JetPack, which the matrix does not list
-    offered = set[str]()
-    rows = sorted(request.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
-    for row in rows:
-        fits = _holds_kernels(request, row) and _asked_for(request, row.tensorflow) and _driver_runs(request, row)
-        if fits and row.image not in offered:
-            offered.add(row.image)
-            yield _container(request, row)
-
-
-def _holds_kernels(request: PlanRequest, row: Container) -> bool:
-    """Whether an image has kernels for every card, as far as its publisher or its CUDA says."""
-    if request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
-        return False
-    release = _wheel_in(request, row)
-    if release and not _opens_its_cudnn(row, release):
-        return False
-    return all(_has_kernels_for(request.matrix, row, release, card) for card in request.target.capabilities)
-
-
-def _has_kernels_for(matrix: Matrix, row: Container, release: Release | None, card: str) -> bool:
-    if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
-        return False
-    if release:
-        return runs_on(release, card) == "sass"
-    if not row.sass and not row.min_compute_capability:
-        return False  # its publisher does not say
-    toolkit = matrix.cuda(row.cuda)
-    built = row.sass or (toolkit.compute_capabilities if toolkit else ())
-    return any(_same_major(one, card) for one in built)
-
-
-def _opens_its_cudnn(row: Container, release: Release) -> bool:
-    """cuDNN of the same major as the wheel was compiled with, and no older.
-
-    tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8.9, but the wheel in them opens libcudnn.so.9.
-    """
-    if row.cudnn is None or release.cudnn is None:
-        return True
-    have, need = numbers(row.cudnn), numbers(release.cudnn)
-    return have[0] == need[0] and have >= need
+def is_data_centre(target: Target) -> bool:
+    """Whether every card is one on which CUDA's forward compatibility is supported, as far as names tell."""
+    return bool(target.gpus) and all(_DATA_CENTRE.match(gpu.name or "") for gpu in target.gpus)
 
 
 def _same_major(built: str, card: str) -> bool:
     return capability(built)[0] == capability(card)[0] and capability(built) <= capability(card)
 
 
-def _driver_runs(request: PlanRequest, row: Container) -> bool:
-    have, need = request.target.driver, _driver_of(request, row)
-    if have is None or need is None:
-        return need is not None
-    if not drives(have, first_branch(request), last_branch(request)):
-        return False
-    return driver_reaches(have, need) or major(have) in _forward_compatible(request, row)
+def _container_images(request: PlanRequest) -> Iterator[Option]:
+    """The newest image of each publisher that fits; one that only wants a newer driver where none does."""
+    if request.target.os == "macos" or any(map(is_tegra, request.target.capabilities)):
+        return  # the images for Jetson (-igpu, l4t) belong to a JetPack, which the matrix does not list
+    offered = set[str]()
+    rows = sorted(request.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
+    for row in rows:
+        image = _ContainerImage(request, row)
+        if row.image not in offered and image.has_kernels() and request.admits(row.tensorflow) and image.driver_runs():
+            offered.add(row.image)
+            yield image.option()
 
 
-def _driver_of(request: PlanRequest, row: Container) -> str | None:
-    """The oldest driver that runs an image on the cards; None: none that supports them does."""
-    need, toolkit = row.min_driver, request.matrix.cuda(row.cuda)
-    if on_windows(request.target) and toolkit:
-        pairs = (
-            (toolkit.min_driver_linux, toolkit.min_driver_windows),
-            (toolkit.minor_compat_min_linux, toolkit.minor_compat_min_windows),
+@dataclass(frozen=True)
+class _ContainerImage:
+    """A container image on the machine of a request."""
+
+    request: PlanRequest
+    row: Container
+
+    @cached_property
+    def wheel(self) -> Release | None:
+        """The published wheel in an image of TensorFlow's own."""
+        is_own = self.row.image == PUBLISHED
+        return self.request.matrix.tensorflow(self.row.tensorflow, "linux_x86_64") if is_own else None
+
+    def has_kernels(self) -> bool:
+        """Whether it has kernels for every card, as far as its publisher or its CUDA says."""
+        row, wheel = self.row, self.wheel
+        if self.request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
+            return False
+        if wheel and row.cudnn and wheel.cudnn:
+            # tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8.9, but the wheel in them opens libcudnn.so.9
+            have, need = numbers(row.cudnn), numbers(wheel.cudnn)
+            if have[0] != need[0] or have < need:
+                return False
+        return all(map(self._has_kernels_for, self.request.target.capabilities))
+
+    def _has_kernels_for(self, card: str) -> bool:
+        row = self.row
+        if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
+            return False
+        if self.wheel:
+            return runs_on(self.wheel, card) == "sass"
+        if not row.sass and not row.min_compute_capability:
+            return False  # its publisher does not say
+        toolkit = self.request.matrix.cuda(row.cuda)
+        built = row.sass or (toolkit.compute_capabilities if toolkit else ())
+        return any(_same_major(one, card) for one in built)
+
+    def driver_runs(self) -> bool:
+        """Whether the driver runs it, or some driver where none is given."""
+        have, need = self.request.target.driver, self.min_driver
+        if have is None or need is None:
+            return need is not None
+        if not drives(have, self.request.first_branch, self.request.last_branch):
+            return False
+        return driver_reaches(have, need) or major(have) in self.forward_compatible
+
+    @cached_property
+    def min_driver(self) -> str | None:
+        """The oldest driver that runs it on the cards; None: none that supports them does."""
+        request, need, toolkit = self.request, self.row.min_driver, self.request.matrix.cuda(self.row.cuda)
+        windows = request.target.has_windows_driver
+        if windows and toolkit:
+            pairs = (
+                (toolkit.min_driver_linux, toolkit.min_driver_windows),
+                (toolkit.minor_compat_min_linux, toolkit.minor_compat_min_windows),
+            )
+            need = next((there for linux, there in pairs if there and major(linux) == major(need)), need)
+        of_wheel = oldest_driver(self.wheel, request.target.capabilities, windows=windows) if self.wheel else None
+        need = max([one for one in (need, request.first_branch, of_wheel) if one], key=Version)
+        if request.driver_exists(need):
+            return need
+        return request.last_branch if request.last_branch in self.forward_compatible else None
+
+    @property
+    def forward_compatible(self) -> tuple[str, ...]:
+        """Older driver branches that run it by CUDA's forward compatibility: data-centre GPUs on Linux.
+
+        The image brings the libcuda of its own CUDA, which compiles no PTX of a later one.
+        """
+        target, wheel = self.request.target, self.wheel
+        by_ptx = [one for card in target.capabilities if wheel and (one := wheel.ptx_only.get(card))]
+        if any(Version(minor(self.row.cuda)) < Version(one.cuda) for one in by_ptx):
+            return ()
+        return self.row.data_center_branches if is_data_centre(target) and target.os == "linux" else ()
+
+    def option(self) -> Option:
+        """The option."""
+        request, row = self.request, self.row
+        image, branch = f"{row.image}:{row.tag}", major(request.target.driver or request.last_branch)
+        older = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
+        desktop = "Install Docker Desktop with the WSL2 back end"
+        is_windows = request.target.os == "windows"
+        return Option(
+            kind="container",
+            title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
+            tensorflow=row.tensorflow,
+            package=row.image,
+            python=row.python,
+            cuda=row.cuda,
+            cudnn=row.cudnn,
+            min_driver=self.min_driver,
+            first=(Fix(desktop if is_windows else "Install Docker and the NVIDIA Container Toolkit"),),
+            commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
+            notes=(older,) if branch in self.forward_compatible else (),
+            then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
+            see=TOOLKIT_GUIDE,
+            sources=(request.matrix.data.sources[row.source].title,),
         )
-        need = next((windows for linux, windows in pairs if windows and major(linux) == major(need)), need)
-    need = max([one for one in (need, first_branch(request), _driver_of_wheel(request, row)) if one], key=Version)
-    last = last_branch(request)
-    if last is None or int(major(need)) <= int(last):
-        return need
-    return last if last in _forward_compatible(request, row) else None
 
 
-def _wheel_in(request: PlanRequest, row: Container) -> Release | None:
-    """The published wheel in an image of TensorFlow's own."""
-    return request.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
-
-
-def _driver_of_wheel(request: PlanRequest, row: Container) -> str | None:
-    wheel = _wheel_in(request, row)
-    return oldest_driver(wheel, request.target.capabilities, windows=on_windows(request.target)) if wheel else None
-
-
-def _forward_compatible(request: PlanRequest, row: Container) -> tuple[str, ...]:
-    """Older driver branches that run an image by CUDA's forward compatibility: data-centre GPUs on Linux.
-
-    The image brings the libcuda of its own CUDA, which compiles no PTX of a later one.
-    """
-    wheel = _wheel_in(request, row)
-    by_ptx = [one for card in request.target.capabilities if wheel and (one := wheel.ptx_only.get(card))]
-    if any(Version(minor(row.cuda)) < Version(one.cuda) for one in by_ptx):
-        return ()
-    return row.data_center_branches if is_data_centre(request.target) and request.target.os == "linux" else ()
-
-
-def is_data_centre(target: Target) -> bool:
-    """Whether every card is one on which CUDA's forward compatibility is supported, as far as names tell."""
-    return bool(target.gpus) and all(_DATA_CENTRE.match(gpu.name or "") for gpu in target.gpus)
-
-
-def _asked_for(request: PlanRequest, version: str) -> bool:
-    return request.specifier is None or request.specifier.contains(version, prereleases=True)
-
-
-def _container(request: PlanRequest, row: Container) -> Option:
-    image = f"{row.image}:{row.tag}"
-    return Option(
-        kind="container",
-        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
-        tensorflow=row.tensorflow,
-        package=row.image,
-        python=row.python,
-        cuda=row.cuda,
-        cudnn=row.cudnn,
-        min_driver=_driver_of(request, row),
-        first=(_docker(request),),
-        commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
-        notes=tuple(_branch_note(request, row)),
-        then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
-        see=TOOLKIT_GUIDE,
-        sources=(request.matrix.data.sources[row.source].title,),
-    )
-
-
-def _branch_note(request: PlanRequest, row: Container) -> Iterator[str]:
-    branch = major(request.target.driver or last_branch(request))
-    if branch in _forward_compatible(request, row):
-        yield f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
-
-
-def _docker(request: PlanRequest) -> Fix:
-    if request.target.os == "windows":
-        return Fix("Install Docker Desktop with the WSL2 back end")
-    return Fix("Install Docker and the NVIDIA Container Toolkit")
-
-
-def conda_builds(request: PlanRequest) -> Iterator[Option]:
+def _conda_builds(request: PlanRequest) -> Iterator[Option]:
     """The newest GPU build of conda-forge that fits."""
-    if request.target.glibc == NO_GLIBC:
-        return
-    rows = (row for row in request.matrix.data.conda_forge if row.platform == request.target.platform and row.cuda)
+    target = request.target
+    rows = (row for row in request.matrix.data.conda_forge if row.platform == target.platform and row.cuda)
     for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
-        cuda = _cuda_for(request, row)
-        fits = (
-            cuda and (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in request.target.capabilities)
-        )
-        if fits and cuda and _asked_for(request, row.version):
-            yield _conda(request, row, cuda)
-            return
+        compiled = (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in target.capabilities)
+        if target.glibc == NO_GLIBC or not compiled or not request.admits(row.version):
+            continue
+        for cuda in sorted(row.cuda, key=Version, reverse=True):  # the newest that the driver runs
+            need, have = _driver_of_conda(request, row, cuda), target.driver
+            drivable = have is None or drives(have, request.first_branch, request.last_branch)
+            reached = have is None or (need is not None and driver_reaches(have, need))
+            if request.driver_exists(need) and drivable and reached:
+                yield _conda(request, row, cuda, need)
+                return
 
 
-def _cuda_for(request: PlanRequest, row: CondaBuild) -> str | None:
-    """The newest of its CUDA versions that the driver runs."""
-    have = request.target.driver
-    for cuda in sorted(row.cuda, key=Version, reverse=True):
-        need, last = _oldest_driver(request, row, cuda), last_branch(request)
-        exists = last is None or need is None or int(major(need)) <= int(last)
-        runs = have is None or (drives(have, first_branch(request), last) and need and driver_reaches(have, need))
-        if exists and runs:
-            return cuda
-    return None
-
-
-def _oldest_driver(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
+def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
     """By minor-version compatibility; that of the CUDA itself where the generated kernels are PTX alone."""
-    toolkit = request.matrix.cuda(cuda)
+    toolkit, windows = request.matrix.cuda(cuda), request.target.has_windows_driver
     if toolkit is None:
         return None
     if any(all(not _same_major(one, card) for one in row.sass) for card in request.target.capabilities):
-        return toolkit.min_driver_windows if on_windows(request.target) else toolkit.min_driver_linux
-    return toolkit.oldest_driver_windows if on_windows(request.target) else toolkit.oldest_driver_linux
+        return toolkit.min_driver_windows if windows else toolkit.min_driver_linux
+    return toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux
 
 
-def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
+def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -> Option:
     python = request.target.python if request.target.python in row.python else row.python[-1]
-    oldest = _oldest_driver(request, row, cuda)
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
     limit = dropped_by(request.matrix, row.cudnn, cuda, request.target.capabilities)
     held = f" 'cudnn<{limit}'" if limit else ""
@@ -237,7 +210,7 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
         python=python,
         cuda=cuda,
         cudnn=row.cudnn,
-        min_driver=max([one for one in (oldest, first_branch(request)) if one], key=Version, default=None),
+        min_driver=max((one for one in (need, request.first_branch) if one), key=Version, default=None),
         commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
         then=(check_conda("tf"),),
         notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),
@@ -251,36 +224,36 @@ def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
     Args:
         interpreter: a program of the machine that is the target's Python.
     """
-    rows = list(_rows(request))
-    wanted = request.target.python
+    rows, wanted = [*_for_cpu(request)], request.target.python
     newest = next(iter(rows), None)
     here = next((row for row in rows if wanted in row.python), None)
-    found = [(here, str(wanted), "")] if here else []
+    found = [_cpu_option(here, str(wanted), "", interpreter)] if here else []
     if newest and newest is not here:
         python = newest.python[-1]
-        found.append((newest, python, f" with Python {python}" if wanted else ""))
-    for row, python, suffix in sorted(found, key=lambda one: older_than_five_years(request.matrix, one[0].released)):
-        yield _for_cpu(row, python, suffix, interpreter if not suffix else None)
+        suffix = f" with Python {python}" if wanted else ""
+        found.append(_cpu_option(newest, python, suffix, None if suffix else interpreter))
+    return iter(sorted(found, key=lambda one: older_than_five_years(request.matrix, one.released)))
 
 
-def _rows(request: PlanRequest) -> Iterator[Release]:
-    target = request.target
-    for row in request.matrix.stable(platform=target.platform, package="tensorflow"):
-        asked = request.specifier is None or request.specifier.contains(row.version, prereleases=True)
-        old = target.glibc == NO_GLIBC or (row.glibc and target.glibc and Version(target.glibc) < Version(row.glibc))
-        if asked and row.python and not old and not row.yanked:
+def _for_cpu(request: PlanRequest) -> Iterator[Release]:
+    glibc = request.target.glibc
+    for row in request.matrix.stable(platform=request.target.platform, package="tensorflow"):
+        too_old = glibc == NO_GLIBC or (row.glibc and glibc and Version(glibc) < Version(row.glibc))
+        if request.admits(row.version) and row.python and not too_old and not row.yanked:
             yield row
 
 
-def _for_cpu(row: Release, python: str, suffix: str, interpreter: str | None) -> Option:
-    commands, start = _commands(row, python, interpreter), interpreter or f"python{python}"
-    folder = "tf\\Scripts\\python" if row.platform.startswith("windows") else "~/tf/bin/python"
-    there = interpreter is not None
-    missing: Iterable[Fix] = ()
+def _cpu_option(row: Release, python: str, suffix: str, interpreter: str | None) -> Option:
+    package, start, there = f"{row.package}=={row.version}", interpreter or f"python{python}", interpreter is not None
+    folder = "~/tf/bin/python"
+    missing: Iterator[Fix] = iter(())
+    if row.platform.startswith("windows"):
+        folder, commands = "tf\\Scripts\\python", on_native_windows(python, package)
+    else:
+        commands = new_environment(python, package, interpreter=interpreter)
+        missing = what_may_be_missing(tuple(commands), python, start, there=there)
     if row.platform.startswith("macos"):
         missing = missing_on_macos(python, start, there=there)
-    elif not row.platform.startswith("windows"):
-        missing = what_may_be_missing(tuple(commands), python, start, there=there)
     return Option(
         kind="cpu",
         title=f"TensorFlow {row.version} on the CPU{suffix}",
@@ -296,18 +269,3 @@ def _for_cpu(row: Release, python: str, suffix: str, interpreter: str | None) ->
         missing=tuple(missing),
         then=(Fix("Check it", (f'{folder} -c "import tensorflow as tf; print(tf.__version__)"',)),),
     )
-
-
-def _commands(row: Release, python: str, interpreter: str | None) -> dict[str, tuple[str, ...]]:
-    package = f"{row.package}=={row.version}"
-    if row.platform.startswith("windows"):
-        return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {package}")}
-    pip = "~/tf/bin/python -m pip install"
-    made = f"{interpreter or f'python{python}'} -m venv ~/tf"
-    if python == "2.7":  # has no module venv
-        made = "virtualenv -p python2.7 ~/tf"
-    upgrade = (f"{pip} --upgrade {newer_pip(python)}",) if capability(python) <= OLD_PIP else ()
-    found = {"pip": (made, *upgrade, f"{pip} {package}")}
-    if capability(python) >= OLDEST_OF_UV:
-        found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {package}")
-    return found

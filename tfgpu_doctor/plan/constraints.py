@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
@@ -45,91 +47,110 @@ class PlanRequest:
     specifier: SpecifierSet | None = None
     repaired_issues: frozenset[str] = frozenset()  # ids of known issues that whoever installs it repairs
 
+    def admits(self, version: str) -> bool:
+        """True if the version was asked for, or none was."""
+        return self.specifier is None or self.specifier.contains(version, prereleases=True)
 
-def _build(_request: PlanRequest, row: Release) -> Violation | None:
+    @cached_property
+    def _branches(self) -> list[tuple[str | None, str | None]]:
+        return [driver_branches(self.matrix, gpu.compute_capability, gpu.name) for gpu in self.target.gpus]
+
+    @property
+    def first_branch(self) -> str | None:
+        """The first driver branch that drives all of the cards, as far as that of each is known."""
+        return max((first for first, _ in self._branches if first), key=int, default=None)
+
+    @property
+    def last_branch(self) -> str | None:
+        """The last driver branch that drives all of the cards; None while they are supported."""
+        return min((last for _, last in self._branches if last), key=int, default=None)
+
+    @property
+    def branch_to_go_back_to(self) -> str | None:
+        """The last driver branch for the cards, where the driver is newer and no longer supports them."""
+        have, last = self.target.driver, self.last_branch
+        return last if have and last and not drives(have, None, last) else None
+
+    def driver_exists(self, need: str | None) -> bool:
+        """True if a driver as new as `need` still supports the cards."""
+        return need is None or self.last_branch is None or int(major(need)) <= int(self.last_branch)
+
+    def driver_needed(self, row: Release) -> str | None:
+        """The oldest driver that runs the CUDA of a release, compiles its PTX for the cards and drives them."""
+        of_release = oldest_driver(row, self.target.capabilities, windows=self.target.has_windows_driver)
+        return max((one for one in (of_release, self.first_branch) if one), key=Version, default=None)
+
+
+_Unmet: TypeAlias = "tuple[str, str, str] | None"  # what there is, what it would take, source
+
+
+def _build(_request: PlanRequest, row: Release) -> _Unmet:
     """The wheel of this platform holds CUDA code."""
-    if row.gpu:
-        return None
-    return Violation("build", f"the {row.platform} wheel has no CUDA support", "a build with CUDA", source(row, "gpu"))
+    found = f"the {row.platform} wheel has no CUDA support"
+    return None if row.gpu else (found, "a build with CUDA", source(row, "gpu"))
 
 
-def _tensorflow(request: PlanRequest, row: Release) -> Violation | None:
+def _tensorflow(request: PlanRequest, row: Release) -> _Unmet:
     """It is a version that was asked for."""
-    if request.specifier is None or request.specifier.contains(row.version, prereleases=True):
-        return None
-    return Violation("tensorflow", row.version, f"TensorFlow {request.specifier}, as asked for", "--tensorflow")
+    asked = f"TensorFlow {request.specifier}, as asked for"
+    return None if request.admits(row.version) else (row.version, asked, "--tensorflow")
 
 
-def _gpu(request: PlanRequest, row: Release) -> Violation | None:
+def _gpu(request: PlanRequest, row: Release) -> _Unmet:
     """It has kernels for every card, which start without being compiled first."""
-    for card in request.target.capabilities:
-        how = runs_on(row, card)
-        if row.gpu and how != "sass" and (row.sass or row.ptx):
-            built = " ".join(row.sass) or "none"
-            ptx = f", PTX {' '.join(row.ptx)}" if row.ptx else ""
-            return Violation(
-                "gpu",
-                f"compute capability {card}",
-                f"kernels for {card} (SASS {built}{ptx})",
-                source(row, "sass"),
-            )
-    return None
+    compiled = row.gpu and (row.sass or row.ptx)
+    cards = request.target.capabilities if compiled else ()
+    card = next((one for one in cards if runs_on(row, one) != "sass"), None)
+    ptx = f", PTX {' '.join(row.ptx)}" if row.ptx else ""
+    need = f"kernels for {card} (SASS {' '.join(row.sass) or 'none'}{ptx})"
+    return (f"compute capability {card}", need, source(row, "sass")) if card else None
 
 
-def _cudnn(request: PlanRequest, row: Release) -> Violation | None:
+def _cudnn(request: PlanRequest, row: Release) -> _Unmet:
     """The cuDNN that it is compiled against still supports every card."""
-    floor = cudnn_floor(request.matrix, row)
-    for card in request.target.capabilities:
-        if floor and capability(card) < capability(floor):
-            need = f"compute capability {floor} or later, for cuDNN {row.cudnn}"
-            return Violation("cudnn", f"compute capability {card}", need, source(row, "cudnn"))
-    return None
-
-
-def _driver(request: PlanRequest, row: Release) -> Violation | None:
-    """The driver runs its CUDA, and drives the cards at all."""
-    need, last = driver_needed(request, row), last_branch(request)
-    have = request.target.driver
-    why = f"driver {need} or newer, for {why_driver(row, request.target.capabilities)}"
-    if need and last and int(major(need)) > int(last):
-        return Violation("driver", f"driver branch {last} is the last that supports this GPU", why, source(row, "cuda"))
-    if have is None:
+    floor, oldest = cudnn_floor(request.matrix, row), next(iter(request.target.capabilities), None)
+    if not floor or not oldest or capability(oldest) >= capability(floor):
         return None
-    if need and not driver_reaches(have, need):
-        first = first_branch(request)
-        if first and need == first:
-            why = f"driver {first} or newer, the first for this GPU"
-        by_ptx = oldest_driver(row) != oldest_driver(row, request.target.capabilities)
-        return Violation("driver", f"driver {have}", why, source(row, "ptx_only" if by_ptx else "min_driver_linux"))
-    if back := branch_to_go_back_to(request):
-        return Violation(
-            "driver",
-            f"driver {have}",
-            f"driver branch {back}, the last that supports this GPU",
-            "compat_matrix.yaml, gpus",
-        )
+    need = f"compute capability {floor} or later, for cuDNN {row.cudnn}"
+    return f"compute capability {oldest}", need, source(row, "cudnn")
+
+
+def _driver(request: PlanRequest, row: Release) -> _Unmet:
+    """The driver runs its CUDA, and drives the cards at all."""
+    have, need, cards = request.target.driver, request.driver_needed(row), request.target.capabilities
+    why = f"driver {need} or newer, for {why_driver(row, cards)}"
+    if not request.driver_exists(need):
+        last = f"driver branch {request.last_branch} is the last that supports this GPU"
+        return last, why, source(row, "cuda")
+    if have and need and not driver_reaches(have, need):
+        if need == request.first_branch:
+            why = f"driver {need} or newer, the first for this GPU"
+        by_ptx = oldest_driver(row) != oldest_driver(row, cards)
+        return f"driver {have}", why, source(row, "ptx_only" if by_ptx else "min_driver_linux")
+    if back := request.branch_to_go_back_to:
+        need = f"driver branch {back}, the last that supports this GPU"
+        return f"driver {have}", need, "compat_matrix.yaml, gpus"
     return None
 
 
-def _python(request: PlanRequest, row: Release) -> Violation | None:
+def _python(request: PlanRequest, row: Release) -> _Unmet:
     """It has a wheel for this Python."""
     python = request.target.python
-    if python is None or python in row.python:
-        return None
-    return Violation("python", f"Python {python}", f"Python {span(row.python)}", source(row, "python"))
+    fits = python is None or python in row.python
+    return None if fits else (f"Python {python}", f"Python {span(row.python)}", source(row, "python"))
 
 
-def _glibc(request: PlanRequest, row: Release) -> Violation | None:
+def _glibc(request: PlanRequest, row: Release) -> _Unmet:
     """Its wheel's platform tag admits this glibc."""
     have = request.target.glibc
     if have == NO_GLIBC:
-        return Violation("glibc", "musl", f"glibc {row.glibc} or newer" if row.glibc else "glibc", source(row, "glibc"))
+        return "musl", f"glibc {row.glibc} or newer" if row.glibc else "glibc", source(row, "glibc")
     if have is None or row.glibc is None or Version(have) >= Version(row.glibc):
         return None
-    return Violation("glibc", f"glibc {have}", f"glibc {row.glibc} or newer", source(row, "glibc"))
+    return f"glibc {have}", f"glibc {row.glibc} or newer", source(row, "glibc")
 
 
-def _known_issue(request: PlanRequest, row: Release) -> Violation | None:
+def _known_issue(request: PlanRequest, row: Release) -> _Unmet:
     """It is not known to be broken here."""
     python = request.target.python or (row.python[-1] if row.python else None)
     found = request.matrix.issues_for(
@@ -138,15 +159,15 @@ def _known_issue(request: PlanRequest, row: Release) -> Violation | None:
     without_extra = extra_fails(request.matrix, row, python)  # the commands then spell it out
     errors = (one for one in found if one.severity == "error" and one.id not in request.repaired_issues)
     bad = next((one for one in errors if not (one.affects == "install" and without_extra)), None)
-    return Violation("known-issue", bad.title, "another release", bad.source) if bad else None
+    return (bad.title, "another release", bad.source) if bad else None
 
 
-def _yanked(_request: PlanRequest, row: Release) -> Violation | None:
+def _yanked(_request: PlanRequest, row: Release) -> _Unmet:
     """Its publisher has not withdrawn it."""
-    return Violation("yanked", f"yanked: {row.yanked}", "another release", row.package) if row.yanked else None
+    return (f"yanked: {row.yanked}", "another release", row.package) if row.yanked else None
 
 
-CONSTRAINTS: dict[str, Callable[[PlanRequest, Release], Violation | None]] = {
+CONSTRAINTS: dict[str, Callable[[PlanRequest, Release], _Unmet]] = {
     "tensorflow": _tensorflow,
     "build": _build,
     "gpu": _gpu,
@@ -161,24 +182,20 @@ CONSTRAINTS: dict[str, Callable[[PlanRequest, Release], Violation | None]] = {
 
 def violations(request: PlanRequest, row: Release) -> tuple[Violation, ...]:
     """Every constraint of a release that the machine does not meet; empty when it fits."""
-    if not row.gpu:
-        found = [_tensorflow(request, row), _build(request, row)]
-    else:
-        found = [check(request, row) for check in CONSTRAINTS.values()]
-    return tuple(one for one in found if one)
+    names = CONSTRAINTS if row.gpu else ("tensorflow", "build")
+    found = ((name, CONSTRAINTS[name](request, row)) for name in names)
+    return tuple(Violation(name, *unmet) for name, unmet in found if unmet)
 
 
 def broken_within(request: PlanRequest, row: Release, given_up: frozenset[str]) -> frozenset[str] | None:
     """The constraints that a release violates; None at the first one that is not given up."""
-    if not row.gpu:
-        return None
     broken = set()
-    for name, check in CONSTRAINTS.items():
+    for name, check in CONSTRAINTS.items() if row.gpu else ():
         if check(request, row):
             if name not in given_up:
                 return None
             broken.add(name)
-    return frozenset(broken)
+    return frozenset(broken) if row.gpu else None
 
 
 def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[Release]:
@@ -198,44 +215,6 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
             yield rows[version]
 
 
-def driver_needed(request: PlanRequest, row: Release) -> str | None:
-    """The oldest driver that runs the CUDA of a release, compiles its PTX for the cards and drives them."""
-    of_release = oldest_driver(row, request.target.capabilities, windows=on_windows(request.target))
-    known = [one for one in (of_release, first_branch(request)) if one]
-    return max(known, key=Version, default=None)
-
-
-def on_windows(target: Target) -> bool:
-    """Whether the driver is that of Windows, which WSL2 uses as well."""
-    return target.os in ("windows", "wsl2")
-
-
-def first_branch(request: PlanRequest) -> str | None:
-    """The first driver branch that drives all of the cards, as far as that of each is known."""
-    return max((first for first, _ in _branches(request) if first), key=int, default=None)
-
-
-def oldest_branch(request: PlanRequest) -> str | None:
-    """A lower bound of the first branch, where that of a card is unknown: its architecture's."""
-    found = (driver_bound(request.matrix, gpu.compute_capability, gpu.name) for gpu in request.target.gpus)
-    return max((one for one in found if one), key=int, default=None)
-
-
-def last_branch(request: PlanRequest) -> str | None:
-    """The last driver branch that drives all of the cards; None while they are supported."""
-    return min((last for _, last in _branches(request) if last), key=int, default=None)
-
-
-def branch_to_go_back_to(request: PlanRequest) -> str | None:
-    """The last driver branch for the cards, where the driver is newer and no longer supports them."""
-    have, last = request.target.driver, last_branch(request)
-    return last if have and last and not drives(have, None, last) else None
-
-
-def _branches(request: PlanRequest) -> list[tuple[str | None, str | None]]:
-    return [driver_branches(request.matrix, gpu.compute_capability, gpu.name) for gpu in request.target.gpus]
-
-
 def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
     """The newest stable release that meets every constraint of a machine, as far as it is known; None: there is none.
 
@@ -246,20 +225,16 @@ def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_
     target = from_facts(facts, matrix)
     if target.os == "macos":
         return None  # 1.1 was the last release with CUDA there
-    if not this_python:
-        target = structs.replace(target, python=None)
-    request = PlanRequest(matrix, target)
+    request = PlanRequest(matrix, target if this_python else structs.replace(target, python=None))
     rows = (row for row in candidates(matrix, target.platform) if row.extra or not own_cuda)
     return next((row for row in rows if not violations(request, row)), None)
 
 
-def nearest_release(facts: Facts, matrix: Matrix, version: str) -> Release | None:
-    """This version, or else the newest of the same minor version, that meets every constraint; None: there is none."""
-    target = from_facts(facts, matrix)
-    request = PlanRequest(matrix, target)
-    rows = [row for row in candidates(matrix, target.platform) if minor(row.version) == minor(version)]
-    fitting = [row for row in rows if not violations(request, row)]
-    return next((row for row in fitting if row.version == version), next(iter(fitting), None))
+def same_minor_releases(request: PlanRequest, version: str) -> list[Release]:
+    """This version, then the others of its minor version, newest first, that meet every constraint."""
+    rows = candidates(request.matrix, request.target.platform)
+    fitting = (row for row in rows if minor(row.version) == minor(version) and not violations(request, row))
+    return sorted(fitting, key=lambda row: row.version != version)
 
 
 def source(row: Release, field: str) -> str:
@@ -277,48 +252,45 @@ _JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jets
 
 def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Iterator[str]:
     """What is wrong whatever the release."""
-    names = (gpu.name or f"compute capability {gpu.compute_capability}" for gpu in request.target.gpus)
+    target = request.target
+    names = (gpu.name or f"compute capability {gpu.compute_capability}" for gpu in target.gpus)
     cards = " and ".join(dict.fromkeys(names))
     if no_gpu:
         yield "This machine has no NVIDIA GPU. To plan for another GPU, name it: tfgpu plan --gpu 'RTX 4090'"
     if driver_hangs:
         yield "The NVIDIA driver does not respond, so the GPU and the driver version are unknown: run tfgpu doctor"
-    if request.target.os == "macos":
-        yield _no_cuda_on_macos(cards)
-    if request.target.glibc == NO_GLIBC:
+    if target.os == "macos":
+        yield (
+            f"macOS has no CUDA{f', so {cards} cannot be used' if cards else ''}: TensorFlow runs on the CPU there. "
+            "Apple's GPUs need tensorflow-metal: https://developer.apple.com/metal"
+        )
+    if target.glibc == NO_GLIBC:
         yield (
             "This system has musl instead of glibc (Alpine), and TensorFlow has no wheels for it: use a system or an "
             "image with glibc, such as python:3.12-slim"
         )
-    if any(map(is_tegra, request.target.capabilities)):
+    if any(map(is_tegra, target.capabilities)):
         yield (
             "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t): "
             f"{_JETSON_GUIDE}"
         )
-    for card in request.target.capabilities:
-        if not _any_kernels(request, card):
+    rows = [row for one in ("linux_x86_64", "windows_amd64") for row in candidates(request.matrix, one) if row.gpu]
+    for card in target.capabilities:
+        if not any(runs_on(row, card) == "sass" for row in rows):
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
-    if request.target.driver:
-        yield from _other_driver(request, request.target.driver, cards)
+    if target.driver:
+        yield from _other_driver(request, target.driver, cards)
 
 
 def _other_driver(request: PlanRequest, have: str, cards: str) -> Iterator[str]:
     """The driver is older or newer than those for the GPUs."""
-    first, bound, last = first_branch(request), oldest_branch(request), last_branch(request)
+    first = request.first_branch
+    # where the first of a card is unknown, that of its architecture is a lower bound
+    found = (driver_bound(request.matrix, gpu.compute_capability, gpu.name) for gpu in request.target.gpus)
+    bound = max((one for one in found if one), key=int, default=None)
     if first and not driver_reaches(have, first):
         yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
     elif bound and not driver_reaches(have, bound):
         yield f"Driver {have} is probably too old for {cards}: the first GPU of its architecture came with {bound}"
-    if not drives(have, None, last):
-        yield f"Driver {have} no longer supports {cards}: driver branch {last} is the last that does"
-
-
-def _no_cuda_on_macos(cards: str) -> str:
-    unusable = f", so {cards} cannot be used" if cards else ""
-    return f"macOS has no CUDA{unusable}: TensorFlow runs on the CPU there. Apple's GPUs need tensorflow-metal: https://developer.apple.com/metal"
-
-
-def _any_kernels(request: PlanRequest, card: str) -> bool:
-    platforms = ("linux_x86_64", "windows_amd64")
-    rows = (row for platform in platforms for row in candidates(request.matrix, platform))
-    return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
+    if back := request.branch_to_go_back_to:
+        yield f"Driver {have} no longer supports {cards}: driver branch {back} is the last that does"

@@ -7,25 +7,26 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from msgspec import structs
 
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
-from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, nearest_release
-from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused, tensorflow_image
+from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, same_minor_releases
+from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
 from tfgpu_doctor.plan.install_commands import (
-    XLA_LINE,
     Installation,
     comment_out,
     lasting,
     link_commands,
-    link_found,
-    start_line_command,
+    new_environment,
+    on_native_windows,
     xla_line,
+    xla_line_command,
 )
-from tfgpu_doctor.plan.target import from_facts, has_no_gpu
+from tfgpu_doctor.plan.target import Target, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, ONE_OF, Facts, Known, Python, value_or
@@ -42,13 +43,35 @@ _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
 
 
+_FROM_DEBIAN = (
+    "sudo sed -i -E '/^(deb|Components)/ s/\\bmain\\b/main contrib non-free non-free-firmware/'"
+    " $(ls /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources 2>/dev/null)",
+    "sudo apt-get update",
+    "sudo apt-get install -y linux-headers-$(uname -r) nvidia-driver",
+)
+_FROM_UBUNTU = (
+    "sudo apt-get update",
+    "sudo apt-get install -y ubuntu-drivers-common",
+    "sudo ubuntu-drivers install",
+)
+_FROM_RPM_FUSION = (
+    "sudo dnf install -y https://download1.rpmfusion.org/nonfree/fedora/"
+    "rpmfusion-nonfree-release-$(rpm -E %fedora).noarch.rpm",
+    "sudo dnf install -y akmod-nvidia xorg-x11-drv-nvidia-cuda",
+    "sudo akmods --force",
+)
+# Distribution → the commands that install its driver (Ubuntu Server guide, "NVIDIA drivers installation"; Debian wiki,
+# NvidiaGraphicsDrivers; RPM Fusion, Howto/NVIDIA; Arch wiki, NVIDIA)
+_DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("ubuntu", "pop", "linuxmint"), _FROM_UBUNTU),
+    "debian": _FROM_DEBIAN,
+    "fedora": _FROM_RPM_FUSION,
+    **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -Syu nvidia-open nvidia-utils",)),
+}
+
+
 def _as_compared(folder: str) -> str:
     return folder.replace("\\", "/").rstrip("/")
-
-
-def _line_of_dockerfile(command: str) -> str:
-    variable = command.removeprefix("export ")
-    return f"RUN {command}" if variable == command else f"ENV {variable}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +81,21 @@ class Fixes:
     facts: Facts
     matrix: Matrix
     _found: dict[object, Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @cached_property
+    def target(self) -> Target:
+        """The machine, as a plan has it."""
+        return self.situation.target
+
+    @cached_property
+    def situation(self) -> Situation:
+        """The machine, as the gate has it."""
+        return Situation(self.facts, self.matrix)
+
+    @property
+    def request(self) -> PlanRequest:
+        """The machine, for which any release will do."""
+        return PlanRequest(self.matrix, self.target)
 
     @property
     def host(self) -> str:
@@ -73,7 +111,7 @@ class Fixes:
     @property
     def image(self) -> str | None:
         """The image that TensorFlow is part of: no package manager repairs it."""
-        return tensorflow_image(self.facts)
+        return self.situation.image
 
     def quote(self, word: str) -> str:
         """Quote one word for the user's shell."""
@@ -87,7 +125,9 @@ class Fixes:
 
     def that_work_here(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
         """The fixes with commands for this shell; one whose commands mean nothing here is left out beside others."""
-        if self._computes_elsewhere:
+        messages = value_or(self.facts.messages, ())
+        if any(one.kind == "another-program" and one.values.get("program") for one in messages):
+            # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
@@ -95,13 +135,7 @@ class Fixes:
 
     def refuses(self, fix: Fix) -> bool:
         """True if the gate refuses a fix."""
-        return bool(refused(fix, Situation(self.facts, self.matrix)))
-
-    @property
-    def _computes_elsewhere(self) -> bool:
-        """True if the text shows that PyTorch or JAX computes: settings of TensorFlow change nothing there."""
-        messages = value_or(self.facts.messages, ())
-        return any(one.kind == "another-program" and one.values.get("program") for one in messages)
+        return bool(refused(fix, self.situation))
 
     def where_it_belongs(self, fix: Fix) -> Fix:
         """The fix for this shell, with variables that last; it says so when it is for the host and this a container."""
@@ -112,8 +146,9 @@ class Fixes:
         if self.image and any(map(_BY_PIP.search, fix.commands)):
             if not has_pip(self.image):
                 return structs.replace(fix, commands=())
+            lines = tuple(re.sub(r"^RUN export ", "ENV ", f"RUN {command}") for command in fix.commands)
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
-            return structs.replace(fix, text=text, commands=tuple(map(_line_of_dockerfile, fix.commands)))
+            return structs.replace(fix, text=text, commands=lines)
         if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
@@ -154,8 +189,15 @@ class Fixes:
         return comment_out(file, line, word, self.os)
 
     def link(self, folders: Iterable[str], target: str) -> str:
-        """The command that links all libraries of folders into one that TensorFlow searches."""
-        return link_found(folders, target)
+        """The command that links all libraries of folders into one that TensorFlow searches.
+
+        They are linked wherever they are: those of cuDNN search their own folder.
+
+        Args:
+            folders: paths as the loader has them; a part "*" is a pattern.
+        """
+        files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
+        return f"ln -sf {files} {shlex.quote(target + '/')}"
 
     def xla_data_dir(self, folder: str) -> str:
         """The command that tells XLA where its compiler is; a relative folder is below site-packages.
@@ -168,7 +210,7 @@ class Fixes:
         if "XLA_FLAGS" in value_or(self.facts.variables, {}):
             path = f"{site}/{folder}" if below else shlex.quote(folder)
             return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{path}'
-        return start_line_command(XLA_LINE if below else xla_line(folder), site)
+        return xla_line_command(xla_line("" if below else folder), site)
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.
@@ -210,7 +252,7 @@ class Fixes:
     @property
     def knows_gpu(self) -> bool:
         """True if the compute capability of a GPU is known."""
-        return bool(from_facts(self.facts, self.matrix).gpus)
+        return bool(self.target.gpus)
 
     def python_for(self, row: Release) -> str:
         """The Python of the environment that a release is installed into."""
@@ -227,16 +269,15 @@ class Fixes:
 
     def for_image(self) -> tuple[Fix, ...] | None:
         """What an image with kernels for the GPU lacks: a newer driver, or nothing; None without a known image."""
-        situation = Situation(self.facts, self.matrix)
-        image, driver = situation.container, situation.target.driver
+        image, driver = self.situation.container, self.target.driver
         if image is None:
             return None
         return () if driver and driver_reaches(driver, image.min_driver) else (self.install_driver(),)
 
     def installation(self, row: Release) -> Installation:
         """How a release is installed here: for this Python, or for its own newest."""
-        target = from_facts(self.facts, self.matrix)
-        return Installation(self.matrix, target, row, target.python if target.python in row.python else row.python[-1])
+        python = self.target.python if self.target.python in row.python else row.python[-1]
+        return Installation(self.matrix, self.target, row, python)
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
         """Install a release with its CUDA libraries, where it finds them, and a cuDNN that still supports the cards."""
@@ -260,7 +301,7 @@ class Fixes:
         if wanted is None or self.image:
             return None
         if wanted not in self._found:
-            self._found[wanted] = nearest_release(self.facts, self.matrix, wanted)
+            self._found[wanted] = next(iter(same_minor_releases(self.request, wanted)), None)
         row = self._found[wanted]
         return row if row and (row.extra or self.installation(row).cuda_from_pip) else None
 
@@ -280,17 +321,14 @@ class Fixes:
         """What pip of this Python is asked for to get one release, never of any version; empty where none fits."""
         if self.image:
             return ()
-        target = from_facts(self.facts, self.matrix)
-        row = self.release
+        target, row, version = self.target, self.release, self._installed_version()
         if row and target.python in (None, *row.python):
             return self.installation(row).requirements
-        rows = [one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow"]
-        fitting = (one for one in rows if target.python in (None, *one.python) and self.can_use(one))
-        newest = next(fitting, None)
-        version = self._installed_version()
         there = self.matrix.tensorflow(version, target.platform) if version else None
         if version is None or (there and target.python not in (None, *there.python)):
-            version = newest.version if newest else None
+            rows = (one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow")
+            fitting = (one.version for one in rows if target.python in (None, *one.python) and self.can_use(one))
+            version = next(fitting, None)
         return (f"tensorflow=={version}",) if version else ()
 
     @property
@@ -322,16 +360,16 @@ class Fixes:
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """Advise the one release of this report: the one that is there, or else the best; empty when none fits."""
-        if row := self.kept_release(version):
-            return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
-        return self.reinstall_best(why)
+        row = self.kept_release(version)
+        install = Fix(f"Install TensorFlow {row.version}: {why}", self.install_tensorflow(row)) if row else None
+        return (install,) if install else self.reinstall_best(why)
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
         if row := self.best_release():
             return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
         if row := self.best_release(this_python=False):
-            new = f"TensorFlow {row.version} with Python {self.installation(row).python}"
+            new = f"TensorFlow {row.version} with Python {self.python_for(row)}"
             text = f"Install {new} (uv or conda can install that Python): {why}"
             return (Fix(text=text, commands=self.new_environment(row)),)
         if row := self.best_release(this_python=False, own_cuda=False):
@@ -342,11 +380,10 @@ class Fixes:
         """What a plan ranks first where there is no GPU; empty where there may be one."""
         if not has_no_gpu(self.facts) or self.os == "macos":
             return ()
-        target = from_facts(self.facts, self.matrix)
-        option = next(on_cpu(PlanRequest(self.matrix, target), None), None)
+        option = next(on_cpu(self.request, None), None)
         if option is None:
             return ()
-        here = option.python == target.python
+        here = option.python == self.target.python
         commands = self.pip_install(f"{option.package}=={option.tensorflow}") if here else option.commands["pip"]
         return (Fix(text=f"Install {option.title}: this machine has no NVIDIA GPU", commands=commands),)
 
@@ -375,13 +412,13 @@ class Fixes:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, not for kernels."""
         if not row.gpu:
             return True
-        target = structs.replace(from_facts(self.facts, self.matrix), python=None)
+        target = structs.replace(self.target, python=None)
         later = {"known-issue", "python"} | ({"driver"} if row.version == self._installed_version() else set())
         return broken_within(PlanRequest(self.matrix, target), row, frozenset(later)) is not None
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
-        found = alternatives(PlanRequest(self.matrix, from_facts(self.facts, self.matrix)))
+        found = alternatives(self.request)
         return tuple(
             Fix(text=f"{option.title}: {why}", commands=next(iter(option.commands.values())))
             for option in found
@@ -392,41 +429,31 @@ class Fixes:
         """Make an environment in which a release works, by the tool that is there and can bring its Python along."""
         installation, tools = self.installation(row), value_or(self.facts.python.installers, ())
         conda = next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None)
-        ways = installation.commands if row.gpu else self._without_cuda(installation)
+        ways = installation.commands
+        if not row.gpu:
+            python, packages = installation.python, " ".join(map(self.quote, installation.requirements))
+            by_conda = (
+                f"conda create -y -n tf -c conda-forge python={python} pip",
+                f"conda run -n tf python -m pip install {packages}",
+            )
+            ways = {**new_environment(python, packages), "conda": by_conda}
+            ways = on_native_windows(python, packages) if self.os == "windows" else ways
         first = ("uv",) if "uv" in tools else ("conda",) if conda else ()
         commands = next((ways[way] for way in (*first, "pip", *ways) if way in ways), ())
         return tuple(re.sub(r"^conda(?= (?:create|run) )", conda or "conda", command) for command in commands)
 
-    def _without_cuda(self, installation: Installation) -> dict[str, tuple[str, ...]]:
-        python, packages = installation.python, " ".join(map(self.quote, installation.requirements))
-        if self.os == "windows":
-            return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
-        create = f"conda create -y -n tf -c conda-forge python={python} pip"
-        return {
-            "pip": (f"python{python} -m venv ~/tf", f"~/tf/bin/python -m pip install {packages}"),
-            "uv": (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}"),
-            "conda": (create, f"conda run -n tf python -m pip install {packages}"),
-        }
-
     def install_driver(self, minimum: str | None = None) -> Fix:
-        """Install or update the NVIDIA driver the way this distribution does it.
-
-        Sources: Ubuntu Server guide "NVIDIA drivers installation"; Debian wiki NvidiaGraphicsDrivers; RPM Fusion
-        Howto/NVIDIA; Arch wiki NVIDIA; NVIDIA CUDA on WSL user guide ("do not install any Linux display driver").
-        """
-        need = self._driver_needed(minimum)
-        have = from_facts(self.facts, self.matrix).driver
+        """Install or update the NVIDIA driver the way this distribution does it."""
+        need, have = self._driver_needed(minimum), self.target.driver
         what = f"NVIDIA driver {need} or newer" if need else "a newer NVIDIA driver" if have else "the NVIDIA driver"
-        if self.os == "wsl2":
-            return Fix(
-                text=f"Install {what} in Windows (not inside WSL), then restart WSL",
-                commands=("wsl.exe --shutdown",),
-            )
+        if self.os == "wsl2":  # NVIDIA CUDA on WSL user guide: "do not install any Linux display driver"
+            text = f"Install {what} in Windows (not inside WSL), then restart WSL"
+            return Fix(text=text, commands=("wsl.exe --shutdown",))
         if self.host == "windows":
             return Fix(text=f"Install {what} from {NVIDIA_DRIVERS} and restart Windows")
         if value_or(self.facts.host.container, "none") != "none":
             return Fix(text=f"Install {what} and restart (on the host, not in this container)")
-        commands = _driver_commands(value_or(self.facts.host.distribution_id, ""))
+        commands = _DRIVER_COMMANDS.get(value_or(self.facts.host.distribution_id, ""))
         if commands is None:
             return Fix(text=f"Install {what} with your distribution's package, or from {NVIDIA_DRIVERS}")
         check = f" (check that it is {need} or newer: nvidia-smi)" if need else ""
@@ -434,36 +461,7 @@ class Fixes:
 
     def _driver_needed(self, minimum: str | None) -> str | None:
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
-        situation = Situation(self.facts, self.matrix)
-        if situation.image:
-            minimum = situation.container.min_driver if situation.container else None
-        have = situation.target.driver
+        have, image = self.target.driver, self.situation.container
+        if self.image:
+            minimum = image.min_driver if image else None
         return None if minimum and have and driver_reaches(have, minimum) else minimum
-
-
-def _driver_commands(distribution: str) -> tuple[str, ...] | None:
-    match distribution:
-        case "ubuntu" | "pop" | "linuxmint":
-            return (
-                "sudo apt-get update",
-                "sudo apt-get install -y ubuntu-drivers-common",
-                "sudo ubuntu-drivers install",
-            )
-        case "debian":
-            return (
-                "sudo sed -i -E '/^(deb|Components)/ s/\\bmain\\b/main contrib non-free non-free-firmware/'"
-                " $(ls /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources 2>/dev/null)",
-                "sudo apt-get update",
-                "sudo apt-get install -y linux-headers-$(uname -r) nvidia-driver",
-            )
-        case "fedora":
-            return (
-                "sudo dnf install -y https://download1.rpmfusion.org/nonfree/fedora/"
-                "rpmfusion-nonfree-release-$(rpm -E %fedora).noarch.rpm",
-                "sudo dnf install -y akmod-nvidia xorg-x11-drv-nvidia-cuda",
-                "sudo akmods --force",
-            )
-        case "arch" | "manjaro" | "endeavouros":
-            return ("sudo pacman -Syu nvidia-open nvidia-utils",)
-        case _:
-            return None

@@ -1,8 +1,7 @@
 """The one gate for repairs: holds a fix against all that is known, before it is printed (DESIGN, law 11). Pure.
 
-A fix is judged by what its reader sees, its sentence and its commands: what they would install, and where. So a fix
-cannot do anything that it does not declare. Each reason to refuse one is a small function; what passes none of them is
-printed. Of the fixes that are left, the first does not begin with "Or".
+A fix is judged by what its reader sees, its sentence and its commands: what they would install, and where. Each reason
+to refuse one is a small function. Of the fixes that are left, the first does not begin with "Or".
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,11 +65,11 @@ class Situation:
         """The image that holds this TensorFlow; None where pip or conda installed it, or nothing tells."""
         return tensorflow_image(self.facts)
 
-    @cached_property
+    @property
     def container(self) -> Container | None:
         """The image as the matrix has it."""
-        name, _, tag = (self.image or "").rpartition(":")
-        return next((one for one in self.matrix.data.containers if (one.image, one.tag) == (name, tag)), None)
+        rows = self.matrix.data.containers
+        return next((one for one in rows if f"{one.image}:{one.tag}" == self.image), None)
 
     def has(self, package: str) -> str | None:
         """The version of an installed package."""
@@ -85,12 +85,10 @@ class Situation:
 def tensorflow_image(facts: Facts) -> str | None:
     """The image that a text names and that holds its TensorFlow; none where somebody installs TensorFlow himself."""
     messages = value_or(facts.messages, ())
-    kinds = {one.kind for one in messages}
     named = [one.values.get("image", "") for one in messages if one.kind == "image-named"]
     listed = any(one.name in TENSORFLOW for one in value_or(facts.python.packages, ()))
-    if not named or listed or "tensorflow-installed" in kinds or not holds_tensorflow(named[-1]):
-        return None
-    return named[-1]
+    installed = listed or any(one.kind == "tensorflow-installed" for one in messages)
+    return named[-1] if named and not installed and holds_tensorflow(named[-1]) else None
 
 
 def has_pip(image: str) -> bool:
@@ -107,25 +105,13 @@ class Repair:
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
         """What pip is asked for."""
-        written = (_written(edit.new) for edit in self.fix.edits)
-        return (*(one for command in self.fix.commands for one in _requirements(command)), *filter(None, written))
-
-    @property
-    def python(self) -> str | None:
-        """The Python of the environment that the commands make."""
-        found = (_PYTHON.search(command) for command in self.fix.commands)
-        return next((one["python"] for one in found if one), None)
-
-    @property
-    def changes_python(self) -> bool:
-        """Whether an edit writes another one, or an image that may have another one."""
-        changed = (_written(edit.old) for edit in self.fix.edits if not edit.beside)
-        return any(one is None or one.name == "python" for one in changed)
-
-    @property
-    def makes_environment(self) -> bool:
-        """Whether the commands make one, or replace what is installed."""
-        return any(map(_FROM_SCRATCH.search, self.fix.commands))
+        found = [_written(edit.new) for edit in self.fix.edits]
+        for command in self.fix.commands:
+            with suppress(ValueError):  # no words of a shell
+                words = shlex.split(command)
+                if "install" in words and any("pip" in word or word == "uv" for word in words):
+                    found += map(_requirement, words[words.index("install") + 1 :])
+        return tuple(filter(None, found))
 
     @property
     def in_wsl(self) -> bool:
@@ -137,21 +123,9 @@ class Repair:
         platform = "linux_x86_64" if self.in_wsl else situation.target.platform
         for one in self.requirements:
             version = next((each.version for each in one.specifier if each.operator == "=="), None)
-            row = (
-                situation.matrix.tensorflow(version, platform, one.name) if one.name in TENSORFLOW and version else None
-            )
-            if row and row.version == version:
-                yield row
-
-
-def _requirements(command: str) -> Iterator[Requirement]:
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return
-    if "install" not in words or not any("pip" in word or word == "uv" for word in words):
-        return
-    yield from filter(None, map(_requirement, words[words.index("install") + 1 :]))
+            known = version and one.name in TENSORFLOW and situation.matrix.tensorflow(version, platform, one.name)
+            if known and known.version == version:
+                yield known
 
 
 def _written(line: str) -> Requirement | None:
@@ -182,15 +156,18 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
         target = structs.replace(target, os="wsl2", python=None)
     if after := _AFTER_A_DRIVER.search(repair.fix.text):
         target = structs.replace(target, driver=after["driver"])
-    python = repair.python or (None if repair.changes_python else target.python)
+    made = next(filter(None, map(_PYTHON.search, repair.fix.commands)), None)
+    # an edit of a file that writes another Python, or an image that may have another one
+    changed = [_written(edit.old) for edit in repair.fix.edits if not edit.beside]
+    is_other = any(one is None or one.name == "python" for one in changed)
+    python = made["python"] if made else None if is_other else target.python
     request = PlanRequest(situation.matrix, structs.replace(target, python=python))
-    others = (row for row in repair.releases(situation) if row.version != situation.release)
-    return any(CONSTRAINTS[name](request, row) for row in others for name in _OF_A_RELEASE if _asks(name, row))
-
-
-def _asks(name: str, row: Release) -> bool:
-    """Whether a constraint is asked of a release: of one without CUDA, only where pip could not install it."""
-    return row.gpu or name in ("python", "glibc", "yanked")
+    for row in repair.releases(situation):
+        # a release without CUDA is refused only where pip could not install it
+        names = _OF_A_RELEASE if row.gpu else ("python", "glibc", "yanked")
+        if row.version != situation.release and any(CONSTRAINTS[name](request, row) for name in names):
+            return True
+    return False
 
 
 def installs_older_cuda(repair: Repair, situation: Situation) -> bool:
@@ -229,12 +206,10 @@ def is_there(repair: Repair, situation: Situation) -> bool:
     if situation.image and situation.image in " ".join(fix.commands).split() and "--gpus" not in fix.text:
         return True
     driver, have = _DRIVER.search(fix.text), situation.target.driver
-    return bool(driver and have and driver_reaches(have, driver["driver"])) or _is_installed(repair, situation)
-
-
-def _is_installed(repair: Repair, situation: Situation) -> bool:
-    if repair.makes_environment or len(repair.fix.commands) > 1:
-        return False
+    if driver and have and driver_reaches(have, driver["driver"]):
+        return True
+    if len(fix.commands) > 1 or any(map(_FROM_SCRATCH.search, fix.commands)):
+        return False  # an environment is made, or what is installed is replaced
     asked = [one for one in repair.requirements if one.name not in TENSORFLOW]  # brings what it requires along
     return bool(asked) and all(one.specifier and not one.extras and _is_met(one, situation) for one in asked)
 
@@ -291,15 +266,11 @@ def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, .
 
 def joined(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
     """The fixes as they are printed: "Or" stands before an alternative, never before the first of them."""
-    found = tuple(fixes)
-    return (*map(_as_first, found[:1]), *map(_as_other, found[1:]))
-
-
-def _as_first(fix: Fix) -> Fix:
-    text = fix.text.removeprefix("Or ")  # of a fix that has been joined to one which is left out here
-    return fix if text == fix.text else structs.replace(fix, text=text[:1].upper() + text[1:])
-
-
-def _as_other(fix: Fix) -> Fix:
-    text = fix.text
-    return Fix(f"Or {text[:1].lower()}{text[1:]}", fix.commands, fix.edits) if isinstance(fix, Alternative) else fix
+    found = list(fixes)
+    for number, fix in enumerate(found):
+        text = fix.text.removeprefix("Or ")  # it has been joined to one which is left out here
+        if not number and text != fix.text:
+            found[0] = structs.replace(fix, text=f"{text[:1].upper()}{text[1:]}")
+        elif number and isinstance(fix, Alternative):
+            found[number] = Fix(f"Or {fix.text[:1].lower()}{fix.text[1:]}", fix.commands, fix.edits)
+    return tuple(found)

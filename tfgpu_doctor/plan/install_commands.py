@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from msgspec import structs
 from packaging.version import Version
@@ -38,17 +39,47 @@ CU11 = {
     "curand": "nvidia-curand-cu11",
     "cusolver": "nvidia-cusolver-cu11",
     "cusparse": "nvidia-cusparse-cu11",
-    "cudnn": "nvidia-cudnn-cu11",
     "cupti": "nvidia-cuda-cupti-cu11",
 }
-_CU11_COMPILER = "nvidia-cuda-nvcc-cu11"
-CU11_PACKAGES = frozenset(CU11.values()) | {_CU11_COMPILER}
+_CU11_CUDNN, _CU11_COMPILER = "nvidia-cudnn-cu11", "nvidia-cuda-nvcc-cu11"
+CU11_PACKAGES = frozenset(CU11.values()) | {_CU11_CUDNN, _CU11_COMPILER}
 _SOLVER_OF_CU11 = "libcusolver.so.11"
 OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
+OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
+_OLDEST_OF_DEADSNAKES = (3, 7)
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
+
+
+def new_environment(
+    python: str, packages: str, *, interpreter: str | None = None, name: str = "tf"
+) -> dict[str, tuple[str, ...]]:
+    """The commands of pip and, where it can bring that Python, of uv that make an environment with packages.
+
+    Args:
+        python: the version.
+        packages: words of a shell.
+        interpreter: the program that makes the environment with pip; None: pythonX.Y.
+        name: of the environment, in the home folder.
+    """
+    pip = f"~/{name}/bin/python -m pip install"
+    made = f"{interpreter or f'python{python}'} -m venv ~/{name}"
+    if python == "2.7":  # has no module venv
+        made = f"virtualenv -p python2.7 ~/{name}"
+    # pip 18.1 of Python 3.6 takes a version that does not run there from links that do not say what they require
+    newer = f"'{PIP_OF_OLD_PYTHONS}'" if python == "3.6" else "pip"
+    upgrade = (f"{pip} --upgrade {newer}",) if capability(python) <= OLD_PIP else ()
+    found = {"pip": (made, *upgrade, f"{pip} {packages}")}
+    if capability(python) >= OLDEST_OF_UV:
+        found["uv"] = (f"uv venv --python {python} ~/{name}", f"uv pip install --python ~/{name}/bin/python {packages}")
+    return found
+
+
+def on_native_windows(python: str, packages: str) -> dict[str, tuple[str, ...]]:
+    """The same for cmd and PowerShell, by the launcher for Windows."""
+    return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
 
 
 @dataclass(frozen=True)
@@ -63,22 +94,14 @@ class Installation:
     interpreter: str | None = None  # the program that makes the environment; None: python3, or pythonX.Y
 
     @property
-    def requirements(self) -> tuple[str, ...]:
-        """What pip has to be asked for: the release, its CUDA, and bounds that its metadata lacks."""
-        if self.extra_spelled_out:
-            pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
-            return (f"{self.row.package}=={self.row.version}", *pins, *self._bounds())
-        return (requirement(self.row), *self._cuda_from_pip(), *self._cudnn_bound(), *self._bounds())
+    def self_contained(self) -> bool:
+        """Whether the extra brings CUDA."""
+        return self.row.extra is not None
 
     @property
     def extra_spelled_out(self) -> bool:
         """Whether the extra itself cannot be installed here, so that its parts are asked for one by one."""
         return self.self_contained and extra_fails(self.matrix, self.row, self.python)
-
-    @property
-    def self_contained(self) -> bool:
-        """Whether the extra brings CUDA."""
-        return self.row.extra is not None
 
     @property
     def cuda_from_pip(self) -> bool:
@@ -87,117 +110,95 @@ class Installation:
         linux = self.target.os in ("linux", "wsl2") and self.target.machine == "x86_64"
         return linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
 
-    def _cuda_from_pip(self) -> list[str]:
-        if not self.cuda_from_pip:
-            return []
-        opened = {library.component for library in self.row.libraries}
-        names = sorted({CU11[one] for one in opened if one in CU11 and one != "cudnn"} | {_CU11_COMPILER})
-        return [*names, *self._cudnn_of_cu11()]
-
-    def _cudnn_of_cu11(self) -> list[str]:
-        """cuDNN as new as the one compiled against, and none that has dropped a card or changed its soname."""
-        dropped = self.cudnn_limit
-        newest = min([limit for limit in ("9", dropped) if limit], key=Version)
-        return [f"nvidia-cudnn-cu11>={self.row.cudnn},<{newest}"] if self.row.cudnn else []
-
-    def _cudnn_bound(self) -> list[str]:
-        bound = cudnn_bound(self.matrix, self.row, self.target.capabilities) if self.self_contained else None
-        return [bound] if bound else []
-
-    @property
-    def holds_cudnn_back(self) -> bool:
-        """Whether the commands keep pip from the newest cuDNN."""
-        return bool(self._cudnn_bound()) or (self.cuda_from_pip and self.cudnn_limit is not None)
-
-    @property
-    def cudnn_limit(self) -> str | None:
-        """The first cuDNN that has dropped a card of the target."""
-        return cudnn_limit(self.matrix, self.row, self.target.capabilities)
-
-    def _bounds(self) -> list[str]:
-        """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
-        bounds = []
-        numpy, protobuf = numpy_bound(self.row), protobuf_bound(self.row)
-        if numpy and self.row.numpy != numpy:
-            bounds.append("numpy<2")
-        if protobuf and self.row.protobuf != protobuf:
-            bounds.append("protobuf<3.21")
-        return bounds
-
-    @property
-    def commands(self) -> dict[str, tuple[str, ...]]:
-        """Package manager → the commands that make a new environment with this release and its CUDA.
-
-        uv comes first where the Python is not the target's own: it brings that Python along.
-        """
-        if self.target.os == "windows" or not (self.self_contained or self.cuda_from_pip or self.cuda_by_hand):
-            return {"conda": self._conda()}
-        conda = (f"conda create -y -n {self.name} -c conda-forge python={self.python} pip", *self._conda_pip())
-        if self.cuda_by_hand:
-            return {"conda": conda}
-        found = {"pip": (f"{self.starts_python} -m venv ~/{self.name}", *self._pip())}
-        if capability(self.python) >= OLDEST_OF_UV:
-            install = f"uv pip install --python ~/{self.name}/bin/python {self._packages}"
-            uv = {"uv": (f"uv venv --python {self.python} ~/{self.name}", install, *self._links())}
-            found = {**found, **uv} if self.target.python == self.python else {**uv, **found}
-        return {**found, "conda": conda}
-
-    @property
-    def starts_python(self) -> str:
-        """The program that makes the environment with pip."""
-        if self.interpreter:
-            return self.interpreter
-        any_will_do = self.self_contained and not self.target.python and _OF_TODAY.issubset(self.row.python)
-        return "python3" if any_will_do else f"python{self.python}"
-
-    @property
-    def _packages(self) -> str:
-        return " ".join(map(shlex.quote, self.requirements))
-
     @property
     def cuda_by_hand(self) -> bool:
         """Whether neither pip nor conda-forge has the CUDA of this release (9.1 and older), only NVIDIA's archive."""
         elsewhere = self.self_contained or self.cuda_from_pip
         return not elsewhere and minor(self.row.cuda) not in CONDA_TOOLKITS
 
-    def _pip(self) -> Iterator[str]:
-        pip = f"~/{self.name}/bin/python -m pip install"
-        if capability(self.python) <= OLD_PIP:
-            yield f"{pip} --upgrade {newer_pip(self.python)}"
-        yield f"{pip} {self._packages}"
-        yield from self._links()
-
-    def _links(self) -> tuple[str, ...]:
-        site = f"~/{self.name}/lib/python{self._folder}/site-packages"
-        return link_commands(self.row, site, cuda_from_pip=self.cuda_from_pip)
+    @property
+    def cudnn_limit(self) -> str | None:
+        """The first cuDNN that has dropped a card of the target."""
+        return cudnn_limit(self.matrix, self.row, self.target.capabilities)
 
     @property
-    def _folder(self) -> str:
-        return "3.*" if self.starts_python == "python3" else self.python
+    def _cudnn_bound(self) -> str | None:
+        """What keeps pip from a cuDNN that has dropped a card or, without an extra, changed its soname."""
+        if self.self_contained:
+            return cudnn_bound(self.matrix, self.row, self.target.capabilities)
+        if not self.cuda_from_pip or not self.row.cudnn:
+            return None
+        newest = min([limit for limit in ("9", self.cudnn_limit) if limit], key=Version)
+        return f"{_CU11_CUDNN}>={self.row.cudnn},<{newest}"
 
-    def _conda_pip(self) -> tuple[str, ...]:
-        run = f"conda run -n {self.name}"
-        site = f'"$CONDA_PREFIX"/lib/python{self.python}/site-packages'
-        links = link_commands(self.row, site, cuda_from_pip=self.cuda_from_pip, inside=run)
-        return (f"{run} python -m pip install {self._packages}", *links)
+    @property
+    def holds_cudnn_back(self) -> bool:
+        """Whether the commands keep pip from the newest cuDNN, for a card."""
+        return self._cudnn_bound is not None and (self.self_contained or self.cudnn_limit is not None)
 
-    def _conda(self) -> tuple[str, ...]:
-        """CUDA and cuDNN from conda-forge, TensorFlow from pip.
+    @property
+    def _bounds(self) -> list[str]:
+        """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
+        numpy, protobuf = numpy_bound(self.row), protobuf_bound(self.row)
+        bounds = ["numpy<2"] if numpy and self.row.numpy != numpy else []
+        return [*bounds, "protobuf<3.21"] if protobuf and self.row.protobuf != protobuf else bounds
 
-        Source: TensorFlow's install guide of 2.10 to 2.12.
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What pip has to be asked for: the release, its CUDA, and bounds that its metadata lacks."""
+        if self.extra_spelled_out:
+            pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
+            return (f"{self.row.package}=={self.row.version}", *pins, *self._bounds)
+        opened = {library.component for library in self.row.libraries} if self.cuda_from_pip else ()
+        names = sorted({CU11[one] for one in opened if one in CU11} | ({_CU11_COMPILER} if opened else set()))
+        cudnn = self._cudnn_bound
+        return (requirement(self.row), *names, *((cudnn,) if cudnn else ()), *self._bounds)
+
+    @cached_property
+    def commands(self) -> dict[str, tuple[str, ...]]:
+        """Package manager → the commands that make a new environment with this release and its CUDA.
+
+        uv comes first where the Python is not the target's own: it brings that Python along.
         """
+        if self.target.os == "windows" or not (self.self_contained or self.cuda_from_pip or self.cuda_by_hand):
+            return {"conda": tuple(self._with_condas_cuda())}
+        packages, run = " ".join(map(shlex.quote, self.requirements)), f"conda run -n {self.name}"
+        conda = (
+            f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
+            f"{run} python -m pip install {packages}",
+            *self._links(f'"$CONDA_PREFIX"/lib/python{self.python}', inside=run),
+        )
+        if self.cuda_by_hand:
+            return {"conda": conda}
+        made = new_environment(self.python, packages, interpreter=self.starts_python, name=self.name)
+        folder = "3.*" if self.starts_python == "python3" else self.python
+        found = {
+            "pip": (*made["pip"], *self._links(f"~/{self.name}/lib/python{folder}")),
+            **({"uv": (*made["uv"], *self._links(f"~/{self.name}/lib/python{folder}"))} if "uv" in made else {}),
+        }
+        first = ("pip", "uv") if self.target.python == self.python else ("uv", "pip")
+        return {**{tool: found[tool] for tool in first if tool in found}, "conda": conda}
+
+    @property
+    def starts_python(self) -> str:
+        """The program that makes the environment with pip."""
+        any_will_do = self.self_contained and not self.target.python and _OF_TODAY.issubset(self.row.python)
+        return self.interpreter or ("python3" if any_will_do else f"python{self.python}")
+
+    def _links(self, library: str, inside: str = "") -> tuple[str, ...]:
+        return link_commands(self.row, f"{library}/site-packages", cuda_from_pip=self.cuda_from_pip, inside=inside)
+
+    def _with_condas_cuda(self) -> Iterator[str]:
+        """CUDA and cuDNN from conda-forge, TensorFlow from pip (TensorFlow's install guide of 2.10 to 2.12)."""
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
         limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
         quote = _windows_quote if self.target.os == "windows" else shlex.quote
-        packages = " ".join(quote(one) for one in (requirement(self.row), *self._bounds()))
+        packages = " ".join(quote(one) for one in (requirement(self.row), *self._bounds))
         create = f"conda create -y -n {self.name} -c conda-forge python={self.python} pip cudatoolkit={cuda}"
-        steps = [
-            create + (" " + quote(f"cudnn>={cudnn},<{limit}") if cudnn else ""),
-            f"conda run -n {self.name} python -m pip install {packages}",
-        ]
+        yield create + (" " + quote(f"cudnn>={cudnn},<{limit}") if cudnn else "")
+        yield f"conda run -n {self.name} python -m pip install {packages}"
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH
-            steps += conda_library_path(f'"$(conda run -n {self.name} printenv CONDA_PREFIX)/etc/conda"')
-        return tuple(steps)
+            yield from conda_library_path(f'"$(conda run -n {self.name} printenv CONDA_PREFIX)/etc/conda"')
 
     @property
     def check(self) -> Fix:
@@ -207,14 +208,6 @@ class Installation:
         if "pip" in self.commands:
             return Fix("Check it", (f"tfgpu doctor --python ~/{self.name}/bin/python",))
         return check_conda(self.name)
-
-
-def newer_pip(python: str) -> str:
-    """What brings a pip that knows the tags of today's wheels, as a shell word.
-
-    That of Python 3.6 (18.1) takes a version that does not run there from links that do not say what they require.
-    """
-    return f"'{PIP_OF_OLD_PYTHONS}'" if python == "3.6" else "pip"
 
 
 def check_conda(name: str) -> Fix:
@@ -232,10 +225,6 @@ def _windows_quote(word: str) -> str:
     return f'"{word}"' if any(char in word for char in "<>&|^[] ") else word
 
 
-OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
-_OLDEST_OF_DEADSNAKES = (3, 7)
-
-
 def what_may_be_missing(
     managers: Collection[str], python: str, interpreter: str, *, installers: Collection[str] = (), there: bool = False
 ) -> Iterator[Fix]:
@@ -250,8 +239,12 @@ def what_may_be_missing(
     """
     if "uv" in managers and "uv" not in installers:
         yield Fix("uv is missing", ("pipx install uv",))
-    if "pip" in managers and not there and (found := tuple(_interpreter(python, interpreter))):
-        yield Fix(f"{interpreter} is missing", found)
+    if "pip" in managers and not there and interpreter != "python3":
+        by_uv = (f"uv python install {python}",) if capability(python) >= OLDEST_OF_UV else ()
+        deadsnakes = "sudo add-apt-repository -y ppa:deadsnakes/ppa && sudo apt-get install -y"
+        of_ubuntu = f"{deadsnakes} python{python}-venv  # Ubuntu"
+        other = of_ubuntu if capability(python) >= _OLDEST_OF_DEADSNAKES else f"pyenv install {python}"
+        yield Fix(f"{interpreter} is missing", (*by_uv, other))
     if "pip" in managers and capability(python) > (2, 7):
         package = f"{interpreter}-venv" if interpreter.startswith("python") else f"python{python}-venv"
         yield Fix("venv is missing (Debian, Ubuntu)", (f"sudo apt-get install -y {package}",))
@@ -266,19 +259,9 @@ def missing_on_macos(python: str, interpreter: str, *, there: bool) -> Iterator[
     yield Fix("uv is missing", ("brew install uv",))
 
 
-def _interpreter(python: str, interpreter: str) -> Iterator[str]:
-    if interpreter == "python3":
-        return
-    if capability(python) >= OLDEST_OF_UV:
-        yield f"uv python install {python}"
-    if capability(python) >= _OLDEST_OF_DEADSNAKES:
-        yield f"sudo add-apt-repository -y ppa:deadsnakes/ppa && sudo apt-get install -y python{python}-venv  # Ubuntu"
-    else:
-        yield f"pyenv install {python}"
-
+# -------------------------------------------------------------------------- lines that set variables in every new shell
 
 _EXPORT = re.compile(r"export (\w+)=(.*)$")
-_CONDA_STATE = "conda-meta/state"
 
 
 def comment_out(file: str, line: int, word: str, os: str) -> str:
@@ -299,7 +282,11 @@ def lasting(fix: Fix, settings: Sequence[Setting], os: str) -> Fix:
     if not lines or os == "windows":
         return fix
     where = ", ".join(dict.fromkeys(f"{one.file} line {one.line}" for one in lines))
-    change = tuple(_change(one, os) for one in lines)
+    change = []
+    for one in lines:
+        prefix = one.file.removesuffix("/conda-meta/state")
+        unset = f"conda env config vars unset -p {shlex.quote(prefix)} {one.name}"
+        change.append(unset if prefix != one.file else comment_out(one.file, one.line, one.name, os))
     first = next(number for number, one in enumerate(fix.commands) if dict(_dropped((one,))))
     commands = (*fix.commands[:first], *change, *fix.commands[first:])
     return structs.replace(fix, text=f"{fix.text}; {where} sets it in every new shell", commands=commands)
@@ -321,55 +308,25 @@ def _is_gone(written: str, left: str) -> bool:
     return not any(part in left.split(":") for part in parts)
 
 
-def _change(setting: Setting, os: str) -> str:
-    if setting.file.endswith(_CONDA_STATE):
-        prefix = setting.file.removesuffix("/" + _CONDA_STATE)
-        return f"conda env config vars unset -p {shlex.quote(prefix)} {setting.name}"
-    return comment_out(setting.file, setting.line, setting.name, os)
+# -------------------------------------------------------------------------------- how pip's CUDA libraries are found
 
-
-@dataclass(frozen=True)
-class Links:
-    """Links in one folder to the files of others, all below site-packages."""
-
-    folder: str
-    files: tuple[str, ...]  # patterns, for a shell and for Python's glob
-
-
-@dataclass(frozen=True)
-class StartLine:
-    """A line that Python executes when it starts in the environment."""
-
-    file: str  # below site-packages
-    text: str
-
-
-@dataclass(frozen=True)
-class LibraryPaths:
-    """What an environment needs besides its packages."""
-
-    links: tuple[Links, ...] = ()
-    lines: tuple[StartLine, ...] = ()
-
-
-_ALL = Links("tensorflow", ("nvidia/*/lib/*.so*",))
-# of all that it opens; what these need themselves they find by $ORIGIN/../../nvjitlink/lib
-_FORGOTTEN = Links(
-    "nvidia/cuda_runtime/lib",
-    tuple(f"nvidia/{one}/lib/*.so*" for one in ("cu[bfrs]*", "cudnn", "cuda_cupti", "nccl")),
-)
-XLA_LINE = StartLine(  # a value that is set already is kept
-    "_tfgpu_xla_flags.pth",
-    'import os, sysconfig; os.environ.setdefault("XLA_FLAGS", '
-    f'"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/{XLA_COMPILER}")',
-)
+XLA_FILE = "_tfgpu_xla_flags.pth"  # below site-packages
 _ACTIVATE = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
 _DEACTIVATE = 'LD_LIBRARY_PATH="${LD_LIBRARY_PATH#"$CONDA_PREFIX/lib"}"; export LD_LIBRARY_PATH="${LD_LIBRARY_PATH#:}"'
 
 
-def repaired_by_links(matrix: Matrix) -> frozenset[str]:
-    """The ids of these issues: a release with one of them can be installed if it is asked for."""
-    return frozenset(one.id for one in matrix.data.known_issues if forgets_folders(one))
+@dataclass(frozen=True)
+class LibraryPaths:
+    """What an environment needs besides its packages; all is below site-packages."""
+
+    folder: str = ""  # that TensorFlow searches
+    files: tuple[str, ...] = ()  # to be linked into it, patterns for a shell and for Python's glob; empty: none
+    needs_xla_line: bool = False  # XLA does not look for its compiler in pip's packages
+
+
+_ALL = ("nvidia/*/lib/*.so*",)
+# of all that it opens; what these need themselves they find by $ORIGIN/../../nvjitlink/lib
+_FORGOTTEN = tuple(f"nvidia/{one}/lib/*.so*" for one in ("cu[bfrs]*", "cudnn", "cuda_cupti", "nccl"))
 
 
 def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
@@ -379,9 +336,14 @@ def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
         cuda_from_pip: the libraries are in pip's packages, of which the release knows nothing.
     """
     if cuda_from_pip:
-        old = at_least(row.version, XLA_READS_PACKAGES_SINCE) is False
-        return LibraryPaths((_ALL,), (XLA_LINE,) if old else ())
-    return LibraryPaths((_FORGOTTEN,) if any(forgets_folders(issue) for issue in row.known_issues) else ())
+        return LibraryPaths("tensorflow", _ALL, at_least(row.version, XLA_READS_PACKAGES_SINCE) is False)
+    is_broken = any(map(forgets_folders, row.known_issues))
+    return LibraryPaths("nvidia/cuda_runtime/lib", _FORGOTTEN) if is_broken else LibraryPaths()
+
+
+def repaired_by_links(matrix: Matrix) -> frozenset[str]:
+    """The ids of these issues: a release with one of them can be installed if it is asked for."""
+    return frozenset(one.id for one in matrix.data.known_issues if forgets_folders(one))
 
 
 def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:
@@ -392,40 +354,29 @@ def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str =
         cuda_from_pip: the libraries are in pip's packages, of which the release knows nothing.
         inside: what runs a command within the environment ("conda run -n tf"), where `site` is known there alone.
     """
-    return tuple(
-        f"{inside} sh -c {shlex.quote(command)}" if inside else command
-        for command in _commands(library_paths(row, cuda_from_pip=cuda_from_pip), site, subshell=not inside)
-    )
+    paths, commands = library_paths(row, cuda_from_pip=cuda_from_pip), []
+    if paths.files:
+        files = " ".join(posixpath.relpath(pattern, paths.folder) for pattern in paths.files)
+        link = f"cd {site}/{paths.folder} && ln -sf {files} ."
+        commands.append(link if inside else f"({link})")
+    if paths.needs_xla_line:
+        commands.append(xla_line_command(xla_line(), site))
+    return tuple(f"{inside} sh -c {shlex.quote(command)}" if inside else command for command in commands)
 
 
-def _commands(paths: LibraryPaths, site: str, *, subshell: bool) -> Iterator[str]:
-    for links in paths.links:
-        files = " ".join(posixpath.relpath(pattern, links.folder) for pattern in links.files)
-        command = f"cd {site}/{links.folder} && ln -sf {files} ."
-        yield f"({command})" if subshell else command
-    yield from (start_line_command(line, site) for line in paths.lines)
+def xla_line(folder: str = "") -> str:
+    """The line that Python executes when it starts and that tells XLA its compiler's folder, by default pip's.
 
-
-def link_found(folders: Iterable[str], target: str) -> str:
-    """The command that links all libraries of folders wherever they are: those of cuDNN search their own folder.
-
-    Args:
-        folders: paths as the loader has them; a part "*" is a pattern.
-        target: the folder to link them into, which TensorFlow searches.
+    A value that is set already is kept.
     """
-    files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
-    return f"ln -sf {files} {shlex.quote(target + '/')}"
+    pip = f'"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/{XLA_COMPILER}"'
+    value = f'"--xla_gpu_cuda_data_dir={folder}"' if folder else pip
+    return f'import os{"" if folder else ", sysconfig"}; os.environ.setdefault("XLA_FLAGS", {value})'
 
 
-def xla_line(folder: str) -> StartLine:
-    """The same for a toolkit in another folder."""
-    option = f"--xla_gpu_cuda_data_dir={folder}"
-    return StartLine(XLA_LINE.file, f'import os; os.environ.setdefault("XLA_FLAGS", "{option}")')
-
-
-def start_line_command(line: StartLine, site: str) -> str:
-    """The command that adds a line; `site` is the site-packages folder, as the shell can read it."""
-    return f"echo {shlex.quote(line.text)} > {site}/{line.file}"
+def xla_line_command(line: str, site: str) -> str:
+    """The command that adds such a line; `site` is the site-packages folder, as the shell can read it."""
+    return f"echo {shlex.quote(line)} > {site}/{XLA_FILE}"
 
 
 def conda_library_path(conda: str) -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
-import msgspec
+from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -13,47 +14,19 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.matrix.compatibility import beyond_the_known, forgets_folders
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, on_cpu
-from tfgpu_doctor.plan.constraints import (
-    PlanRequest,
-    branch_to_go_back_to,
-    broken_within,
-    candidates,
-    driver_needed,
-    last_branch,
-    problems,
-    violations,
-)
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, problems, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.install_commands import (
-    Installation,
-    list_gpus,
-    repaired_by_links,
-    what_may_be_missing,
-)
+from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_links, what_may_be_missing
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut, delivered, older_than_five_years
-from tfgpu_doctor.plan.target import Target, TargetError, as_typed, has_no_gpu, to_facts
+from tfgpu_doctor.plan.target import Target, TargetError, has_no_gpu, to_facts
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.report import Fix, Tool
 from tfgpu_doctor.records.versions import major, minor
 
-CHANGES: tuple[tuple[Kind, frozenset[str]], ...] = (
-    ("python", frozenset({"python"})),
-    ("driver", frozenset({"driver"})),
-    ("python+driver", frozenset({"python", "driver"})),
-)
-_FROM_PIP = frozenset({"as-is", *(kind for kind, _ in CHANGES)})
-_WSL = Fix(
-    "Install WSL2 and continue in its terminal; install no driver in it",
-    ("wsl --install",),
-)
-
-
-def _is_spared(option: Option, ways: Sequence[Option]) -> bool:
-    """Whether it is conda-forge's build of the release that the first option would update the driver for."""
-    first = ways[0]
-    same = minor(option.tensorflow) == minor(first.tensorflow)
-    return "driver" in first.kind and option.kind == "conda-forge" and same
+_CHANGES: tuple[Kind, ...] = ("python", "driver", "python+driver")
+_FROM_PIP = frozenset({"as-is", *_CHANGES})
+_WSL = Fix("Install WSL2 and continue in its terminal; install no driver in it", ("wsl --install",))
 
 
 @dataclass(frozen=True)
@@ -69,11 +42,6 @@ class MachineState:
     def interpreter(self) -> str | None:
         """The Python of the target on this machine; its environment is never installed into."""
         return self.fixes.python if self.fixes and value_or(self.fixes.facts.python.executable, None) else None
-
-    @property
-    def installers(self) -> tuple[str, ...]:
-        """uv, conda, ... that are there."""
-        return value_or(self.fixes.facts.python.installers, ()) if self.fixes else ()
 
 
 def machine_state(facts: Facts, matrix: Matrix, python: str | None = None) -> MachineState:
@@ -103,16 +71,12 @@ def make_plan(
 
     Raises TargetError: no release that the matrix knows matches the specifier.
     """
-    if specifier is not None and not any(
-        specifier.contains(row.version, prereleases=True) for row in matrix.releases()
-    ):
-        newest = matrix.stable()[0].version
-        raise TargetError(
-            f"no release of TensorFlow matches {as_typed(specifier)}; the newest one that is known is {newest}"
-        )
     planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState())
-    options = planner.options()
-    known = planner.state
+    if not any(planner.request.admits(row.version) for row in matrix.releases()):
+        newest, text = matrix.stable()[0].version, str(specifier)
+        asked = text if "," in text else text.removeprefix("==").removesuffix(".*")  # as it is typed
+        raise TargetError(f"no release of TensorFlow matches {asked}; the newest one that is known is {newest}")
+    options, known = planner.options(), planner.state
     return Plan(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -123,7 +87,7 @@ def make_plan(
         problems=tuple(problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)),
         options=options,
         ruled_out=() if known.no_gpu or target.os == "macos" else tuple(planner.ruled_out(options)),
-        last_driver_branch=last_branch(planner.request),
+        last_driver_branch=planner.request.last_branch,
     )
 
 
@@ -141,15 +105,15 @@ class Planner:
 
     def options(self) -> tuple[Option, ...]:
         """Every way that nothing speaks against, the best first."""
-        return tuple(one for one in map(self._admitted, self._all()) if one.commands)
+        return tuple(one for one in map(self._admitted, self._ranked()) if one.commands)
 
     def _admitted(self, option: Option) -> Option:
         """The option with what may be advised, held against the machine as it is when its commands run."""
         in_wsl = {"os": "wsl2", "glibc": None} if option.kind == "wsl2" else {}
         driver = None if option.first else self.target.driver
-        then = msgspec.structs.replace(self.target, driver=driver, python=option.python, **in_wsl)
+        then = structs.replace(self.target, driver=driver, python=option.python, **in_wsl)
         now, changed, matrix = to_facts(self.target), to_facts(then), self.request.matrix
-        return msgspec.structs.replace(
+        return structs.replace(
             option,
             first=admitted(option.first, now, matrix),
             missing=admitted(option.missing, changed, matrix),
@@ -161,14 +125,18 @@ class Planner:
             then=admitted(option.then, changed, matrix),
         )
 
-    def _all(self) -> tuple[Option, ...]:
+    def _ranked(self) -> list[Option]:
         if self.state.no_gpu or self.target.os == "macos":
-            return tuple(on_cpu(self.request, self.state.interpreter))
-        ways = tuple(self._ways())
+            return [*on_cpu(self.request, self.state.interpreter)]
+        ways = [*self._ways()]
         if self.request.specifier and not any(one.kind in (*_FROM_PIP, "wsl2") for one in ways):
-            ways = tuple(self._with_links()._ways())
-        ways = tuple(sorted(ways, key=self._rank))
-        return tuple(sorted(ways, key=lambda one: _is_spared(one, ways), reverse=True))
+            # of releases that were asked for, those count, too, whose RUNPATH forgets folders: links make them work
+            issues = self.request.repaired_issues | repaired_by_links(self.request.matrix)
+            ways = [*replace(self, request=replace(self.request, repaired_issues=issues))._ways()]
+        ways.sort(key=self._rank)
+        spared = ways[0].tensorflow if ways and "driver" in ways[0].kind else ""
+        # conda-forge's build comes before an update of the driver for the same release
+        return sorted(ways, key=lambda one: one.kind != "conda-forge" or minor(one.tensorflow) != minor(spared))
 
     def _rank(self, option: Option) -> int:
         """As things are; WSL2 before another Python on Windows; what is older than five years behind all others."""
@@ -182,7 +150,7 @@ class Planner:
 
     def _ways(self) -> Iterator[Option]:
         """What works as things are, what one cheap change brings, images, WSL2, and what is not yet released."""
-        best = self.best()
+        best = self._best()
         if best:
             yield self.option("as-is", best)
         changed = tuple(self._after_a_change(best))
@@ -192,44 +160,35 @@ class Planner:
         if self.target.os == "windows":
             yield from self._in_wsl()
             yield from on_cpu(self.request, None)
-        if best is None and (row := self.best(pre=True)):
+        if best is None and (row := self._best(pre=True)):
             yield self.option("pre-release", row)
 
     def _after_a_change(self, best: Release | None) -> Iterator[Option]:
         """Releases newer than what works as things are, each after a cheap change."""
         newest = best
-        for kind, given_up in CHANGES:
+        for kind in _CHANGES:
             enough = newest and not older_than_five_years(self.request.matrix, newest.released)
-            row = None if enough and kind == "python+driver" else self.best(given_up)
+            row = None if enough and kind == "python+driver" else self._best(frozenset(kind.split("+")))
             if row and row is not newest and (best is None or Version(row.version) > Version(best.version)):
                 yield self.option(kind, row)
                 newest = max(newest or row, row, key=lambda one: Version(one.version))
 
-    def best(self, given_up: frozenset[str] = frozenset(), *, pre: bool = False) -> Release | None:
+    def _best(self, given_up: frozenset[str] = frozenset(), *, pre: bool = False) -> Release | None:
         """The newest release that violates nothing but what is given up, and that some command can install."""
         for row in candidates(self.request.matrix, self.target.platform, pre=pre):
             broken = broken_within(self.request, row, given_up)
-            if broken is not None and self._can_change(row, broken) and self.installation(row).commands:
+            if broken is not None and self._can_change(row, broken) and self._installation(row).commands:
                 return row
         return None
 
-    def _with_links(self) -> Planner:
-        """Of releases that were asked for, those count, too, whose RUNPATH forgets folders: links make them work."""
-        issues = repaired_by_links(self.request.matrix)
-        return replace(self, request=replace(self.request, repaired_issues=self.request.repaired_issues | issues))
-
     def _can_change(self, row: Release, broken: frozenset[str]) -> bool:
         """A driver goes up to the last branch for the cards; under another Python the release may be broken."""
-        if "driver" in broken:
-            last, need = last_branch(self.request), driver_needed(self.request, row)
-            if last and need and int(major(need)) > int(last):
-                return False
-        if "python" in broken:
-            other = replace(self.request, target=msgspec.structs.replace(self.target, python=row.python[-1]))
-            return broken_within(other, row, broken - {"python"}) is not None
-        return True
+        if "driver" in broken and not self.request.driver_exists(self.request.driver_needed(row)):
+            return False
+        other = replace(self.request, target=structs.replace(self.target, python=row.python[-1]))
+        return "python" not in broken or broken_within(other, row, broken - {"python"}) is not None
 
-    def installation(self, row: Release) -> Installation:
+    def _installation(self, row: Release) -> Installation:
         """The installation for the target's Python, or for the newest that is not the release's very last."""
         python = self.target.python if self.target.python in row.python else row.python[-1]
         interpreter = self.state.interpreter if python == self.target.python else None
@@ -237,17 +196,15 @@ class Planner:
 
     def option(self, kind: Kind, row: Release) -> Option:
         """One release from pip, with all that belongs to it."""
-        installation = self.installation(row)
-        need = driver_needed(self.request, row)
+        installation, need = self._installation(row), self.request.driver_needed(row)
         with_python = f" with Python {installation.python}" if "python" in kind else ""
-        with_driver = ""
-        if "driver" in kind:
-            back = branch_to_go_back_to(self.request)
-            with_driver = f" after a downgrade to driver branch {back}" if back else f" after a driver update to {need}"
+        with_driver, back = f" after a driver update to {need}", self.request.branch_to_go_back_to
+        if back:
+            with_driver = f" after a downgrade to driver branch {back}"
         keys = ("cuda", "cudnn", "sass", "min_driver_linux", "pip_nvidia")
         return Option(
             kind=kind,
-            title=f"TensorFlow {row.version}{with_python}{with_driver}",
+            title=f"TensorFlow {row.version}{with_python}{with_driver if 'driver' in kind else ''}",
             tensorflow=row.version,
             package=row.package,
             python=installation.python,
@@ -266,8 +223,8 @@ class Planner:
         )
 
     def _first(self, kind: Kind, need: str | None, installation: Installation) -> Iterator[Fix]:
-        fixes, last = self.state.fixes, last_branch(self.request)
-        if back := branch_to_go_back_to(self.request):
+        fixes, last = self.state.fixes, self.request.last_branch
+        if back := self.request.branch_to_go_back_to:
             yield Fix(f"Install a driver of branch {back}, the last that supports this GPU. Then restart")
         elif "driver" in kind or self.state.driver_missing:
             if fixes and not last:
@@ -282,26 +239,20 @@ class Planner:
             yield Fix(f"Install {libraries} from NVIDIA's archives ({archives}): no package manager has them")
 
     def _missing(self, installation: Installation) -> Iterator[Fix]:
-        if self.target.os in ("linux", "wsl2"):
-            yield from what_may_be_missing(
-                tuple(installation.commands),
-                installation.python,
-                installation.starts_python,
-                installers=self.state.installers,
-                there=installation.interpreter is not None,
-            )
-
-    def _about_the_driver(self) -> Iterator[str]:
-        if (last := last_branch(self.request)) is not None:
-            yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
-        have = self.target.driver
-        if have and (newest := beyond_the_known(self.request.matrix, have)):
-            yield f"Driver branch {major(have)} is newer than any that is known, and judged as {newest}, the newest"
+        if self.target.os not in ("linux", "wsl2"):
+            return iter(())
+        found: tuple[str, ...] = value_or(self.state.fixes.facts.python.installers, ()) if self.state.fixes else ()
+        return what_may_be_missing(
+            tuple(installation.commands),
+            installation.python,
+            installation.starts_python,
+            installers=found,
+            there=installation.interpreter is not None,
+        )
 
     def _notes(self, row: Release, installation: Installation) -> Iterator[str]:
         if installation.holds_cudnn_back:
-            oldest = self.target.capabilities[0]
-            limit = installation.cudnn_limit
+            oldest, limit = self.target.capabilities[0], installation.cudnn_limit
             yield f"cuDNN {limit} no longer supports compute capability {oldest}: the command installs an older one"
         if installation.extra_spelled_out:
             yield f"The extra {row.extra} fails here (TensorRT): its other parts are listed"
@@ -311,7 +262,11 @@ class Planner:
             yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
             yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
-        yield from self._about_the_driver()
+        if (last := self.request.last_branch) is not None:
+            yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
+        have = self.target.driver
+        if have and (newest := beyond_the_known(self.request.matrix, have)):
+            yield f"Driver branch {major(have)} is newer than any that is known, and judged as {newest}, the newest"
         found = self.request.matrix.issues_for(
             row,
             python=installation.python,
@@ -322,6 +277,10 @@ class Planner:
             if issue.severity == "warning" and issue.affects == "run":
                 yield f"{issue.title}. {issue.fix}"
 
+    def _wsl(self) -> Planner:
+        inside = structs.replace(self.target, os="wsl2", glibc=None, python=None)
+        return Planner(replace(self.request, target=inside))
+
     def _in_wsl(self) -> Iterator[Option]:
         """Native Windows ends with 2.10; under WSL2, with a Python of its own, the machine runs today's releases."""
         kinds = ("as-is", "driver", "conda-forge")
@@ -331,24 +290,14 @@ class Planner:
             # the doctor of Windows sees nothing of WSL2
             check = Fix("Check it", (f'~/tf/bin/python -c "{list_gpus(option.tensorflow)}"',))
             then = option.then if "conda" in option.commands and len(option.commands) == 1 else (check,)
-            yield msgspec.structs.replace(option, kind="wsl2", title=title, first=(*option.first, _WSL), then=then)
-
-    def _wsl(self) -> Planner:
-        inside = msgspec.structs.replace(self.target, os="wsl2", glibc=None, python=None)
-        return Planner(replace(self.request, target=inside))
+            yield structs.replace(option, kind="wsl2", title=title, first=(*option.first, _WSL), then=then)
 
     def ruled_out(self, options: tuple[Option, ...]) -> Iterator[RuledOut]:
         """Every release newer than that of the best option; neighbours with the same reasons together."""
         floor = Version(options[0].tensorflow) if options else None
         request = self._wsl().request if options and options[0].kind == "wsl2" else self.request
         rows = candidates(request.matrix, request.target.platform)
-        judged = [(row.version, violations(request, row)) for row in rows if not floor or Version(row.version) > floor]
-        versions: list[str] = []
-        for index, (version, found) in enumerate(judged):
-            versions.append(version)
-            following = judged[index + 1][1] if index + 1 < len(judged) else None
-            if following is None or [(one.constraint, one.need) for one in following] != [
-                (one.constraint, one.need) for one in found
-            ]:
-                yield RuledOut(versions=tuple(versions), violations=found)
-                versions = []
+        judged = ((row, violations(request, row)) for row in rows if not floor or Version(row.version) > floor)
+        for _, group in groupby(judged, key=lambda one: [(why.constraint, why.need) for why in one[1]]):
+            found = [*group]
+            yield RuledOut(versions=tuple(row.version for row, _ in found), violations=found[-1][1])

@@ -85,44 +85,29 @@ class Plan(Document, frozen=True, kw_only=True):
         return bool(self.options) and self.options[0].kind != "cpu"
 
 
-_OLD = 5  # years
-
-
-def ranges(row: Release, requirements: Iterable[str]) -> dict[str, SpecifierSet]:
-    """Distribution of NVIDIA's → the versions that the extra of a release and other requirements leave."""
-    asked = [Requirement(text) for text in requirements]
-    found: dict[str, SpecifierSet] = {}
-    if any(row.extra in one.extras for one in asked):
-        found |= {name: SpecifierSet(pin) for name, pin in row.pip_nvidia.items() if name.startswith("nvidia-")}
-    for one in asked:
-        if one.name.startswith("nvidia-"):
-            found[one.name] = found.get(one.name, SpecifierSet()) & one.specifier
-    return found
-
-
 def delivered(matrix: Matrix, row: Release, requirements: Iterable[str]) -> Delivered | None:
-    """What pip brings on the day of the matrix's revision; None: not all of it is known."""
+    """What pip brings for requirements on the day of the matrix's revision; None: not all of it is known."""
+    asked = [Requirement(text) for text in requirements]
+    has_extra = any(row.extra in one.extras for one in asked)
+    pins = {name: SpecifierSet(pin) for name, pin in row.pip_nvidia.items() if has_extra}
+    for one in asked:
+        pins[one.name] = pins.get(one.name, SpecifierSet()) & one.specifier
     known = {one.package: one.versions for one in matrix.data.nvidia}
     packages = {}
-    for name, specifier in ranges(row, requirements).items():
-        newest = next((one for one in reversed(known.get(name, ())) if specifier.contains(one)), None)
-        if newest is None:
-            return None
-        packages[name] = newest
-    runtime = _of(packages, "nvidia-cuda-runtime-")
-    return Delivered(cuda=minor(runtime), cudnn=_cudnn(packages), packages=packages) if runtime else None
+    for name, specifier in pins.items():
+        if name.startswith("nvidia-"):
+            newest = next((one for one in reversed(known.get(name, ())) if specifier.contains(one)), None)
+            if newest is None:
+                return None
+            packages[name] = newest
+
+    def version_of(prefix: str) -> str | None:
+        return next((minor(version) for name, version in packages.items() if name.startswith(prefix)), None)
+
+    runtime = version_of("nvidia-cuda-runtime-")
+    return Delivered(cuda=runtime, cudnn=version_of("nvidia-cudnn-"), packages=packages) if runtime else None
 
 
 def older_than_five_years(matrix: Matrix, released: str | None) -> bool:
     """Whether a release was that old on the day of the matrix's revision; an unknown day is not."""
-    year = int(matrix.revision[:4]) - _OLD
-    return released is not None and released < f"{year}{matrix.revision[4:10]}"
-
-
-def _cudnn(packages: dict[str, str]) -> str | None:
-    found = _of(packages, "nvidia-cudnn-")
-    return minor(found) if found else None
-
-
-def _of(packages: dict[str, str], prefix: str) -> str | None:
-    return next((version for name, version in packages.items() if name.startswith(prefix)), None)
+    return released is not None and released < f"{int(matrix.revision[:4]) - 5}{matrix.revision[4:10]}"

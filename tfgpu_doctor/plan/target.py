@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 from packaging.specifiers import SpecifierSet
@@ -12,7 +13,7 @@ from packaging.version import Version
 from tfgpu_doctor.matrix.compatibility import arm_only, on_windows
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PLATFORMS
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, PciGpu, Python, Record, value_or
+from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, Python, Record, value_or
 from tfgpu_doctor.records.similar import did_you_mean
 from tfgpu_doctor.records.versions import capability, capability_of, major, minor
 
@@ -23,7 +24,7 @@ _Word = TypeVar("_Word", bound=str)
 NO_GLIBC = "0"  # older than any
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
 _NEWEST_CUDA = 30  # no driver for CUDA has so small a number: the first had 177 (CUDA 2.0 release notes)
-_NUMBERS = re.compile(r"\d+(\.\d+)+")
+_GLIBC = re.compile(r"glibc (\d+(?:\.\d+)+)")
 _PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
 
@@ -54,9 +55,15 @@ class Target(Record, frozen=True, kw_only=True):
         """The platform of the matrix; WSL2 installs the wheels of Linux."""
         if self.os == "windows":
             return "windows_amd64"
+        is_arm = self.machine in ("arm64", "aarch64")
         if self.os == "macos":
-            return f"macos_{'arm64' if self.machine in ('arm64', 'aarch64') else 'x86_64'}"
-        return f"linux_{'aarch64' if self.machine in ('arm64', 'aarch64') else 'x86_64'}"
+            return f"macos_{'arm64' if is_arm else 'x86_64'}"
+        return f"linux_{'aarch64' if is_arm else 'x86_64'}"
+
+    @property
+    def has_windows_driver(self) -> bool:
+        """True if the driver is that of Windows, which WSL2 uses as well."""
+        return self.os in ("windows", "wsl2")
 
     @property
     def capabilities(self) -> tuple[str, ...]:
@@ -87,13 +94,13 @@ def describe(
         platform_of(os, machine, platform)
         os, _, machine = platform.replace("amd64", "x86_64").partition("_")
     system = _one_of("os", os, OSES) or "linux"
+    usual = "arm64" if system == "macos" else "aarch64" if arm else "x86_64"
     return Target(
         gpus=tuple(gpus),
         driver=None if driver is None else read_driver_on(system, driver, matrix, note),
         python=None if python is None else read_python(python),
         os=system,
-        machine=_one_of("machine", machine, MACHINES)
-        or ("arm64" if system == "macos" else "aarch64" if arm else "x86_64"),
+        machine=_one_of("machine", machine, MACHINES) or usual,
     )
 
 
@@ -119,29 +126,21 @@ def platform_of(os: str | None = None, machine: str | None = None, platform: str
     return Target(os=system, machine=machine or ("arm64" if system == "macos" else "x86_64")).platform
 
 
-def read_driver_on(system: str, text: str, matrix: Matrix, note: Callable[[str], object]) -> str:
-    """Read a driver version or branch; WSL2 uses the driver of Windows. Raises TargetError: it is neither."""
-    driver = read_driver(text)
-    here = on_windows(matrix, driver) if system in ("windows", "wsl2") else driver
-    if here != driver:
-        note(f"on Windows, driver branch {driver} is numbered {here}")
-    return here
-
-
 def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Target:
     """The target that examined facts describe, with another Python if given; what they do not know stays unknown."""
     platform = value_or(facts.python.wheel_platform, "")
     system = value_or(facts.host.os, "linux")
     if system == "windows" and platform.startswith("linux"):
         system = "linux"  # an image there holds the wheels of Linux
-    driver = value_or(facts.driver.version, "")
+    driver, libc = value_or(facts.driver.version, ""), value_or(facts.host.libc, "")
+    glibc = _GLIBC.fullmatch(libc)
     return Target(
         gpus=_gpus_in(facts, matrix),
         driver=driver if _DRIVER.fullmatch(driver) else None,
         python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
-        glibc=_glibc(value_or(facts.host.libc, "")),
+        glibc=NO_GLIBC if libc.startswith("musl") else glibc[1] if glibc else None,
     )
 
 
@@ -151,29 +150,32 @@ def has_no_gpu(facts: Facts) -> bool:
     return not value_or(facts.gpus, None) and plugged == () and not value_or(facts.host.dxg_device, False)
 
 
-def _glibc(libc: str) -> str | None:
-    """The version of "glibc 2.36"."""
-    name, _, version = libc.partition(" ")
-    if name == "musl":
-        return NO_GLIBC
-    return version if name == "glibc" and _NUMBERS.fullmatch(version) else None
-
-
 def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
-    answered = [(value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in value_or(facts.gpus, ())]
-    # without a driver only the PCI bus tells of the cards: "AD102 [GeForce RTX 4090]"
-    found = (_seen(name, capability, matrix) for name, capability in answered)
-    if not answered:
-        found = (_plugged(gpu, matrix) for gpu in value_or(facts.host.pci_gpus, ()))
-    return tuple(gpu for gpu in found if gpu) or _printed(facts)
-
-
-def _printed(facts: Facts) -> tuple[TargetGpu, ...]:
-    """The compute capability that TensorFlow prints of a GPU whose name nothing tells."""
+    """What the driver reports; without a driver what the PCI bus tells; else the card that TensorFlow prints."""
+    found: list[TargetGpu | None] = [
+        _seen(value_or(gpu.name, None), value_or(gpu.compute_capability, None), matrix)
+        for gpu in value_or(facts.gpus, ())
+    ]
+    for one in () if found else value_or(facts.host.pci_gpus, ()):
+        name = (one.name or "").partition("[")[2].rstrip("]") or one.name  # "AD102 [GeForce RTX 4090]" of pci.ids
+        # the device id tells the chip, which a name that was sold with several does not
+        if model := matrix.gpu_of_device(one.device_id):
+            found.append(TargetGpu(name or model.name, model.compute_capability))
+        else:
+            found.append(_seen(name, capability_of(one.name), matrix))
+    if any(found):
+        return tuple(filter(None, found))
     kinds = ("no-kernels-for-gpu", "gpu-created", "cuda-capability")
-    messages = [one for one in value_or(facts.messages, ()) if one.kind in kinds]
-    found = (_CAPABILITY.fullmatch(one.values.get("capability", "")) for one in messages)
-    return tuple(TargetGpu(None, ".".join(one.groups())) for one in found if one)[:1]
+    printed = (one.values.get("capability", "") for one in value_or(facts.messages, ()) if one.kind in kinds)
+    return tuple(TargetGpu(None, ".".join(one.groups())) for one in map(_CAPABILITY.fullmatch, printed) if one)[:1]
+
+
+def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu | None:
+    """A GPU of this machine; None where neither the driver nor the matrix tells its compute capability."""
+    if capability and (found := _CAPABILITY.fullmatch(capability)):
+        return TargetGpu(name, ".".join(found.groups()))
+    model = matrix.gpu(name) if name else None
+    return TargetGpu(name, model.compute_capability) if model else None
 
 
 def to_facts(target: Target) -> Facts:
@@ -197,26 +199,6 @@ def to_facts(target: Target) -> Facts:
     )
 
 
-def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu | None:
-    """A GPU of this machine; None where neither the driver nor the matrix tells its compute capability."""
-    model = matrix.gpu(name) if name else None
-    if capability and (found := _CAPABILITY.fullmatch(capability)):
-        return TargetGpu(name, ".".join(found.groups()))
-    return TargetGpu(name, model.compute_capability) if model else None
-
-
-def _plugged(gpu: PciGpu, matrix: Matrix) -> TargetGpu | None:
-    """A GPU on the bus: its device id tells the chip, which a name that was sold with several does not."""
-    if model := matrix.gpu_of_device(gpu.device_id):
-        return TargetGpu(_marketing(gpu.name) or model.name, model.compute_capability)
-    return _seen(_marketing(gpu.name), capability_of(gpu.name), matrix)
-
-
-def _marketing(name: str | None) -> str | None:
-    """The name in the brackets of pci.ids."""
-    return name.partition("[")[2].rstrip("]") or name if name else None
-
-
 def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
     """Find a GPU by the name that a person or a driver gives it."""
     found = matrix.gpu(name)
@@ -231,15 +213,15 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
     for one in matrix.gpu_candidates(name):
         by_name.setdefault(one.name, []).append(one.compute_capability)
     if len(by_name) == 1:
-        ((full, several),) = by_name.items()
+        ((full, capabilities),) = by_name.items()
         return (
-            f"{full} was sold with several chips, of compute capability {', '.join(sorted(several))}; say which: "
+            f"{full} was sold with several chips, of compute capability {', '.join(sorted(capabilities))}; say which: "
             "--compute-capability X.Y (shown by nvidia-smi --query-gpu=compute_cap --format=csv)"
         )
     if instance := matrix.instances.find(name):
         return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
     if by_name:
-        listed = ", ".join(f"{full} ({' or '.join(sorted(several))})" for full, several in by_name.items())
+        listed = ", ".join(f"{full} ({' or '.join(sorted(found))})" for full, found in by_name.items())
         return f"{name!r} can mean {listed}; give the full name, or --compute-capability"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
@@ -247,10 +229,7 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
 
 
 def read_capability(text: str, matrix: Matrix) -> str:
-    """Read "8.9", "89" or "sm_89".
-
-    Raises TargetError: no compute capability, or none that the matrix knows.
-    """
+    """Read "8.9", "89" or "sm_89". Raises TargetError: no compute capability, or none that the matrix knows."""
     found = _CAPABILITY.fullmatch(text.strip())
     capability = ".".join(found.groups()) if found else text
     known = [row.compute_capability for row in matrix.data.architectures]
@@ -260,10 +239,7 @@ def read_capability(text: str, matrix: Matrix) -> str:
 
 
 def read_driver(text: str) -> str:
-    """Read a driver version or branch: "570.86.10", "570.86", "570", "R570".
-
-    Raises TargetError: something else.
-    """
+    """Read a driver version or branch: "570.86.10", "570.86", "570", "R570". Raises TargetError: something else."""
     bare = text.strip().lower().removeprefix("r").removesuffix(".xx")
     if not _DRIVER.fullmatch(bare):
         raise TargetError(f"{text!r} is not an NVIDIA driver version such as 570.86.10, nor a branch such as 570")
@@ -275,40 +251,31 @@ def read_driver(text: str) -> str:
     return bare
 
 
-def read_python(text: str) -> str:
-    """Read a Python version: "3.12", "3.12.4", "cp312".
+def read_driver_on(system: str, text: str, matrix: Matrix, note: Callable[[str], object]) -> str:
+    """Read a driver version or branch; WSL2 uses the driver of Windows. Raises TargetError: it is neither."""
+    driver = read_driver(text)
+    here = on_windows(matrix, driver) if system in ("windows", "wsl2") else driver
+    if here != driver:
+        note(f"on Windows, driver branch {driver} is numbered {here}")
+    return here
 
-    Raises TargetError: something else.
-    """
+
+def read_python(text: str) -> str:
+    """Read a Python version: "3.12", "3.12.4", "cp312". Raises TargetError: something else."""
     found = _PYTHON.fullmatch(text.strip())
     if found is None:
         raise TargetError(f"{text!r} is not a Python version such as 3.12")
     return ".".join(found.groups())
 
 
-def as_typed(specifier: SpecifierSet) -> str:
-    """A specifier as :func:`read_specifier` gets it: "2.15" for "==2.15.*"."""
-    text = str(specifier)
-    return text if "," in text else text.removeprefix("==").removesuffix(".*")
-
-
-def _of_version(text: str) -> str | None:
-    """The range that a version alone means; None for what is none."""
-    try:
-        version = Version(text)
-    except ValueError:
-        return None
-    exact = len(version.release) > 2 or version.is_prerelease
-    return f"=={text}" if exact else f"=={version}.*"
-
-
 def read_specifier(text: str) -> SpecifierSet:
-    """Read "2.15" (any patch of it), "2.15.1", ">=2.12,<2.16".
-
-    Raises TargetError: something else.
-    """
+    """Read "2.15" (any patch of it), "2.15.1", ">=2.12,<2.16". Raises TargetError: something else."""
+    given = text
+    with suppress(ValueError):  # a range
+        version = Version(text)
+        given = f"=={text}" if len(version.release) > 2 or version.is_prerelease else f"=={version}.*"
     try:
-        specifier = SpecifierSet(_of_version(text) or text)
+        specifier = SpecifierSet(given)
         for one in specifier:
             one.contains("1")  # only now is its version read
     except ValueError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.files.reading import read_head
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
-from tfgpu_doctor.plan.install_commands import XLA_LINE
+from tfgpu_doctor.plan.install_commands import XLA_FILE
 from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
@@ -273,7 +273,7 @@ def _roots(
     """The folders that XLA takes for CUDA, in its order, and why."""
     site = os.path.dirname(tensorflow_dir)
     compiler = os.path.join(site, *XLA_COMPILER.split("/"))
-    named, line = data_dir(environ), os.path.join(site, XLA_LINE.file)
+    named, line = data_dir(environ), os.path.join(site, XLA_FILE)
     if named is None and "XLA_FLAGS" not in environ and os.path.exists(line):  # the line that tfgpu advises
         found = _NAMED.search(text_in("/", line))
         named = found[1] if found else compiler if os.path.isdir(compiler) else None

@@ -152,21 +152,6 @@ class Asked:
 # What `verify` answers is between a workload and its judge.
 
 
-class Gpu(Struct):
-    """A GPU that TensorFlow lists."""
-
-    name: str
-    compute_capability: Annotated[str, Meta(pattern=r"^\d+\.\d+$")] | None
-
-
-class Spec(Struct):
-    """An input or an output of a SavedModel."""
-
-    name: str
-    shape: list[Count | None] | None
-    dtype: str
-
-
 class Sampled(Struct):
     """A block of samples."""
 
@@ -184,16 +169,24 @@ class Sampled(Struct):
             raise ValueError(f"{len(self.samples)} samples, and the load of {len(self.loads)}")
 
 
-_FIGURES: list[Any] = [("figures", list[Figure]), ("remarks", list[str], []), ("peak", Count | None, None)]
+def _record(**fields: Any) -> type[Struct]:
+    return msgspec.defstruct("Answer", list(fields.items()))
+
+
+_CAPABILITY = Annotated[str, Meta(pattern=r"^\d+\.\d+$")] | None
+_GPU, _SPEC = (
+    _record(name=str, compute_capability=_CAPABILITY),
+    _record(name=str, shape=list[Count | None] | None, dtype=str),
+)
 _ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
-    "hello": msgspec.defstruct("Hello", [*((n, str) for n in ("tensorflow", "numpy", "python")), ("gpus", list[Gpu])]),
-    "prepare": msgspec.defstruct("Prepared", [("cold", dict[str, Pause])]),
+    "hello": _record(tensorflow=str, numpy=str, python=str, gpus=list[_GPU]),  # type: ignore[valid-type]
+    "prepare": _record(cold=dict[str, Pause]),
     "sample": Sampled,
-    "figures": msgspec.defstruct("Figures", _FIGURES),
-    "follow": msgspec.defstruct("Followed", [("done", str)]),
-    "describe": msgspec.defstruct("Described", [("name", str), ("inputs", list[Spec])]),
-    "unusable": msgspec.defstruct("Unusable", [("unusable", str)]),  # in place of `describe`: no such signature
-    "slurm": msgspec.defstruct("Slurm", [("cluster", dict[str, list[str]]), ("index", Count)]),
+    "figures": msgspec.defstruct("Figures", [("figures", list[Figure]), ("remarks", list[str], [])]),
+    "follow": _record(done=str),
+    "describe": _record(name=str, inputs=list[_SPEC]),  # type: ignore[valid-type]
+    "unusable": _record(unusable=str),  # in place of `describe`: no such signature
+    "slurm": _record(cluster=dict[str, list[str]], index=Count),
 }
 
 

@@ -18,7 +18,7 @@ from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
 from tfgpu_doctor.bench.samples import DISTURBED, lost_shares, samples_of
 from tfgpu_doctor.bench.speeds import with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule, median
-from tfgpu_doctor.bench.workloads.judgement import Judgement
+from tfgpu_doctor.bench.workloads.training import Judgement
 
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often

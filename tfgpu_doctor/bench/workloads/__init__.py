@@ -2,12 +2,12 @@
 
 A file is read on both sides. The parent asks the functions at its top, which need nothing; the class :class:`Workload`
 runs in the worker, in the interpreter under test, which need not have this package: it imports TensorFlow and NumPy
-inside its methods, and of this package nothing but files of this folder, `bench/verification.py` and
-`bench/statistics.py` (relatively). training.py has what all of them share.
+inside its methods, and of this package nothing but files of this folder and `bench/statistics.py` (relatively).
+training.py has what all of them share.
 
 For the parent, in every file:
     UNIT                                  "FLOP/s", "images/s": what throughput is counted in
-    judge(answer, dtype, parameters)      a :class:`~tfgpu_doctor.bench.workloads.judgement.Judgement` of what `verify`
+    judge(answer, dtype, parameters)      a :class:`~tfgpu_doctor.bench.workloads.training.Judgement` of what `verify`
                                           answered; rounding of the type is all that it may excuse
 and functions for work, FLOP and bytes, whose arguments differ from workload to workload.
 

@@ -19,9 +19,10 @@ import time
 from functools import partial
 from typing import Any
 
-from .judgement import Check, Judgement
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
 from .training import (
+    Check,
+    Judgement,
     Training,
     TrainingWorkload,
     all_reduce,
@@ -81,7 +82,7 @@ class Workload(TrainingWorkload):
         self.cold["other machines"] = time.perf_counter() - started
         self.machines.agree(json.dumps([asked["model"], self.each, asked["xla"], dtype, asked["collectives"]]))
         here = self.machines.strategy, self.machines.local
-        return Training(*here, asked["model"], dtype, len(self.devices), self.machines.first, asked["xla"])
+        return Training(*here, asked["model"], dtype, len(self.devices), self.machines.first, xla=asked["xla"])
 
     def lead(self, what: int, number: int = 0) -> None:
         """Tell the other machines what comes, where there are some."""
@@ -104,7 +105,8 @@ class Workload(TrainingWorkload):
         """Return the losses of all replicas for the first steps, and how many weights all hold alike, of how many."""
         if not self.machines:
             return super().first_steps_of_all()
-        losses = self.first_steps(self.data)
+        self.training.reset()
+        losses = self.first_steps(self.training, self.data)
         found = self.machines.gather([loss for step in losses for loss in step])
         here = len(losses[0])
         steps = [[loss for one in found for loss in one[step * here :][:here]] for step in range(len(losses))]

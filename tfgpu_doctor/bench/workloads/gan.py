@@ -21,9 +21,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .judgement import Check, Judgement
 from .models import policy, same_weights
-from .training import SCALE, Training, TrainingWorkload, copies, judge_training, place, strategy_over, variables_of
+from .training import (
+    SCALE,
+    Check,
+    Judgement,
+    Training,
+    TrainingWorkload,
+    copies,
+    judge_training,
+    place,
+    variables_of,
+)
 
 UNIT = "images/s"
 LEARNING_RATE = 1e-4  # of both Adams, the tutorial's
@@ -72,17 +81,9 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
 
 
 class Dcgan(Training):
-    """A training of generator and discriminator; `networks` are these two.
+    """A training of generator and discriminator; `networks` are these two."""
 
-    Args:
-        shards: batches that one device computes one after the other; for the comparison with as many replicas.
-    """
-
-    def __init__(self, devices: list[str], dtype: str, shards: int = 1) -> None:
-        """Build the networks; nothing is computed yet."""
-        self.shards = shards
-        self.count = 0  # steps done
-        super().__init__(strategy_over(devices), devices, "dcgan", dtype, len(devices))
+    count = 0  # steps done
 
     def build(self) -> list[Any]:
         """Make generator and discriminator."""
@@ -124,15 +125,13 @@ class Dcgan(Training):
         import tensorflow as tf
 
         images, number = data
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        losses: Any = 0.0
-        gradients: list[Any] = []
-        for shard, part in enumerate(tf.split(images, self.shards)):
-            seed = tf.stack([number, tf.cast(replica, tf.int32) + shard])
-            loss, found = self._shard_gradients(part, seed)
-            losses += loss
-            gradients = [a + b for a, b in zip(gradients, found)] if gradients else found
-        return losses, gradients
+        replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
+
+        def shard(index: int, part: Any) -> tuple[Any, list[Any]]:
+            return self._shard_gradients(part, tf.stack([number, replica + index]))
+
+        losses, gradients = self.over_shards(shard, images)
+        return tf.add_n(losses), gradients
 
     def _shard_gradients(self, images: Any, seed: Any) -> tuple[Any, list[Any]]:
         """Return the losses of one batch, and their gradients; both by the images of all replicas."""
@@ -175,17 +174,8 @@ class Dcgan(Training):
 class Workload(TrainingWorkload):
     """A training over the devices of a case."""
 
+    kind = Dcgan
     compared = 2
-
-    def make(self, dtype: str, _spread: str) -> Training:
-        """Build the training."""
-        return Dcgan(self.devices, dtype)
-
-    def apart(self, dtype: str, device: str, each: int) -> tuple[list[list[float]], list[Any]]:
-        """Train on one device that computes all batches in turn: little memory beside its own."""
-        alone = Dcgan([device], dtype, len(self.devices))
-        data = alone.data(each)
-        return [alone.fetched(alone.run(*data)) for _ in range(self.compared)], alone.state()
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compare the first steps; also how far the weights of each network have moved."""

@@ -18,9 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
-from .judgement import Check, Judgement, judged, nan_last, short
 from .models import MODELS, batch, build
-from .training import lenient, on_devices
+from .training import Check, Judgement, judged, lenient, nan_last, on_devices, short
 
 UNIT = "items/s"
 SEED = 7

@@ -19,9 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .judgement import Check, Judgement, judged, numbers
 from .models import MODELS
-from .training import TrainingWorkload, losses_finite, on_devices, synchronise
+from .training import Check, Judgement, TrainingWorkload, judged, losses_finite, numbers, on_devices, synchronise
 
 UNIT = "images/s"
 BLOCK = 4  # batches that are timed together

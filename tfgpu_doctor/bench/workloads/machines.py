@@ -13,8 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .judgement import short
-from .training import copies, place, summing
+from .training import copies, place, short, summing
 
 ELSEWHERE = "/task:"  # how names of other machines' devices begin
 END, STEPS, VERIFY, REDUCE = 0, 1, 2, 3

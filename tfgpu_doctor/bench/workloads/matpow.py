@@ -22,8 +22,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .judgement import Judgement, finite, nan_last
-from .training import misplaced, on_devices, synchronise, unchanged
+from .training import Judgement, finite, misplaced, nan_last, on_devices, synchronise, unchanged
 
 UNIT = "FLOP/s"
 SEED = 7

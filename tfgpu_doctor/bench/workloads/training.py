@@ -1,6 +1,7 @@
 """Training on one device or on several: the networks, the step that is measured, and what it is compared with.
 
-For workloads that train with tf.distribute: cnn, gan, input. Worker side: TensorFlow is imported inside the functions.
+For workloads that train with tf.distribute: cnn, gan, input; first, what every workload uses. Standard library only at
+the top, since the parent reads the verdicts; TensorFlow is imported inside the functions.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..statistics import median, median_interval
-from .judgement import Check, Judgement, finite, judged, numbers, short
 from .models import MODELS, batch, build
 
 # What convolutional networks compute; where these stand is where the training happens.
@@ -21,6 +21,55 @@ PRODUCTS = frozenset(
     {"MatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "DepthwiseConv2dNative"}
 )
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+
+
+class Check(NamedTuple):
+    """One thing that was looked at: "loss falls", "2.31 to 0.42"."""
+
+    name: str
+    ok: bool
+    saw: str
+
+
+class Judgement(NamedTuple):
+    """Whether a result is right, and how that is known."""
+
+    ok: bool
+    method: str
+    residual: float | None = None  # relative error; None when it is not a number, or when there is none to give
+    tolerance: float | None = None
+    why: str = ""  # what is wrong, as a sentence without its end; empty when nothing is
+    checks: tuple[Check, ...] = ()
+    computed_in: str | None = None  # the type that the residual speaks of, where that is another than asked for
+    worst_row: float | None = None  # matrices: largest relative error of a single row
+    row_tolerance: float | None = None
+
+
+def judged(method: str, checks: Iterable[Check], **details: Any) -> Judgement:
+    """Return the verdict of checks, all of which must hold; `details` are other fields of it."""
+    found = tuple(checks)
+    wrong = [f"failed: {check.name} ({check.saw})" for check in found if not check.ok]
+    return Judgement(ok=not wrong, method=method, why="; ".join(wrong), checks=found, **details)
+
+
+def finite(value: float) -> float | None:
+    """Return the number; None for what JSON cannot carry."""
+    return value if math.isfinite(value) else None
+
+
+def numbers(values: Iterable[float]) -> list[float | None]:
+    """Return the numbers; None for each that JSON cannot carry."""
+    return [finite(value) for value in values]
+
+
+def nan_last(value: float) -> float:
+    """Return a key for `max`, by which not-a-number is worse than any number."""
+    return math.inf if value != value else value
+
+
+def short(device: str) -> str:
+    """ "/job:localhost/replica:0/task:0/device:GPU:0" as "/GPU:0"."""
+    return "/" + device.rpartition("device:")[2] if "device:" in device else device
 
 
 def strategy_over(devices: Sequence[str]) -> Any:
@@ -171,16 +220,26 @@ class Training:
     Args:
         replicas: of all machines; losses are averaged over them.
         first: the number of this machine's first replica.
+        shards: batches that a replica computes one after the other; for the comparison with as many replicas.
     """
 
     def __init__(
-        self, strategy: Any, devices: list[str], name: str, dtype: str, replicas: int, first: int = 0, xla: bool = False
+        self,
+        strategy: Any,
+        devices: list[str],
+        name: str,
+        dtype: str,
+        replicas: int,
+        first: int = 0,
+        *,
+        xla: bool = False,
+        shards: int = 1,
     ) -> None:
         """Build it; nothing is computed yet."""
         import tensorflow as tf
 
         self.strategy, self.devices, self.name, self.dtype = strategy, devices, name, dtype
-        self.replicas, self.first, self.xla = replicas, first, xla
+        self.replicas, self.first, self.xla, self.shards = replicas, first, xla, shards
         with lenient(), strategy.scope():
             self.networks = self.build()
             self.optimizers = [self.optimizer() for _ in self.networks]
@@ -206,21 +265,49 @@ class Training:
             return tf.keras.optimizers.SGD(rate, momentum=MOMENTUM)
 
     def data(self, each: int) -> tuple[Any, ...]:
-        """Put the data of a step on the devices, `each` images for every replica."""
+        """Put the data of a step on the devices, `each` images for every shard of every replica."""
         import numpy as np
 
-        images, labels = batch(self.name, each * self.replicas, DATA_SEED)
+        count = each * self.shards
+        images, labels = batch(self.name, count * self.replicas, DATA_SEED)
         labels = labels.astype(np.int64)  # int32 lies on the host even where its device is a GPU
 
-        def shard(values: Any) -> Any:
-            return lambda index: np.ascontiguousarray(values[(self.first + index) * each :][:each])
+        def part(values: Any) -> Any:
+            return lambda index: np.ascontiguousarray(values[(self.first + index) * count :][:count])
 
-        return tuple(place(self.strategy, self.devices, shard(values), self.first) for values in (images, labels))
+        return tuple(place(self.strategy, self.devices, part(values), self.first) for values in (images, labels))
 
     def gradients(self, *data: Any) -> tuple[Any, list[Any]]:
         """Return the losses of one replica's data, and its part of the gradients of all networks, in float32."""
-        images, labels = data
-        return gradients_of(self.networks[0], images, labels, SCALE.get(self.dtype, 1.0), self.replicas)
+        import tensorflow as tf
+
+        def shard(_index: int, images: Any, labels: Any) -> tuple[Any, list[Any]]:
+            scale = SCALE.get(self.dtype, 1.0)
+            with tf.GradientTape() as tape:
+                logits = self.networks[0](images, training=True)
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+                loss = tf.reduce_mean(losses)
+                scaled = loss * (scale / (self.replicas * self.shards))
+            found = tape.gradient(scaled, self.networks[0].trainable_variables)
+            return loss, found if scale == 1.0 else [gradient * (1.0 / scale) for gradient in found]
+
+        losses, gradients = self.over_shards(shard, *data)
+        return losses[0] if len(losses) == 1 else tf.stack(losses), gradients
+
+    def over_shards(self, compute: Callable[..., tuple[Any, list[Any]]], *data: Any) -> tuple[list[Any], list[Any]]:
+        """Return the losses of each shard of the data, and the sum of their gradients; one shard after the other."""
+        import tensorflow as tf
+
+        if self.shards == 1:
+            loss, gradients = compute(0, *data)
+            return [loss], gradients
+        losses, gradients = [], []
+        for index, parts in enumerate(zip(*(tf.split(one, self.shards) for one in data))):
+            with tf.control_dependencies(gradients):  # the memory of the one before is free again
+                loss, found = compute(index, *map(tf.identity, parts))
+                gradients = [a + b for a, b in zip(gradients, found)] if gradients else found
+            losses.append(loss)
+        return losses, gradients
 
     def _step(self, *data: Any) -> Any:
         return self.strategy.experimental_local_results(self.strategy.run(self._replica_step, args=data))
@@ -239,7 +326,7 @@ class Training:
 
     def fetched(self, losses: Sequence[Any]) -> list[float]:
         """Return the losses of a step as they are compared with those of another training."""
-        return [float(loss) for loss in losses]
+        return [float(loss) for replica in losses for loss in replica.numpy().ravel()]
 
     def wait(self, results: Sequence[Any] = ()) -> None:
         """Wait until this machine's devices have done what was queued: a step, or what gave `results`."""
@@ -299,6 +386,7 @@ class TrainingWorkload:
     `parameters`: model, batch, and xla where it is compiled.
     """
 
+    kind: type[Training] = Training
     compared = 3  # steps of the verification
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
@@ -318,9 +406,12 @@ class TrainingWorkload:
 
     def make(self, dtype: str, _spread: str) -> Training:
         """Build the training."""
-        xla = self.parameters.get("xla", False)
-        name, strategy = self.parameters["model"], strategy_over(self.devices)
-        return Training(strategy, self.devices, name, dtype, len(self.devices), xla=xla)
+        return self.over(self.devices, dtype, xla=self.parameters.get("xla", False))
+
+    def over(self, devices: list[str], dtype: str, **options: Any) -> Training:
+        """Build a training over some devices of this machine."""
+        name = self.parameters.get("model", "")
+        return self.kind(strategy_over(devices), devices, name, dtype, len(devices), **options)
 
     def sample(self, steps: int) -> float:
         """Return the seconds of `steps` training steps, from the first call to the end on the last device."""
@@ -334,36 +425,37 @@ class TrainingWorkload:
             self.losses = self.training.run(*self.data)
         self.training.wait()
 
-    def apart(self, dtype: str, device: str, each: int) -> tuple[list[list[float]], list[Any]]:
-        """Do the first steps in another way, on one device: the losses of each step, and the state after them."""
-        return train_apart(self.parameters["model"], dtype, device, each, len(self.devices), self.compared)
-
-    def first_steps(self, data: tuple[Any, ...]) -> list[list[float]]:
-        """Train some steps from the initial weights; returns the losses of each."""
-        self.training.reset()
-        return [self.training.fetched(self.training.run(*data)) for _ in range(self.compared)]
+    def first_steps(self, training: Training, data: tuple[Any, ...]) -> list[list[float]]:
+        """Return the losses of the first steps."""
+        return [training.fetched(training.run(*data)) for _ in range(self.compared)]
 
     def first_steps_of_all(self) -> tuple[list[list[float]], tuple[int, int]]:
-        """Do so in all replicas; returns also how many weights are the same in all of them, of how many."""
-        return self.first_steps(self.data), self.training.identical()
+        """Train some steps from the initial weights in all replicas.
+
+        Returns the losses of each, and how many weights are the same in all of them, of how many.
+        """
+        self.training.reset()
+        return self.first_steps(self.training, self.data), self.training.identical()
 
     def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """Train some steps from the initial weights, here and in the way that the result is compared with."""
+        """Train some steps from the initial weights, here and in the way that the result is compared with: several
+        replicas with one device that computes their batches in turn, one device with float64 on the CPU."""
         losses, identical = self.first_steps_of_all()
-        several = len(self.devices) > 1
-        each, dtype, device = (
-            (self.each, self.training.dtype, self.devices[0]) if several else (FEW, "float64", "/CPU:0")
-        )
-        each = min(each, self.each)
-        compared = losses if each == self.each else self.first_steps(self.training.data(each))
+        several, compared = len(self.devices) > 1, losses
+        each = self.each if several else min(FEW, self.each)
+        if each != self.each:
+            self.training.reset()
+            compared = self.first_steps(self.training, self.training.data(each))
         state = self.training.state()
-        expected, right = self.apart(dtype, device, each)
+        device, dtype = (self.devices[0], self.training.dtype) if several else ("/CPU:0", "float64")
+        alone = self.over([device], dtype, shards=len(self.devices))
+        expected = self.first_steps(alone, alone.data(each))
         self.verified = True
         return {
             "losses": numbers(sum(step) / len(step) for step in losses),
             "compared": numbers(loss for step in compared for loss in step),
             "expected": numbers(loss for step in expected for loss in step),
-            "update": finite(distance(state, right)),
+            "update": finite(distance(state, alone.state())),
             "replicas": len(self.devices),
             "identical": identical,
         }
@@ -442,54 +534,6 @@ def _apart(found: list[float | None], expected: list[float | None]) -> float:
     if any(a is None or b is None for a, b in pairs):
         return math.nan
     return max(abs(a - b) / abs(b) for a, b in pairs if a is not None and b is not None)
-
-
-def gradients_of(model: Any, images: Any, labels: Any, scale: float, replicas: int) -> tuple[Any, list[Any]]:
-    """Return the mean loss of a batch, and the gradients of that loss divided by the number of replicas."""
-    import tensorflow as tf
-
-    with tf.GradientTape() as tape:
-        logits = model(images, training=True)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-        loss = tf.reduce_mean(losses)
-        scaled = loss * (scale / replicas)
-    gradients = tape.gradient(scaled, model.trainable_variables)
-    return loss, gradients if scale == 1.0 else [gradient * (1.0 / scale) for gradient in gradients]
-
-
-def train_apart(
-    name: str, dtype: str, device: str, each: int, shards: int, steps: int
-) -> tuple[list[list[float]], list[Any]]:
-    """Do the same training without strategy and without Keras's optimiser: one device, the replicas' batches in turn.
-
-    Returns:
-        for every step the loss of each shard, and what was added to the trained weights.
-    """
-    import numpy as np
-    import tensorflow as tf
-
-    images, labels = batch(name, each * shards, DATA_SEED)
-    kind = np.float64 if dtype == "float64" else np.float32
-    rate, scale = MODELS[name].learning_rate, SCALE.get(dtype, 1.0)
-    with lenient(), tf.device(device):
-        model = build(name, dtype)
-        weights = model.trainable_variables
-        began = [np.float64(weight.numpy()) for weight in weights]
-        velocity = [tf.zeros_like(tf.convert_to_tensor(weight)) for weight in weights]
-        parts = [
-            (tf.constant(images[first : first + each].astype(kind)), tf.constant(labels[first : first + each]))
-            for first in range(0, each * shards, each)
-        ]
-        passes = tf.function(lambda one, other: gradients_of(model, one, other, scale, shards), autograph=False)
-        losses = []
-        for _ in range(steps):
-            found = [passes(*part) for part in parts]
-            losses.append([float(loss) for loss, _ in found])
-            for index, weight in enumerate(weights):
-                total = tf.add_n([gradients[index] for _, gradients in found])
-                velocity[index] = MOMENTUM * velocity[index] - rate * total
-                weight.assign_add(velocity[index])
-        return losses, [np.float64(weight.numpy()) - one for weight, one in zip(weights, began)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

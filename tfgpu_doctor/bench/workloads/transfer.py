@@ -32,8 +32,18 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .judgement import Check, Judgement, short
-from .training import implementation, on_devices, place, strategy_over, summing, synchronise, unchanged
+from .training import (
+    Check,
+    Judgement,
+    implementation,
+    on_devices,
+    place,
+    short,
+    strategy_over,
+    summing,
+    synchronise,
+    unchanged,
+)
 
 UNIT = "B/s"
 SEED = 11

@@ -1,32 +1,18 @@
 """A page for each finding: what it is, how to recognise it, how to distinguish it from similar findings, fixes.
 
-The pages of a layer are in a text file of that name, in which messages and commands stand exactly as they are printed
-and typed. Severity, title and link are not there: the findings declare them.
-
-# a comment
-@ cuda.missing
-What it is, in two to four sentences; a text may
-continue on the next lines.
-> a line that a program prints, word for word, with ... where it varies
-= Which versions print it, and what it does not mean. Without a line above it: a symptom that is not printed.
-? How to distinguish this finding from others.
-  $ a command, never wrapped; below Windows, one for cmd, and that for PowerShell behind it where it is another
-  -> ids.of other.findings
-* Linux: One fix on one platform (records.Platform).
-  | a line for a file or a program:
-  |   its indentation is kept
-  $ a command
-& Title of a source | https://where.it/is
+The pages of a layer are in a YAML file of that name, in which messages and commands stand exactly as they are printed
+and typed; below Windows, a command for cmd, and that for PowerShell behind it where it is another one. Severity, title
+and link are not there: the findings declare them.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+import yaml
 
 from tfgpu_doctor.records.facts import Record, encode
 from tfgpu_doctor.records.report import Severity
@@ -86,74 +72,6 @@ class Page(Record, frozen=True):
     sources: tuple[Source, ...]
 
 
-_ENTRY = re.compile(r"([@>=?*&]|  \$|  ->|  \|) (.*)")
-_WRAPPED = ("@", "=", "?", "*")  # texts that may continue on the next lines
-_PARTS = {"  $": "commands", "  ->": "tells_from", "  |": "example"}
-
-
-class PageError(ValueError):
-    """A page is not well-formed; the message names the file, and the line or the page."""
-
-
-def read_pages(text: str, name: str) -> tuple[Page, ...]:
-    """Parse a file of pages; `name` is used in messages.
-
-    Raises:
-        PageError: a line that belongs to nothing, or a page without one of its parts.
-    """
-    entries: list[tuple[int, str, str]] = []  # number of the line, mark, text
-    for number, line in enumerate(text.splitlines(), start=1):
-        if entry := _ENTRY.match(line):
-            entries.append((number, entry[1], entry[2].rstrip()))
-        elif line.strip() and not line.startswith("#"):
-            if not entries or entries[-1][1] not in _WRAPPED:
-                raise PageError(f"{name}:{number}: this line continues nothing")
-            start, mark, before = entries[-1]
-            entries[-1] = (start, mark, f"{before} {line.strip()}")
-    pages: list[dict[str, Any]] = []
-    for number, mark, content in entries:
-        try:
-            _add(pages, mark, content)
-        except (LookupError, ValueError) as error:
-            raise PageError(f"{name}:{number}: {content!r} does not belong here") from error
-    return tuple(_page(page, name) for page in pages)
-
-
-def _add(pages: list[dict[str, Any]], mark: str, text: str) -> None:
-    if mark == "@":
-        finding_id, _, what = text.partition(" ")
-        pages.append({"id": finding_id, "what": what, "recognise": [], "checks": [], "fixes": [], "sources": []})
-        return
-    page = pages[-1]
-    signs = page["recognise"]
-    if mark == ">":
-        signs.append({"line": text, "means": ""})
-    elif mark == "=" and signs and not signs[-1]["means"]:
-        signs[-1]["means"] = text
-    elif mark == "=":
-        signs.append({"means": text})
-    elif mark == "?":
-        page["checks"].append({"text": text, "commands": [], "tells_from": []})
-    elif mark == "*":
-        platform, text = text.split(": ", 1)
-        page["fixes"].append({"platform": platform, "text": text, "example": [], "commands": []})
-    elif mark == "&":
-        title, url = text.rsplit(" | https://", 1)
-        page["sources"].append({"title": title, "url": f"https://{url}"})
-    else:
-        item = (page["fixes"] or page["checks"])[-1]
-        item[_PARTS[mark]] += text.split() if mark == "  ->" else [text]
-
-
-def _page(page: dict[str, Any], name: str) -> Page:
-    if lacking := [part for part in ("what", "recognise", "fixes", "sources") if not page[part]]:
-        raise PageError(f"{name}: {page['id']} lacks {', '.join(lacking)}")
-    try:
-        return msgspec.convert(page, Page)
-    except msgspec.ValidationError as error:
-        raise PageError(f"{name}: {page['id']}: {error}") from error
-
-
 # file → heading, from the hardware up
 LAYERS = {
     "driver": "NVIDIA driver",
@@ -170,7 +88,16 @@ LAYERS = {
     "environment": "Environment variables",
     "harmless": "Harmless messages",
 }
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_SUGGESTIONS = 3
+
+
+@cache
+def pages_of(layer: str) -> tuple[Page, ...]:
+    """The pages of one layer (a key of LAYERS), in the order of its file."""
+    text = (Path(__file__).parent / f"{layer}.yaml").read_text(encoding="utf-8")
+    pages = yaml.load(text, _LOADER)
+    return msgspec.convert([{"id": name, **page} for name, page in pages.items()], tuple[Page, ...])
 
 
 def all_ids() -> tuple[str, ...]:
@@ -183,30 +110,18 @@ def page_of(finding_id: str) -> Page | None:
     return next((page for layer in LAYERS for page in pages_of(layer) if page.id == finding_id), None)
 
 
-@cache
-def pages_of(layer: str) -> tuple[Page, ...]:
-    """The pages of one layer (a key of LAYERS), in the order of its file."""
-    name = f"{layer}.txt"
-    return read_pages((Path(__file__).parent / name).read_text(encoding="utf-8"), name)
-
-
 def nearest(finding_id: str) -> tuple[str, ...]:
     """Ids similar to `finding_id`, the most similar first; for a prefix ("cuda") all ids with that prefix.
 
     Upper case, "_" for "-" and "/" for "." are accepted.
     """
-    wanted = finding_id.strip().lower().replace("_", "-").replace("/", ".")
-    ids = all_ids()
+    wanted, ids = finding_id.strip().lower().replace("_", "-").replace("/", "."), all_ids()
     if wanted in ids:
         return (wanted,)
     if of_layer := tuple(known for known in ids if known.split(".")[0] == wanted.rstrip(".")):
         return of_layer
-    tails = tuple(known for known in ids if wanted and known.split(".")[1] == wanted)
-    close = similar(wanted, ids, _MOST_SUGGESTIONS)
-    return tuple(dict.fromkeys((*tails, *close)))[:_MOST_SUGGESTIONS]
-
-
-SCHEMA: Literal["tfgpu.page/1"] = "tfgpu.page/1"
+    tails = (known for known in ids if wanted and known.split(".")[1] == wanted)
+    return tuple(dict.fromkeys((*tails, *similar(wanted, ids, _MOST_SUGGESTIONS))))[:_MOST_SUGGESTIONS]
 
 
 class Headline(Record, frozen=True):
@@ -245,5 +160,4 @@ def further_links(page: Page) -> tuple[str, ...]:
 
 def page_json(page: Page) -> bytes:
     """The page and its declaration, as JSON with two spaces of indentation and a newline at the end."""
-    document = PageDocument(schema=SCHEMA, headline=headline_of(page.id), page=page)
-    return encode(document)
+    return encode(PageDocument(schema="tfgpu.page/1", headline=headline_of(page.id), page=page))

@@ -1,0 +1,158 @@
+"""What a speed is worth, beside those of other devices, and in per cent of what the hardware can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.bench.samples import FLOP, SHAKY, failed, run, telemetry
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.tables import each
+from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.speeds import drift, memory_bandwidth, peak_flops, percent_of, relate, with_peak, with_speed
+from tfgpu_doctor.records.facts import Gpu, Unknown
+from tfgpu_doctor.render.outlines.bench import taken as taken_of
+
+WIDE = tuple(1.0 + 0.03 * (step % 7 - 3) for step in range(400))  # samples differ by 18 %, their median is known well
+CREEPING = tuple(1.0 + 0.001 * step for step in range(400))
+
+
+def disturbed(*places: int) -> Run:
+    waits = tuple(0.5 if place in places else 0.0 for place in range(12))
+    return run(steps=(1.0,) * 12, cpu_load=(1.0,) * 12, cpu_wait=waits)
+
+
+# a run → what is doubtful
+DOUBTS: dict[str, tuple[Run, list[str]]] = {
+    "steady": (run(), []),
+    "samples that differ, many": (run(steps=WIDE), []),
+    "few": (run(steps=(1.0,) * 5), ["only 5 samples"]),
+    "one": (run(steps=(1.0,)), ["only 1 sample"]),
+    "six": (run(steps=(1.0,) * 6), []),
+    "an interval that is wide": (run(steps=SHAKY), ["95 % interval ±9.1 %"]),
+    "slower and slower": (run(steps=CREEPING), ["drift: the second half took 18 % longer"]),
+    "a step": (run(steps=(1.1,) * 180 + (1.0,) * 220), ["95 % interval ±10 %", "drift: the second half took 9.1 %"]),
+    "a little slower": (run(steps=(1.0,) * 20 + (1.04,) * 20), []),
+    "disturbed now and then": (disturbed(1, 2, 3), []),
+    "disturbed nearly always": (disturbed(*range(9)), ["disturbed by other programs in 9 of 12 samples"]),
+}
+
+
+@each("name", DOUBTS)
+def test_a_run_is_marked_for_what_makes_its_figure_doubtful(name: str) -> None:
+    one, reasons = DOUBTS[name]
+    assert len(one.doubts) == len(reasons)
+    assert all(found.startswith(reason) for found, reason in zip(one.doubts, reasons, strict=True))
+    uncertain = [advice for advice in one.advice if advice.startswith("uncertain: ")]
+    assert uncertain == ([f"uncertain: {'; '.join(one.doubts)}"] if reasons else [])
+
+
+def test_a_drift_is_said_where_it_is_sure() -> None:
+    assert drift([1.0] * 11) is None, "two halves of six give intervals"
+    assert drift([1.0, 1.3] * 6 + [1.2, 1.5] * 6) is None, "the intervals of the halves overlap"
+    assert drift([1.0] * 6 + [1.2] * 6) == pytest.approx(0.2)
+
+
+def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
+    times, loads, waits = (2.0,) * 8 + (1.0,) * 10, (1.0,) * 8 + (2.0,) * 10, (1.0,) * 8 + (0.0,) * 10
+    taken = Run(label="CPU", devices=("/CPU:0",), dtype="float32", spread="one device", samples_s=times)
+    taken = msgspec.structs.replace(taken, cpu_load=loads, cpu_wait=waits)
+    one = with_speed(taken, 6.0, "FLOP/s", 2.0)
+    assert (one.left_out, one.median_s, one.ci95_s) == (8, 1.0, (1.0, 1.0))
+    assert one.throughput and one.throughput.value == 6.0
+    assert taken_of(one) == "18 samples (8 left out)"
+    unknown = with_speed(taken, 6.0, "FLOP/s", None)
+    assert (unknown.left_out, unknown.median_s) == (0, 1.0) and unknown.ci95_s == (1.0, 2.0)
+
+
+# ------------------------------------------------------------------------------------------------ speed-up, efficiency
+
+TWO: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1")}
+
+
+def test_cpu_one_gpu_two_gpus() -> None:
+    cpu, one, two = relate([run("CPU", 8.0), run("1 GPU", 0.1), run("2 GPUs, rows", 0.0625, spread="rows", **TWO)])
+    assert (cpu.speedup_vs_cpu, cpu.speedup_vs_1gpu, cpu.efficiency) == (None, None, None)
+    assert one.speedup_vs_cpu and one.speedup_vs_cpu.value == pytest.approx(80)
+    assert one.speedup_vs_1gpu is None and one.efficiency is None
+    assert two.speedup_vs_1gpu and two.speedup_vs_1gpu.value == pytest.approx(1.6)
+    assert two.efficiency and two.efficiency.value == pytest.approx(0.8)
+    assert two.efficiency.low < 0.8 < two.efficiency.high
+
+
+def test_more_work_for_more_gpus_is_compared_by_work_done_and_virtual_devices_get_no_ratio() -> None:
+    four = {"devices": tuple(f"/GPU:{index}" for index in range(4)), "spread": "terms", "flop": 2 * FLOP}
+    _, found = relate([run("1 GPU", 0.1), run("4 GPUs, terms", 0.05, **four)])
+    assert found.speedup_vs_1gpu and found.speedup_vs_1gpu.value == pytest.approx(4)
+    assert found.efficiency and found.efficiency.value == pytest.approx(1)
+    *_, virtual = relate([run("CPU", 8.0), run("1 GPU", 0.1), run("2 virtual GPUs", 0.1, virtual=True, **TWO)])
+    assert (virtual.speedup_vs_cpu, virtual.speedup_vs_1gpu, virtual.efficiency) == (None, None, None)
+    _, alone = relate([failed("CPU", "it died", devices=("/CPU:0",)), run("1 GPU", 0.1)])
+    assert alone.speedup_vs_cpu is None
+
+
+def test_types_are_compared_with_themselves_and_tf32_with_the_cpus_float32() -> None:
+    gpus = [run("1 GPU", 0.1, dtype=dtype) for dtype in ("bfloat16", "tf32", "float16")]
+    found = relate([run("CPU", 8.0), run("CPU", 4.0, dtype="bfloat16"), *gpus])[2:]
+    assert [one.speedup_vs_cpu and round(one.speedup_vs_cpu.value) for one in found] == [40, 80, None]
+
+
+# ------------------------------------------------------------------------------------------------ per cent of the peak
+
+# NVIDIA H200 SXM: 132 multiprocessors at 1830 MHz boost give the data sheet's dense figures
+H200 = gpu(multiprocessors=132, sm_clock_max=1830)
+
+
+def float32(card: Gpu) -> float | None:
+    return peak_flops(card, "float32", MATRIX)
+
+
+@each(("dtype", "tflops"), [("float32", 62), ("tf32", 495), ("float16", 989), ("bfloat16", 989), ("float64", 62)])
+def test_the_data_sheets_figures(dtype: str, tflops: float) -> None:
+    peak = peak_flops(H200, dtype, MATRIX)
+    assert peak is not None
+    assert peak / 1e12 == pytest.approx(tflops, rel=0.1)  # data sheets round, and take another boost clock
+
+
+def test_per_cent_of_several_and_unknown_stays_unknown() -> None:
+    peak = float32(H200)
+    assert peak is not None and percent_of(peak, [H200, H200], float32) == pytest.approx(50)
+    for name in ("multiprocessors", "sm_clock_max", "compute_capability"):
+        changes: dict[str, Any] = {name: Unknown("not told")}
+        assert percent_of(1e12, [H200, msgspec.structs.replace(H200, **changes)], float32) is None
+    assert percent_of(1e12, [], float32) is None and peak_flops(H200, "int4", MATRIX) is None
+    assert peak_flops(H200, "mixed_bfloat16", MATRIX) == peak_flops(H200, "bfloat16", MATRIX)
+
+
+def test_geforce_cards_have_their_own_peak() -> None:
+    """Their tensor cores accumulate in float32 at half the rate of the professional cards'.
+
+    165.2 TFLOP/s: GeForce RTX 4090 in the Ada whitepaper, FP16 tensor with FP32 accumulation.
+    """
+    clocked = {"compute_capability": "8.9", "multiprocessors": 128, "sm_clock_max": 2520}
+    for name, peak in (("NVIDIA GeForce RTX 4090", 165.2e12), ("NVIDIA L40S", 2 * 165.2e12)):
+        assert peak_flops(gpu(name=name, **clocked), "float16", MATRIX) == pytest.approx(peak, rel=0.01)
+
+
+@each(
+    ("clock", "bits", "data_sheet"),
+    [(2619, 5120, 3352e9), (5001, 256, 320e9), (10501, 384, 1008e9)],  # H100 SXM, T4, GeForce RTX 4090
+)
+def test_memory_bandwidth_is_the_data_sheets(clock: int, bits: int, data_sheet: float) -> None:
+    one = gpu(memory_clock_max=clock, memory_bus_width=bits)
+    assert memory_bandwidth(one) == pytest.approx(data_sheet, rel=0.01)
+    assert percent_of(data_sheet, [one, one], memory_bandwidth) == pytest.approx(50, rel=0.01)
+    assert percent_of(1e9, [gpu(memory_clock_max=2619), one], memory_bandwidth) is None
+
+
+def test_a_run_is_held_against_the_memory_of_its_own_cards() -> None:
+    facts = {"pci_bus_id": "0000:65:00.0", "memory_clock_max": 2619, "memory_bus_width": 5120}
+    environment = spoil(healthy(), {"gpus": known((gpu(**facts),))})
+    one = run("1 GPU", 0.1, flop=1e12, bytes_moved=167.6e9, gpu=(telemetry(),))
+    found = with_peak(one, environment, MATRIX)
+    assert found.percent_of_bandwidth == pytest.approx(50, rel=0.01)
+    assert (found.percent_of_peak, found.peak_is) == (None, None)  # its clock is not known
+    elsewhere = run("1 GPU", 0.1, bytes_moved=167.6e9, gpu=(telemetry(pci_bus_id="0000:99:00.0"),))
+    assert with_peak(elsewhere, environment, MATRIX).percent_of_bandwidth is None
