@@ -231,11 +231,7 @@ def test_which_libcuda(driver_lab: Lab, tmp_path: Path) -> None:
     found = examine(driver_lab, tmp_path, {"LD_LIBRARY_PATH": path}).driver
     assert [file.problem for file in value_or(found.libcuda, ())][:1] == ["empty file"]
     assert isinstance(found.cuda_init, Unknown) and "file too short" in found.cuda_init.reason
-    stub = "stub of the CUDA toolkit, not a driver: "
-    for name, version, is_stub in (
-        ("cuda/stubs/libcuda.so", None, True),
-        ("lib/libcuda.so.535.113.01", "535.113.01", 0),
-    ):
+    for name, version in (("cuda/stubs/libcuda.so", None), ("lib/libcuda.so.535.113.01", "535.113.01")):
         real = write(tmp_path, f"/usr/{name}")
         real.write_bytes(data)
         link = real.parents[1] / f"link{version}" / "libcuda.so.1"
