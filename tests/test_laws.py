@@ -63,7 +63,7 @@ PURE = (
         "bench/speeds.py",
         "smoke/records.py",
         "fleet/records.py",
-        *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
+        *(f"fleet/{name}.py" for name in ("nodes", "picture")),
     ),
 )
 # of bench/, what those may import: records, statistics, one another

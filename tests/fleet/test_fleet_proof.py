@@ -8,7 +8,7 @@ import pytest
 
 from tests.fleet.making import ODDITIES, Made, fleet
 from tests.healthy import MATRIX
-from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet, Group
 

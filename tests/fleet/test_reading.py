@@ -18,7 +18,7 @@ from tests.guard import guarded
 from tests.healthy import MATRIX
 from tests.records.test_report import report
 from tfgpu_doctor.fleet import reading
-from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered, documents, read_fleet
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.records.report import ReportError
