@@ -72,7 +72,7 @@ def _service(
         place=image.place if image else node.place,
         image=read,
         settings=tuple({one.name: one for one in _settings(chain)}.values()),
-        gpu=_gpu(chain),
+        gpu=next(_gpu(chain), None),
         not_understood=tuple(not_understood),
     )
     return built(path, found, build, include) if build else found
@@ -135,20 +135,19 @@ def _settings(chain: list[Node]) -> Iterator[Setting]:
         yield Setting("ipc", "host", ipc.place)
 
 
-def _gpu(chain: list[Node]) -> GpuRequest | None:
-    """gpus: all, runtime: nvidia, CDI's device names, or a reservation of devices."""
+def _gpu(chain: list[Node]) -> Iterator[GpuRequest]:
+    """gpus: all, a reservation of devices, CDI's device names, or runtime: nvidia; what has no effect comes last."""
     if gpus := _first(chain, "gpus"):
-        return GpuRequest(_counted(gpus), gpus.place, f"gpus: {gpus.text or 'a list'}")
-    found = [request for node in chain for request in _reserved(node)]
-    if effective := next((one for one in found if one.problem is None), None):
-        return effective
-    devices = [device for node in chain for device in node.items("devices")]
-    if device := next((one for one in devices if (one.text or "").startswith("nvidia.com/gpu=")), None):
-        return GpuRequest(None, device.place, f"devices: {device.text}")
+        yield GpuRequest(_counted(gpus), gpus.place, f"gpus: {gpus.text or 'a list'}")
+    reserved = [request for node in chain for request in _reserved(node)]
+    yield from (one for one in reserved if one.problem is None)
+    for device in (device for node in chain for device in node.items("devices")):
+        if (device.text or "").startswith("nvidia.com/gpu="):
+            yield GpuRequest(None, device.place, f"devices: {device.text}")
     runtime = _first(chain, "runtime")
     if runtime and runtime.text == "nvidia":
-        return GpuRequest(None, runtime.place, "runtime: nvidia")
-    return found[0] if found else None
+        yield GpuRequest(None, runtime.place, "runtime: nvidia")
+    yield from reserved
 
 
 def _counted(gpus: Node) -> int | None:

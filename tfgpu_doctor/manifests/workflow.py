@@ -112,16 +112,25 @@ def _combinations(job: Node) -> Iterator[dict[str, str]]:
     """The jobs of a matrix: all combinations without those of `exclude`, then those of `include`."""
     at = ("strategy", "matrix")
     more = [one.texts() for one in job.items(*at, "include")][:MOST]
+    left_out = [one.texts() for one in job.items(*at, "exclude")]
     several = {name: [item.text for item in values.items() if item.text is not None] for name, values in job.pairs(*at)}
     axes = {name: texts for name, texts in several.items() if texts and name not in ("include", "exclude")}
     if axes or not more:
-        left_out = [one.texts() for one in job.items(*at, "exclude")]
-        every = (dict(zip(axes, chosen, strict=True)) for chosen in islice(product(*axes.values()), 20 * MOST))
-        kept = (values for values in every if not any(one and one.items() <= values.items() for one in left_out))
-        for values in islice(kept, MOST):
-            added = [one for one in more if all(values.get(name, text) == text for name, text in one.items())]
-            yield values | {name: text for one in added for name, text in one.items()}
+        yield from (_extended(values, more) for values in islice(_combined(axes, left_out), MOST))
     yield from (one for one in more if not axes or axes.keys() & one.keys())
+
+
+def _combined(axes: Mapping[str, list[str]], left_out: list[dict[str, str]]) -> Iterator[dict[str, str]]:
+    for chosen in islice(product(*axes.values()), 20 * MOST):
+        values = dict(zip(axes, chosen, strict=True))
+        if not any(one and one.items() <= values.items() for one in left_out):
+            yield values
+
+
+def _extended(values: dict[str, str], more: list[dict[str, str]]) -> dict[str, str]:
+    """A combination with what `include` adds to it."""
+    added = [one for one in more if all(values.get(name, text) == text for name, text in one.items())]
+    return values | {name: text for one in added for name, text in one.items()}
 
 
 def _environment(

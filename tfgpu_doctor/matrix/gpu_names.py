@@ -118,13 +118,16 @@ class NameIndex:
         # names of all three comparisons have these words: a name that is none costs a look-up each
         alike = set.intersection(*(self._with.get(word, set()) for word in model - _PREFIXES or model))
         near = [known for known in self._known if known in alike] if alike else []
-        same = (
+        same = self._same(near, wanted, model, omittable)
+        return tuple(sorted(self._of_line(model, same), key=lambda known: len(self._known[known] ^ wanted)))
+
+    def _same(self, near: list[str], wanted: _Words, model: _Words, omittable: _Words) -> list[str]:
+        """The names with the same words; else of the same model; else that differ in words that may be left out."""
+        return (
             [known for known in near if self._known[known] == wanted]
             or [known for known in near if self._cores[known] == model]
-            # what lacks only words that may be left out, and adds only the maker's
             or [k for k in near if self._cores[k] - model <= omittable and model - self._known[k] <= _PREFIXES]
         )
-        return tuple(sorted(self._of_line(model, same), key=lambda known: len(self._known[known] ^ wanted)))
 
     def _of_line(self, model: _Words, same: list[str]) -> list[str]:
         """Of names that a model can mean: a "Jetson T2000" is no Quadro, and a "T2000" no Jetson.
