@@ -53,12 +53,6 @@ def test_a_run_that_was_asked_for_and_does_not_take_place_is_exit_code_3(
     assert bench("matpow", "--size", "1024,2048", "--deadline", "5").exit_code == 0
 
 
-def test_help_has_an_example() -> None:
-    page = bench("matpow", "--help")
-    assert page.exit_code == 0
-    assert "tfgpu bench matpow --size 10000 --power 10 --gpus 2" in " ".join(page.stdout.split())
-
-
 @each(
     ("arguments", "message"),
     [
@@ -139,17 +133,13 @@ def test_logical_devices_compute_and_are_verified(measured: dict[str, Any]) -> N
 
 
 @pytest.mark.tensorflow
-def test_the_text_names_what_was_computed(measured: dict[str, Any]) -> None:
+def test_text_and_page_show_what_was_measured(measured: dict[str, Any]) -> None:
     text = measured["done"].stdout
     assert re.match(r"tfgpu bench matpow \S+, A\^10 and B\^10, 96 × 96\n", text)
     assert re.search("[✓!] CPU  float32", text)  # noisy where other programs run
     assert "✓ 3 virtual CPUs, rows  bfloat16  virtual: no speed" in text
     assert "TensorFlow lists no GPU: only the CPU is measured" in text
     assert "they test multi-device code, not speed" in " ".join(text.split())
-
-
-@pytest.mark.tensorflow
-def test_the_page_shows_what_was_measured(measured: dict[str, Any]) -> None:
     page = Page(measured["page"].read_text(encoding="utf-8"))
     result = msgspec.json.decode(measured["file"].read_bytes(), type=BenchResult)
     assert verdict(result) in page.text and "--virtual-gpus 3" in page.text

@@ -14,9 +14,9 @@ from tests.bench.live import WORKER_PROCESS, Shared, refuses
 from tests.bench.live import bench as command
 from tests.bench.planned import Workers, in_python, measured
 from tests.bench.samples import run as sample_run
+from tests.bench.test_several import cluster
 from tests.healthy import healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.cluster import Cluster, parse
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
 from tfgpu_doctor.bench.plans.training import SPREAD, Cnn, largest_batch, why_poor
@@ -95,11 +95,16 @@ def test_weak_scaling_gives_each_device_its_batch_and_strong_scaling_shares_it()
     assert "64 images per step" in result.title
 
 
-def test_images_that_cannot_be_shared_out() -> None:
+def test_images_that_cannot_be_shared_out_or_exceed_the_memory() -> None:
     with pytest.raises(DeviceError, match="62 cannot be divided evenly over 4 devices; use 60 or 64"):
         bench(Workers(4), gpus=None, batch=None, global_batch=62)
     with pytest.raises(DeviceError, match="use 4"):
         Cnn(global_batch=3).batch_of(4)
+    workers = Workers()
+    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
+    with pytest.raises(TooLargeError, match=r"1048576 images for CPU need .* try --batch-size \d+"):
+        bench(workers, batch=2**20, environment=tiny)
+    assert images(workers) == [], "refused before they are made"
 
 
 def test_types_batches_and_figures() -> None:
@@ -111,12 +116,9 @@ def test_types_batches_and_figures() -> None:
     assert (Cnn().job("float32", cpu).figures, Cnn().job("float32", virtual).figures) == (True, False)
     (one,) = Selection(devices=("/GPU:0",)).cases((GpuFound("T4"),), (SPREAD,))
     assert 60 < Cnn("resnet50", 1024).job("float32", one).patience < 1800
-
-
-def test_xla_is_one_mode_in_all_cases() -> None:
     workers = Workers(2, seconds=0.01)
     result = bench(workers, gpus=2, xla=True)
-    assert {request["parameters"]["xla"] for request in workers.asked("prepare")} == {True}
+    assert {request["parameters"]["xla"] for request in workers.asked("prepare")} == {True}, "in all cases"
     assert result.title.endswith(", XLA") and any("compiles the forward and backward" in note for note in result.notes)
 
 
@@ -151,14 +153,6 @@ def test_a_batch_that_is_too_large_is_told_as_that(why: str, told: str) -> None:
     assert run.failure is not None and told in run.failure and run.throughput is None
 
 
-def test_images_that_exceed_the_memory_are_refused_before_they_are_made() -> None:
-    workers = Workers()
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    with pytest.raises(TooLargeError, match=r"1048576 images for CPU need .* try --batch-size \d+"):
-        bench(workers, batch=2**20, environment=tiny)
-    assert images(workers) == []
-
-
 def figures(alone: float, together: float, reduce: float) -> tuple[Figure, ...]:
     return (
         Figure(name="gradients alone", value=alone, unit="s"),
@@ -185,14 +179,6 @@ def test_why_several_gpus_are_not_as_many_times_as_fast(given: tuple[Figure, ...
 
 
 # ------------------------------------------------------------------------------------------------ several machines
-
-
-def cluster(index: int = 0, hosts: tuple[str, ...] = ("a:1", "b:1")) -> Cluster:
-    addresses = ", ".join(f'"{host}"' for host in hosts)
-    task = f'{{"type": "worker", "index": {index}}}'
-    found = parse(f'{{"cluster": {{"worker": [{addresses}]}}, "task": {task}}}')
-    assert found is not None
-    return found
 
 
 def test_the_first_machine_measures_all_together_and_itself_alone() -> None:
@@ -232,10 +218,10 @@ def test_workers_that_share_a_machine() -> None:
     assert [case.gpus for case in plan.cases(found[:2])] == [(0, 1), (0,), (0, 1)], "each sees its own alone"
 
 
-@each(("gpus", "asked", "used"), [(1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")])
-def test_who_sums_on_several_machines(gpus: int, asked: str | None, used: str) -> None:
-    (job,) = Cnn(cluster=cluster(1), collectives=asked).part((GpuFound("T4"),) * gpus)
-    assert job.parameters["collectives"] == used
+def test_who_sums_on_several_machines() -> None:
+    for gpus, asked, used in ((1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")):
+        (job,) = Cnn(cluster=cluster(1), collectives=asked).part((GpuFound("T4"),) * gpus)
+        assert job.parameters["collectives"] == used
 
 
 # ------------------------------------------------------------------------------------------------ the largest batch
@@ -313,11 +299,6 @@ def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ the command
-
-
-def test_help_has_examples() -> None:
-    text = " ".join(command("cnn", "--help").stdout.split())
-    assert "tfgpu bench cnn --model resnet50 --gpus all" in text and "default: 20;" in text
 
 
 @each(

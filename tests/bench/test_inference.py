@@ -80,9 +80,6 @@ FLOAT64, FLOAT32 = "failed: outputs as on the CPU in float64 (", "failed: output
 def test_the_verdict(changes: dict[str, Any], dtype: str, reference: str, why: str) -> None:
     found = inference.judge({**RIGHT, **changes}, dtype, {"reference": reference})
     assert found.ok is (why == "") and found.why.startswith(why)
-
-
-def test_which_of_tf32_and_float32_ran() -> None:
     for residual, computed in ((4e-7, "float32"), (8e-4, "tf32")):
         found = inference.judge({**RIGHT, "residual": residual}, "tf32", {"reference": "float64"})
         assert found.computed_in == computed
@@ -284,19 +281,13 @@ QUICK = ["--min-samples", "5", "--deadline", "1", "--batch-size", "1,4"]
         (["--signature", "x"], "--signature and --shape need --saved-model DIR"),
         (["--shape", "2"], "--signature and --shape need --saved-model DIR"),
         (["--model", "mnist", "--saved-model", "."], "cannot be combined"),
+        (["--saved-model", "SAVED", "--dtype", "mixed_float16"], "mixed_float16: the types of a SavedModel are fixed"),
+        (["--saved-model", "SAVED", "--shape", "2x3"], "--shape 2x3: give the shape of one item"),
     ],
 )
-def test_wrong_usage(arguments: list[str], message: str) -> None:
-    refuses(["inference", *arguments], message)
-
-
-def test_types_and_shapes_of_a_users_model(tmp_path: Path) -> None:
+def test_wrong_usage(arguments: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").write_bytes(b"no model")
-    for arguments, message in (
-        (["--dtype", "mixed_float16"], "--dtype mixed_float16: the types of a SavedModel are fixed"),
-        (["--shape", "2x3"], "--shape 2x3: give the shape of one item"),
-    ):
-        refuses(["inference", "--saved-model", str(tmp_path), *arguments], message)
+    refuses(["inference", *(str(tmp_path) if one == "SAVED" else one for one in arguments)], message)
 
 
 @pytest.fixture(scope="module")

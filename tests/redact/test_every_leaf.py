@@ -163,11 +163,9 @@ def test_an_assistant_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for facts, places in MACHINES:
         report = saved(facts)
         monkeypatch.setattr(commands, "diagnose", lambda *_, found=report, **__: found)
-        bench = result(run("CPU"), environment=facts).to_json().decode()
         calls: dict[str, dict[str, Any]] = {
             "doctor": {"facts": True},
             "explain": {"text": report.to_json().decode(), "facts": True},
-            "bench_show": {"text": bench, "facts": True},
         }
         for tool, arguments in calls.items():
             assert leaks(ask(tool, **arguments).model_dump_json(), places) == [], tool

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tests.bench.fake_worker import WRONG
 from tests.bench.large_samples import failures, four
-from tests.bench.test_bench_compare_text import COMPARISONS
+from tests.bench.test_bench_text import COMPARISONS
 from tests.cli.hostile import BOMB
 from tests.compare.test_compare import DONE
 from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent, off_path

@@ -446,8 +446,8 @@ def device_facts(seen: DevicesSeen) -> tuple[TfDevice, ...]:
         if one.created and one.index is not None:
             listed.setdefault(("GPU", one.index), ListedDevice(f"/physical_device:GPU:{one.index}", "GPU", one.line))
     found = []
-    for kind, number in sorted(listed):
-        gpu = by_index.get(number) if kind == "GPU" else None
+    for kind, index in sorted(listed):
+        gpu = by_index.get(index) if kind == "GPU" else None
         model, capability = (gpu.name, gpu.compute_capability) if gpu else (None, None)
-        found.append(TfDevice(f"/physical_device:{kind}:{number}", kind, model, capability))
+        found.append(TfDevice(f"/physical_device:{kind}:{index}", kind, model, capability))
     return tuple(found)

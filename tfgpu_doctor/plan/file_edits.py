@@ -13,11 +13,11 @@ from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
-from tfgpu_doctor.plan.conflicts import fitting
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
-from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, pinned, specifier, with_cudnn
+from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, fitting, pinned, with_cudnn
+from tfgpu_doctor.plan.resolving import specifier
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.records.report import Edit, Fix
 from tfgpu_doctor.records.versions import major, minor, numbers
@@ -80,8 +80,18 @@ def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fi
     if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
         return fix
     pythons = [one for one in view.pythons if one in row.python] or row.python
-    python = write_python(view, fitting(view, pythons, row) or pythons)
-    return Fix(f"{fix.text}; {python.text[0].lower()}{python.text[1:]}", edits=(*fix.edits, *python.edits))
+    return _both(fix, write_python(view, fitting(view, pythons, row) or pythons))
+
+
+def write_best(view: PlannedEnvironment, one: Requirement | None) -> tuple[Fix, ...]:
+    """Replace TensorFlow's requirement by the one that a report advises, where that is another one."""
+    better = replacement(view)
+    return (write_release(view, one, better),) if one and better and better != one.text else ()
+
+
+def _both(*fixes: Fix) -> Fix:
+    texts = [fixes[0].text, *(f"{one.text[0].lower()}{one.text[1:]}" for one in fixes[1:])]
+    return Fix("; ".join(texts), edits=tuple(edit for one in fixes for edit in one.edits))
 
 
 def write_beside(one: Requirement, more: str) -> Fix:
@@ -91,9 +101,11 @@ def write_beside(one: Requirement, more: str) -> Fix:
     return Fix(f"Beside {one.text!r} in {one.place}, write {new!r}", edits=(edit,))
 
 
-def remove(one: Requirement) -> Fix:
-    """Take a requirement out."""
-    return Fix(f"Remove {one.text!r} from {one.place}", edits=(Edit(one.place.path, one.place.line, one.text),))
+def remove(one: Requirement | Setting) -> Fix:
+    """Take a requirement, or the line that sets a variable, out."""
+    old = one.text if isinstance(one, Requirement) else one.name
+    shown = repr(old) if isinstance(one, Requirement) else old
+    return Fix(f"Remove {shown} from {one.place}", edits=(Edit(one.place.path, one.place.line, old),))
 
 
 def write_image(image: Image, better: str) -> Fix:
@@ -109,27 +121,20 @@ def add_to_container(view: PlannedEnvironment, lines: tuple[str, ...]) -> Fix:
     return Fix("Add to the container", lines, places)
 
 
-def remove_setting(setting: Setting) -> Fix:
-    """Take out the line that sets a variable."""
-    place = setting.place
-    return Fix(f"Remove {setting.name} from {place}", edits=(Edit(place.path, place.line, setting.name),))
-
-
 def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = "") -> Fix:
     """Allow only some Pythons, ascending, where the files say which one is used; of these, those that they allow."""
     pythons = [one for one in pythons if one in (view.pythons or ())] or pythons
-    first, last = pythons[0], pythons[-1]
-    reason = f": {why}" if why else ""
+    first, last, reason = pythons[0], pythons[-1], f": {why}" if why else ""
     if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
         one = view.environment.python[0]
-        bounds = _bounds(one.specifier, first, last)
-        old = one.text
+        bounds, version = _bounds(one.specifier, first, last), re.search(r"(?<![\d.])\d+(?:\.\d+)+$", one.text)
+        old, new = one.text, f"python={last}"
         if " = " in old:
             new = f'python = "{bounds}"'
-        elif one.text.startswith("python "):  # requires-python
-            old, new = one.text.removeprefix("python "), bounds
-        else:  # python=3.13 of conda; 3.13 of uv
-            new = one.text[: -len(version)] + last if (version := _version_at_the_end(one.text)) else f"python={last}"
+        elif old.startswith("python "):  # requires-python
+            old, new = old.removeprefix("python "), bounds
+        elif version:  # python=3.13 of conda; 3.13 of uv
+            new = f"{old[: version.start()]}{last}"
         edit = Edit(one.place.path, one.place.line, old, new)
         return Fix(f"In {one.place}, write {new!r} instead of {old!r}{reason}", edits=(edit,))
     if view.base and view.base.python and (tag := view.base.image.tag):
@@ -144,22 +149,11 @@ def _bounds(written: str, first: str, last: str) -> str:
     """From one Python to another; what is written already of patches of these two stays."""
     clauses = sorted(specifier(written) or (), key=str)
     of_patches = [one for one in clauses if one.version.count(".") > 1 and "*" not in one.version]
-    low = [one for one in of_patches if one.operator in (">", ">=") and minor(one.version) == first]
-    high = [one for one in of_patches if one.operator in ("<", "<=") and minor(one.version) == last]
-    gaps = [one for one in clauses if one.operator == "!="]
-    ends = (*map(str, low), *([] if low else [f">={first}"]), *map(str, high), *([] if high else [f"<{_next(last)}"]))
-    return ",".join((*ends, *map(str, gaps)))
-
-
-def _next(python: str) -> str:
-    """The minor version behind another: 3.13 behind 3.12."""
-    first, second = numbers(python)[:2]
-    return f"{first}.{second + 1}"
-
-
-def _version_at_the_end(text: str) -> str:
-    found = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", text)
-    return found[0] if found else ""
+    low = [str(one) for one in of_patches if one.operator in (">", ">=") and minor(one.version) == first]
+    high = [str(one) for one in of_patches if one.operator in ("<", "<=") and minor(one.version) == last]
+    large, small = numbers(last)[:2]
+    gaps = [str(one) for one in clauses if one.operator == "!="]
+    return ",".join((*(low or [f">={first}"]), *(high or [f"<{large}.{small + 1}"]), *gaps))
 
 
 def _as_written(one: Requirement, better: str) -> str:
@@ -177,12 +171,6 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
     found = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?(.*)", text)
     assert found
     return found[1], tuple(found[2].split(",")) if found[2] else (), found[3]
-
-
-def write_all(planned: PlannedEnvironment, one: Requirement | None) -> Iterable[Fix]:
-    better = replacement(planned)
-    if one and better and better != one.text:
-        yield write_release(planned, one, better)
 
 
 def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:
@@ -215,17 +203,15 @@ def write_conda_cuda(view: PlannedEnvironment, cuda: str | None, cudnn: str | No
 
     TensorFlow from pip gets a cuDNN that no line names yet; conda's own requires it.
     """
-    pins = _by_conda(view.cudas)
+    pins, lines = _by_conda(view.cudas), _by_conda(view.cudnns) if cudnn else []
     listed = minor(cuda) in CONDA_TOOLKITS
     if not pins or not all(listed if one.name == "cudatoolkit" else view.conda for one in pins):
         return None
     fixes = [write(one, _conda_spec(one, minor(cuda))) for one in pins]
-    if cudnn:
-        lines = _by_conda(view.cudnns)
-        fixes += [write(one, _conda_spec(one, minor(cudnn))) for one in lines if pinned(one)]
-        fixes += [] if lines or view.conda else [write_beside(pins[0], f"cudnn={minor(cudnn)}")]
-    texts = [fixes[0].text, *(f"{one.text[0].lower()}{one.text[1:]}" for one in fixes[1:])]
-    return Fix("; ".join(texts), edits=tuple(edit for one in fixes for edit in one.edits))
+    fixes += [write(one, _conda_spec(one, minor(cudnn))) for one in lines if pinned(one)]
+    if cudnn and not lines and not view.conda:
+        fixes.append(write_beside(pins[0], f"cudnn={minor(cudnn)}"))
+    return _both(*fixes)
 
 
 def _by_conda(found: Iterable[Cuda]) -> list[Requirement]:
@@ -252,12 +238,12 @@ class FileEdits(Fixes):
         """A variable is unset by taking its line out of the file."""
         for one in self._planned.environment.settings:
             if any(command.startswith("unset ") and one.name in command.split() for command in fix.commands):
-                return remove_setting(one)
+                return remove(one)
         return fix
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """The line of TensorFlow, with the best release for the described machine."""
-        return tuple(write_all(self._planned, self._planned.tensorflow))
+        return write_best(self._planned, self._planned.tensorflow)
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """The same line: which release a file should name is decided in one place."""

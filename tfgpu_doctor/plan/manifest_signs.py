@@ -27,17 +27,15 @@ from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.conflicts import HAVE_WHEELS, Conflict, all_fitting, conflicts, pythons_for
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
     remove,
-    remove_setting,
     replacement,
     with_extra,
     write,
-    write_all,
     write_beside,
+    write_best,
     write_conda_cuda,
     write_cudnn,
     write_image,
@@ -45,7 +43,18 @@ from tfgpu_doctor.plan.file_edits import (
     write_release,
     write_tensorflow,
 )
-from tfgpu_doctor.plan.planned import Cuda, PlannedEnvironment, driver_of, pinned, specifier
+from tfgpu_doctor.plan.planned import (
+    HAVE_WHEELS,
+    Conflict,
+    Cuda,
+    PlannedEnvironment,
+    conflicts,
+    driver_of,
+    fitting,
+    pinned,
+    pythons_for,
+)
+from tfgpu_doctor.plan.resolving import specifier
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, minor, numbers, same_minor
@@ -196,7 +205,7 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
         title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
         cause=_NO_MATCH,
         evidence=_seen(tensorflow, f"a release such as {newest.version}", "names of the wheels"),
-        fixes=tuple(write_all(view, tensorflow)),
+        fixes=write_best(view, tensorflow),
     )
 
 
@@ -265,7 +274,8 @@ def _refused(view: PlannedEnvironment, *, only: str | None = None, but: Collecti
         but: not those, as they are problems of other findings.
     """
     for conflict in conflicts(view):
-        alone = next(iter(conflict.names)) if len(conflict.names) == 1 else None
+        names = {one.name for one in conflict.changed}
+        alone = names.pop() if len(names) == 1 else None
         if (only is None and alone not in but) or (only is not None and alone == only):
             pairs = zip(conflict.changed, map(partial(_for_the_gpu, view), conflict.better), strict=True)
             yield Problem(
@@ -274,7 +284,7 @@ def _refused(view: PlannedEnvironment, *, only: str | None = None, but: Collecti
                 evidence=conflict.evidence,
                 fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
                 # a Python for which all packages have a wheel, where there is one
-                or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := all_fitting(view)) else ()),
+                or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := fitting(view)) else ()),
             )
 
 
@@ -302,7 +312,7 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
     row, line = view.release, view.requirement(name)
     if row is None or line is None or bound is None or view.conda:
         return
-    giving_way = {one for conflict in conflicts(view) for one in conflict.names}
+    giving_way = {one.name for conflict in conflicts(view) for one in conflict.changed}
     if name not in giving_way and _both(view, line, bound) is False:
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
@@ -320,7 +330,7 @@ def _both(view: PlannedEnvironment, line: Requirement, bound: str) -> bool | Non
     named = [one.version.removesuffix(".*") for one in (*wanted, *allowed)]
     if any(wanted.contains(one) and allowed.contains(one) for one in named):
         return True
-    if not view.universe.known(line.name):
+    if line.name not in view.matrix.packages:
         return False
     package = view.universe.package(line.name)
     return bool(package.allowed(line.specifier) & package.allowed(bound))
@@ -455,7 +465,7 @@ def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"{one.name} hides all GPUs",
                 cause="TensorFlow will list no GPU, and run on the CPU",
                 evidence=(evidence(f"{one.name}={one.value}", str(one.place), "unset, or all"),),
-                fixes=(remove_setting(one),),
+                fixes=(remove(one),),
             )
 
 

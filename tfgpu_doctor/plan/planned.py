@@ -1,23 +1,35 @@
-"""One environment of the manifests, seen through the matrix: TensorFlow, Python, CUDA, and what files contradict."""
+"""One environment of the manifests, seen through the matrix: TensorFlow, Python, CUDA, lines that conflict. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from msgspec import structs
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
-from tfgpu_doctor.plan.resolving import TooHard, Universe, Unsolvable, Wanted, holds, solve, universe_of
+from tfgpu_doctor.plan.resolving import (
+    TooHard,
+    Universe,
+    Unsolvable,
+    Wanted,
+    admits,
+    can_be_met,
+    holds,
+    smallest_conflict,
+    solve,
+    specifier,
+    universe_of,
+)
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.records.distributions import CONDA_BASE, TENSORFLOW
+from tfgpu_doctor.records.report import Evidence
 from tfgpu_doctor.records.versions import major, numbers
 
 # https://github.com/NVIDIA/nvidia-docker: nvidia/cuda:12.3.2-cudnn9-runtime-ubuntu22.04, 12.6.3-cudnn-devel-ubi9
@@ -40,11 +52,13 @@ SYSTEM_PYTHON = {
     "ubi9": "3.9",
     "rockylinux9": "3.9",
 }
-# "20.10-tf2-py3", "21.12-py3", "21.12-tf2-python-py3"; those with vLLM and TensorRT-LLM have a CUDA of their own
+# "20.10-tf2-py3", "21.12-tf2-python-py3"; those with vLLM and TensorRT-LLM have a CUDA of their own
 _MONTH = re.compile(r"(?P<month>\d\d\.\d\d)(?!.*(?:llm|igpu))")
 _OF_A_MONTH = ("nvidia/tensorflow", "nvidia/tritonserver", "nvidia/tensorrtserver")
-_DEBIAN = {"buster": "10", "bullseye": "11", "bookworm": "12", "trixie": "13"}
-_UBUNTU = {"xenial": "16.04", "bionic": "18.04", "focal": "20.04", "jammy": "22.04", "noble": "24.04"}
+_CODE_NAMES = {
+    "debian": {"buster": "10", "bullseye": "11", "bookworm": "12", "trixie": "13"},
+    "ubuntu": {"xenial": "16.04", "bionic": "18.04", "focal": "20.04", "jammy": "22.04", "noble": "24.04"},
+}
 # images that hold no CUDA, whatever their tag
 _WITHOUT_CUDA = frozenset({"python", "ubuntu", "debian", "alpine", "fedora", "rockylinux", "centos"})
 
@@ -68,79 +82,57 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
     """What an image is known to bring; None without an image."""
     if image is None:
         return None
-    name = image.name.removeprefix("docker.io/").removeprefix("library/").removeprefix("nvcr.io/")
+    name, tag = image.name.removeprefix("docker.io/").removeprefix("library/").removeprefix("nvcr.io/"), image.tag or ""
     if name in ("nvidia/cuda", "cuda"):
-        return _cuda(image)
+        return _cuda(image, tag)
     if name == "tensorflow/tensorflow":
         return _tensorflow(image, matrix)
     if name in _OF_A_MONTH:
-        return _monthly(image, matrix, f"nvcr.io/{name}")
+        listed, found = _listed(image, matrix, f"nvcr.io/{name}", tag), _MONTH.match(tag)
+        rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
+        month = None if listed.container else next(rows, None)  # without a row of its own: of that month's images
+        return replace(listed, cuda=month.cuda, cudnn="") if month else listed
     if name in _WITHOUT_CUDA:
-        return Base(image, no_cuda=True, python=_python(name, image.tag or ""))
-    if name == "ghcr.io/astral-sh/uv" and (found := re.match(r"python(3\.\d+)", image.tag or "")):
+        return Base(image, no_cuda=True, python=_python(name, tag))
+    if name == "ghcr.io/astral-sh/uv" and (found := re.match(r"python(3\.\d+)", tag)):
         return Base(image, no_cuda=True, python=found[1])
     return Base(image)
 
 
-def _cuda(image: Image) -> Base:
-    tag = image.tag or ""
+def _cuda(image: Image, tag: str) -> Base:
     found = _CUDA_TAG.match(tag)
     if found is None:
         return Base(image, gpu=True)
     # since CUDA 12.4 the tags say cudnn without its major version, which is 9
-    cudnn = (found["major"] or "9") if found["cudnn"] else None
-    system = system_of(tag) or ""
-    return Base(
-        image,
-        cuda=found["cuda"],
-        cudnn=cudnn,
-        flavour=found["flavour"],
-        python=SYSTEM_PYTHON.get(system),
-        gpu=True,
-    )
-
-
-def system_of(tag: str) -> str | None:
-    """The distribution that a tag names: "ubuntu22.04"."""
-    found = _DISTRIBUTION.findall(tag)
-    return "".join(found[-1]) if found else None
+    cudnn, systems = (found["major"] or "9") if found["cudnn"] else None, _DISTRIBUTION.findall(tag)
+    python = SYSTEM_PYTHON.get("".join(systems[-1])) if systems else None
+    return Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
 
 
 def with_cudnn(base: Base, wanted: str) -> str | None:
-    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag."""
-    word = cudnn_in_tags(base.cuda or "", wanted)
-    if base.cudnn is not None or base.flavour not in ("runtime", "devel") or word is None:
-        return None
-    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
-
-
-def cudnn_in_tags(cuda: str, wanted: str) -> str | None:
-    """What the tags of nvidia/cuda for a CUDA call a major version of cuDNN; None where there are none with it.
+    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag.
 
     cuDNN is 7 up to CUDA 10, 8 up to 12.2, and 9 from 12.3.2 on; since 12.4 its number is not in the tag.
     """
-    version = numbers(cuda)
-    there = "7" if version < (11,) else "8" if version < (12, 3) else "9" if version >= (12, 3, 2) else None
-    if version < (9,) or there != wanted:
+    cuda = numbers(base.cuda or "")
+    there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
+    if cuda < (9,) or there != wanted or base.cudnn is not None or base.flavour not in ("runtime", "devel"):
         return None
-    return "cudnn" if version >= (12, 4) else f"cudnn{wanted}"
+    word = "cudnn" if cuda >= (12, 4) else f"cudnn{wanted}"
+    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
 
 
 def _tensorflow(image: Image, matrix: Matrix) -> Base:
     found = _TENSORFLOW_TAG.fullmatch(image.tag or "latest")
     if found is None:
         return Base(image)
-    gpu = "-gpu" in found["rest"]
-    version = found["version"] if found["version"][0].isdigit() else None
-    listed = _listed(image, matrix, "tensorflow/tensorflow", f"{version}-gpu") if gpu and version else None
-    if listed and listed.container:
-        return listed
-    return Base(image, tensorflow=version, gpu=gpu, no_cuda=not gpu)
+    gpu, version = "-gpu" in found["rest"], found["version"] if found["version"][0].isdigit() else None
+    listed = _listed(image, matrix, "tensorflow/tensorflow", f"{version}-gpu" if gpu else "")
+    return listed if listed.container else Base(image, tensorflow=version, gpu=gpu, no_cuda=not gpu)
 
 
-def _listed(image: Image, matrix: Matrix, name: str, tag: str | None = None) -> Base:
-    wanted = tag or image.tag
-    row = next((one for one in matrix.data.containers if one.image == name and one.tag == wanted), None)
+def _listed(image: Image, matrix: Matrix, name: str, tag: str) -> Base:
+    row = next((one for one in matrix.data.containers if one.image == name and one.tag == tag), None)
     if row is None:
         return Base(image, gpu=True)
     return Base(
@@ -153,14 +145,6 @@ def _listed(image: Image, matrix: Matrix, name: str, tag: str | None = None) -> 
         gpu=True,
         container=row,
     )
-
-
-def _monthly(image: Image, matrix: Matrix, name: str) -> Base:
-    """NVIDIA's image of a month: its row, else the CUDA of that month's images."""
-    listed, found = _listed(image, matrix, name), _MONTH.match(image.tag or "")
-    rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
-    month = None if listed.container else next(rows, None)
-    return replace(listed, cuda=month.cuda, cudnn="") if month else listed
 
 
 def base_named(reference: str, matrix: Matrix) -> Base | None:
@@ -177,13 +161,10 @@ def driver_of(base: Base, matrix: Matrix) -> str | None:
 def _python(name: str, tag: str) -> str | None:
     if name == "python":
         found = re.match(r"(\d+\.\d+)", tag)
-        return found.group(1) if found else None
-    if name == "ubuntu":
-        return SYSTEM_PYTHON.get("ubuntu" + _UBUNTU.get(tag, tag))
-    if name == "debian":
-        release = tag.split("-")[0]
-        return SYSTEM_PYTHON.get("debian" + _DEBIAN.get(release, release.split(".")[0]))
-    return None
+        return found[1] if found else None
+    release = tag if name == "ubuntu" else tag.split("-")[0]
+    release = _CODE_NAMES.get(name, {}).get(release, release.split(".")[0] if name == "debian" else release)
+    return SYSTEM_PYTHON.get(f"{name}{release}") if name in _CODE_NAMES else None
 
 
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
@@ -237,28 +218,19 @@ class PlannedEnvironment:
         """The distribution."""
         return self.tensorflow.name if self.tensorflow else "tensorflow"
 
-    @property
+    @cached_property
     def allowed(self) -> tuple[Release, ...]:
         """Releases that the requirement, or the image, admits for the platform, newest first."""
-        package = "tensorflow" if self.package == "tensorflow-base" else self.package
+        package = "tensorflow" if self.package == CONDA_BASE else self.package
         rows = self.matrix.releases(platform=self.target.platform, package=package)
         if self.tensorflow is None:
-            inside = self.base.tensorflow if self.base else None
-            return tuple(row for row in rows if inside and row.version == inside)
-        wanted = specifier(self.tensorflow.specifier)
-        return tuple(
-            row
-            for row in rows
-            if wanted is not None
-            and wanted.contains(row.version, prereleases=True)
-            and (
-                not Version(row.version).is_prerelease
-                or "rc" in self.tensorflow.specifier
-                or "dev" in self.tensorflow.specifier
-            )
-        )
+            return tuple(row for row in rows if self.base and row.version == self.base.tensorflow)
+        text = self.tensorflow.specifier
+        wanted, prereleases = specifier(text), "rc" in text or "dev" in text
+        found = (row for row in rows if wanted is not None and wanted.contains(row.version, prereleases=True))
+        return tuple(row for row in found if prereleases or not Version(row.version).is_prerelease)
 
-    @property
+    @cached_property
     def release(self) -> Release | None:
         """What the installer will take: the newest admitted release with a wheel for the Python; None: unknown.
 
@@ -267,6 +239,34 @@ class PlannedEnvironment:
         python, beside = self.python, self.versions.get(self.package)
         rows = [row for row in self.allowed if python is None or python in row.python]
         return next((row for row in rows if row.version == beside), next(iter(rows), None))
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a TensorFlow to judge."""
+        return self.tensorflow is not None or (self.base is not None and self.base.tensorflow is not None)
+
+    @property
+    def extra(self) -> bool:
+        """Whether TensorFlow's extra brings CUDA."""
+        row = self.release
+        return bool(self.tensorflow and row and row.extra and row.extra in self.tensorflow.extras)
+
+    @property
+    def conda(self) -> bool:
+        """Whether conda brings TensorFlow."""
+        return self.tensorflow is not None and self.tensorflow.installer == "conda"
+
+    @property
+    def where(self) -> str:
+        """The line that TensorFlow stands on, or the image that brings it."""
+        if self.tensorflow:
+            return str(self.tensorflow.place)
+        return str(self.base.image.place if self.base else self.environment.place)
+
+    def requirement(self, name: str) -> Requirement | None:
+        """The requirement of a distribution."""
+        named = (one for one in self.environment.requirements if one.name == name)
+        return next((one for one in named if _applies(one, self.target)), None)
 
     # ------------------------------------------------------------------------------------------- resolution
 
@@ -287,31 +287,25 @@ class PlannedEnvironment:
 
     @cached_property
     def _resolution(self) -> tuple[Universe, dict[str, str], bool]:
-        wanted = [one for _, one in self.wanted]
-        universes = [universe_of(self.matrix, self.target.platform, one) for one in self._possible_pythons()]
-        pythons = {python for row in self.allowed for python in row.python}
-        if len(wanted) < 2 or self.conda or not pythons.intersection(one.python for one in universes):
+        pythons = (self.pythons or PYTHONS)[::-1]  # newest first; those for which an admitted release has a wheel
+        usable = [one for one in pythons if any(one in row.python for row in self.allowed)]
+        universes = [universe_of(self.matrix, self.target.platform, one) for one in usable or pythons]
+        if len(self.wanted) < 2 or self.conda or not usable:
             return universes[0], {}, False
         for universe in universes:
             try:
-                return universe, solve(universe, [one for line, one in self.wanted_in(universe)]), False
+                return universe, solve(universe, [one for _, one in self.wanted_in(universe)]), False
             except Unsolvable:
                 continue
             except TooHard:
                 return universe, {}, False
         return universes[0], {}, True
 
-    def _possible_pythons(self) -> tuple[str, ...]:
-        """Newest first; those for which some admitted release has a wheel, if there are any."""
-        pythons = (self.pythons or PYTHONS)[::-1]
-        return tuple(one for one in pythons if any(one in row.python for row in self.allowed)) or pythons
-
     @cached_property
     def wanted(self) -> tuple[tuple[Requirement, Wanted], ...]:
         """What pip is asked for, TensorFlow first; an image's own TensorFlow stays as it is."""
-        first = self.tensorflow
-        lines = [first] if first else []
-        if first is None and self.base and self.base.tensorflow:
+        lines = [self.tensorflow] if self.tensorflow else []
+        if not lines and self.base and self.base.tensorflow:
             image = self.base.image
             lines.append(Requirement("tensorflow", f"=={self.base.tensorflow}", image.place, image.reference))
         others = [*self.others, *(one for one in self.environment.requirements if one.name not in _TENSORFLOWS)]
@@ -323,131 +317,86 @@ class PlannedEnvironment:
         own = (self.tensorflow, *self.others)  # their markers have been looked at
         return tuple((line, one) for line, one in self.wanted if line in own or universe.holds(line.marker))
 
-    @property
-    def extra(self) -> bool:
-        """Whether TensorFlow's extra brings CUDA."""
-        row = self.release
-        return bool(self.tensorflow and row and row.extra and row.extra in self.tensorflow.extras)
-
-    @property
-    def conda(self) -> bool:
-        """Whether conda brings TensorFlow."""
-        return self.tensorflow is not None and self.tensorflow.installer == "conda"
-
     # ---------------------------------------------------------------------------------------------- Python
 
     @property
     def python(self) -> str | None:
         """The one Python, where there is only one."""
-        pythons = self.pythons
-        return pythons[-1] if pythons and len(pythons) == 1 else None
+        return self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
 
-    @property
+    @cached_property
+    def _image_of_python(self) -> Base | None:
+        """The image whose Python is used."""
+        maker = read_base(self.environment.packages_of, self.matrix)
+        return next((one for one in (maker, self.base) if one and one.python), None)
+
+    @cached_property
     def pythons(self) -> tuple[str, ...] | None:
         """The Pythons that the environment admits, ascending; None: unknown."""
         bounds = [wanted for one in self.environment.python if (wanted := specifier(one.specifier)) is not None]
         if bounds:
-            admitted = tuple(one for one in PYTHONS if all(_admits(wanted, one) for wanted in bounds))
-            return admitted or tuple(one for one in PYTHONS if _admits(bounds[0], one))  # files that differ
-        maker = read_base(self.environment.packages_of, self.matrix)
-        if maker and maker.python:
-            return (maker.python,)
-        if self.base and self.base.python:
-            return (self.base.python,)
-        return (self.target.python,) if self.target.python else None
+            admitted = tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
+            return admitted or tuple(one for one in PYTHONS if admits(bounds[0], one))  # files that differ
+        of_image = self._image_of_python
+        python = of_image.python if of_image else self.target.python
+        return (python,) if python else None
 
     @property
     def python_place(self) -> str:
         """Where the Python comes from."""
         if self.environment.python:
             return str(self.environment.python[0].place)
-        maker = read_base(self.environment.packages_of, self.matrix)
-        if maker and maker.python:
-            return str(maker.image.place)
-        if self.base and self.base.python:
-            return str(self.base.image.place)
-        return "--python"
+        return str(self._image_of_python.image.place) if self._image_of_python else "--python"
 
     # ------------------------------------------------------------------------------------------------ CUDA
 
-    @property
+    @cached_property
     def cudas(self) -> tuple[Cuda, ...]:
         """Every CUDA that the environment names."""
-        return tuple(self._cudas())
-
-    def _cudas(self) -> Iterator[Cuda]:
-        if self.base and self.base.cuda:
-            yield Cuda(self.base.cuda, self.base.image.reference, str(self.base.image.place))
+        found = (
+            [Cuda(self.base.cuda, self.base.image.reference, str(self.base.image.place))]
+            if self.base and self.base.cuda
+            else []
+        )
         for one in self.environment.requirements:
-            version = pinned(one)
-            if one.installer == "conda" and one.name in _TOOLKITS and version:
-                yield Cuda(version, one.text, str(one.place), one)
-            elif found := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
-                yield Cuda(found.group(1), one.text, str(one.place), one)
-            elif found := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
-                yield Cuda(f"{found.group(1)}.{found.group(2)}", one.text, str(one.place), one)
+            version = pinned(one) if one.installer == "conda" and one.name in _TOOLKITS else None
+            if of_pip := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
+                version = of_pip[1]
+            elif of_apt := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
+                version = f"{of_apt[1]}.{of_apt[2]}"
+            if version:
+                found.append(Cuda(version, one.text, str(one.place), one))
+        return tuple(found)
 
-    @property
+    @cached_property
     def cudnns(self) -> tuple[Cuda, ...]:
         """Every cuDNN that the environment names; its version may be empty where the image does not tell."""
-        return tuple(self._cudnns())
-
-    def _cudnns(self) -> Iterator[Cuda]:
+        found = []
         if self.base and self.base.cudnn is not None:
-            yield Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place))
+            found.append(Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place)))
         for one in self.environment.requirements:
-            if one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
-                yield Cuda(pinned(one) or "", one.text, str(one.place), one)
-            elif found := re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name):
-                yield Cuda(pinned(one) or found.group(1), one.text, str(one.place), one)
-
-    @property
-    def where(self) -> str:
-        """The line that TensorFlow stands on, or the image that brings it."""
-        if self.tensorflow:
-            return str(self.tensorflow.place)
-        return str(self.base.image.place if self.base else self.environment.place)
-
-    def requirement(self, name: str) -> Requirement | None:
-        """The requirement of a distribution."""
-        named = (one for one in self.environment.requirements if one.name == name)
-        return next((one for one in named if _applies(one, self.target)), None)
-
-    @property
-    def judged(self) -> bool:
-        """Whether there is a TensorFlow to judge."""
-        return self.tensorflow is not None or (self.base is not None and self.base.tensorflow is not None)
+            of_apt = re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name)
+            if of_apt or one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
+                version = pinned(one) or (of_apt[1] if of_apt else "")
+                found.append(Cuda(version, one.text, str(one.place), one))
+        return tuple(found)
 
 
 def planned(environment: Environment, target: Target, matrix: Matrix) -> PlannedEnvironment:
     """Look at one environment."""
     base = read_base(environment.image, matrix)
     named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
-    found = [_together([one for one in named if one.name == name]) for name in dict.fromkeys(one.name for one in named)]
+    found = []
+    for name in dict.fromkeys(one.name for one in named):  # several lines about one ask together; the last is shown
+        same = [one for one in named if one.name == name]
+        extras = tuple(dict.fromkeys(extra for one in same for extra in one.extras))
+        bounds = ",".join(dict.fromkeys(one.specifier for one in same if one.specifier))
+        found.append(replace(same[-1], specifier=bounds, extras=extras))
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
-    seen = PlannedEnvironment(
-        environment, matrix, target, bool(target.gpus), base, first, tuple(one for one in found if one is not first)
-    )
-    return seen if seen.python is None else _with_python(seen, seen.python)
-
-
-def _together(same: list[Requirement]) -> Requirement:
-    """What several lines about one distribution ask for; the last of them is shown."""
-    extras = tuple(dict.fromkeys(extra for one in same for extra in one.extras))
-    bounds = ",".join(dict.fromkeys(one.specifier for one in same if one.specifier))
-    return replace(same[-1], specifier=bounds, extras=extras)
-
-
-def _with_python(seen: PlannedEnvironment, python: str) -> PlannedEnvironment:
-    return PlannedEnvironment(
-        seen.environment,
-        seen.matrix,
-        structs.replace(seen.target, python=python),
-        seen.asked,
-        seen.base,
-        seen.tensorflow,
-        seen.others,
-    )
+    others = tuple(one for one in found if one is not first)
+    seen = PlannedEnvironment(environment, matrix, target, bool(target.gpus), base, first, others)
+    own = seen.python
+    return seen if own is None else replace(seen, target=structs.replace(target, python=own))
 
 
 def _applies(one: Requirement, target: Target) -> bool:
@@ -456,23 +405,161 @@ def _applies(one: Requirement, target: Target) -> bool:
     return one.marker is None or any(holds(one.marker, target.platform, python) for python in pythons)
 
 
-def specifier(text: str) -> SpecifierSet | None:
-    """Read a specifier; None for one that cannot be read."""
-    try:
-        return SpecifierSet(text)
-    except ValueError:
-        return None
-
-
 def pinned(one: Requirement) -> str | None:
     """The version that a requirement pins: "11.2" for ==11.2.* and for ==11.2."""
     found = re.match(r"={2,3}\s*v?(\d+(?:\.\d+)*)", one.specifier)
-    return found.group(1) if found else None
+    return found[1] if found else None
 
 
-def _admits(wanted: SpecifierSet, python: str) -> bool:
-    """Whether a requires-python admits some patch of a minor version."""
-    named = (one.version for one in wanted if one.version.startswith(f"{python}."))
-    return any(
-        wanted.contains(one) for one in (*(f"{python}.{patch}" for patch in (0, 6, 30)), *named) if "*" not in one
+# ----------------------------------------------------------------------------------- lines that exclude each other
+
+_MOST = 20  # conflicts that are looked for in one environment
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """The fewest lines that cannot be installed together."""
+
+    lines: tuple[Requirement, ...]  # TensorFlow's first, if it is one of them
+    evidence: tuple[Evidence, ...]
+    changed: tuple[Requirement, ...]  # of the lines, those that give way
+    better: tuple[str | None, ...]  # what to write in their place; None: there is no such version
+
+
+@lru_cache(maxsize=16)
+def conflicts(view: PlannedEnvironment) -> tuple[Conflict, ...]:
+    """All conflicts among the requirements of an environment; after each, its lines are taken to be changed."""
+    if not view.refused:
+        return ()
+    universe, original = view.universe, view.wanted_in(view.universe)
+    wanted = dict(enumerate(one for _, one in original))  # by position; without those of which there is no version
+    found: list[tuple[list[int], list[int]]] = []  # positions that give way, and all that exclude each other
+    for _ in range(_MOST):
+        left = sorted(wanted)
+        core = [left[index] for index in smallest_conflict(universe, [wanted[index] for index in left])]
+        freed = _giving_way(universe, {index: wanted[index] for index in core})
+        if not freed:
+            break
+        found.append((freed, core))
+        for index in freed:
+            one = wanted.pop(index)
+            if universe.package(one.name).allowed(""):
+                wanted[index] = replace(one, specifier="")
+    try:
+        versions = solve(universe, [wanted[index] for index in sorted(wanted)])
+    except (Unsolvable, TooHard):
+        versions = {}
+    return tuple(
+        Conflict(
+            lines=tuple(original[index][0] for index in core),
+            evidence=tuple(_evidence(universe, [original[index] for index in core])),
+            changed=tuple(original[index][0] for index in freed),
+            better=tuple(_better(universe, original[index][0], versions) for index in freed),
+        )
+        for freed, core in found
     )
+
+
+def _giving_way(universe: Universe, core: Mapping[int, Wanted]) -> list[int]:
+    """Of lines that exclude each other, those that are to change: such without any version, else those with bounds."""
+    changed = [index for index, one in core.items() if one.name not in TENSORFLOW] or list(core)
+    if len(changed) == len(core) > 1:
+        changed = changed[1:]  # the first line stays
+    without = [index for index in changed if not universe.package(core[index].name).allowed("")]
+    return without or [index for index in changed if core[index].specifier]
+
+
+def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> str | None:
+    """What TensorFlow itself requires of the package, or the version that goes with the rest."""
+    extras = f"[{','.join(line.extras)}]" if line.extras else ""
+    for name in TENSORFLOW if line.name not in TENSORFLOW else ():
+        required = universe.package(name).requires(Version(versions[name]), ("and-cuda",)) if name in versions else ()
+        bounds = next((one.specifier for one in required if one.name == line.name), "")
+        if bounds:
+            return f"{line.name}{extras}{bounds}"
+    return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
+
+
+def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
+    """Which line requires what of which other one; without such a pair, what each requires of a third package."""
+    no_wheel = f"a version with a wheel for Python {universe.python}"
+    required: list[tuple[Wanted, ...]] = []  # by the newest version of each line
+    found = []
+    for line, one in lines:
+        newest = max(universe.package(one.name).allowed(one.specifier), default=None)
+        required.append(universe.package(one.name).requires(newest, one.extras) if newest else ())
+        if newest is None:
+            found.append(Evidence(line.text, str(line.place), no_wheel, "names of the wheels"))
+        source = f"{'TensorFlow' if line.name == 'tensorflow' else line.name} {newest} (metadata)"
+        for needed in required[-1]:
+            for other, wanted in lines:
+                if needed.name == other.name and not _meet(universe, needed.name, (needed.specifier, wanted.specifier)):
+                    text = f"{needed.name}{needed.specifier}"
+                    found.append(Evidence(other.text, str(other.place), text, source))
+    if found or len(lines) == 1:
+        line = lines[0][0]
+        yield from found or [Evidence(line.text, str(line.place), no_wheel, "names of the wheels")]
+        return
+    bounds = [{one.name: one.specifier for one in several} for several in required]
+    shared = sorted(set.intersection(*map(set, bounds)))
+    third = next((name for name in shared if not _meet(universe, name, [one[name] for one in bounds])), None)
+    for (line, _), own in zip(lines, bounds, strict=True):
+        need = f"{third}{own[third]}" if third else None
+        yield Evidence(line.text, str(line.place), need, f"{line.name} (metadata)" if need else None)
+
+
+def _meet(universe: Universe, name: str, bounds: Iterable[str]) -> bool:
+    """True if some version of a package is within all bounds."""
+    return bool(frozenset.intersection(*map(universe.package(name).allowed, bounds)))
+
+
+HAVE_WHEELS = "the packages that are named have wheels for it"  # why another Python is advised
+
+
+def pythons_for(view: PlannedEnvironment, rows: Sequence[Release]) -> tuple[str, ...]:
+    """The Pythons to allow for releases of TensorFlow, newest first, of which one is to be installed.
+
+    Those of the newest with wheels of everything, as it is written; else of any of them; else those for which the
+    other packages have a wheel of some version; else those of the newest.
+    """
+    newest = rows[0].python
+    return (
+        fitting(view, newest)
+        or fitting(view, _all_of(rows))
+        or fitting(view, newest, versions_may_change=True)
+        or tuple(newest)
+    )
+
+
+def fitting(
+    view: PlannedEnvironment,
+    pythons: Iterable[str] | None = None,
+    release: Release | None = None,
+    *,
+    versions_may_change: bool = False,
+) -> tuple[str, ...]:
+    """Of some Pythons, ascending, the newest without a gap for which everything can be installed.
+
+    Args:
+        view: the environment.
+        pythons: to choose from; None: all those of the releases that are allowed.
+        release: stands in TensorFlow's line; None: what is written there.
+        versions_may_change: of the other packages.
+    """
+    found: list[str] = []
+    for python in _all_of(view.allowed) if pythons is None else pythons:
+        universe = universe_of(view.matrix, view.target.platform, python)
+        wanted = [one for _, one in view.wanted_in(universe)]
+        for index, one in enumerate(wanted):
+            if release and one.name in TENSORFLOW:
+                wanted[index] = Wanted(release.package, f"=={release.version}", one.extras)
+            elif versions_may_change and one.name not in TENSORFLOW:
+                wanted[index] = replace(one, specifier="")
+        if can_be_met(universe, wanted):
+            has_gap = found and numbers(python)[1] != numbers(found[-1])[1] + 1
+            found = [*(() if has_gap else found), python]
+    return tuple(found)
+
+
+def _all_of(rows: Iterable[Release]) -> list[str]:
+    return sorted({python for row in rows for python in row.python}, key=numbers)

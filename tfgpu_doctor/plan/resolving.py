@@ -9,54 +9,30 @@ What the matrix does not know constrains nothing: other packages, and versions t
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
 from packaging.markers import Marker
-from packaging.specifiers import Specifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.schema import PackageReleases, PackageRow
+from tfgpu_doctor.matrix.schema import PackageRow
 from tfgpu_doctor.records.distributions import TENSORFLOW
 
 MOST_STEPS = 2_000  # of a search; beyond that the answer is unknown, and nothing is refused
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[^\]]*)\])?(?P<specifier>[^;]*)(?:;\s*(?P<marker>.*))?")
-_LINUX = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}
-_MACOS = {"platform_system": "Darwin", "sys_platform": "darwin", "os_name": "posix"}
-_WINDOWS = {"platform_system": "Windows", "sys_platform": "win32", "os_name": "nt"}
-_MARKERS = {
-    "linux_x86_64": {**_LINUX, "platform_machine": "x86_64"},
-    "linux_aarch64": {**_LINUX, "platform_machine": "aarch64"},
-    "windows_amd64": {**_WINDOWS, "platform_machine": "AMD64"},
-    "macos_arm64": {**_MACOS, "platform_machine": "arm64"},
-    "macos_x86_64": {**_MACOS, "platform_machine": "x86_64"},
+_SYSTEMS = {  # platform_system, sys_platform, os_name
+    "linux": ("Linux", "linux", "posix"),
+    "macos": ("Darwin", "darwin", "posix"),
+    "windows": ("Windows", "win32", "nt"),
 }
 _PATCHES = (0, 6, 30)  # of a Python: a Requires-Python may leave some out
-_CPYTHON = {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
-_COMPARISONS: dict[str, Callable[[Version, Version], bool]] = {
-    ">=": operator.ge, "<=": operator.le, "<": operator.lt, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Requires:
-    """One requirement of a package."""
-
-    name: str
-    specifier: str
-    extras: tuple[str, ...]
-    marker: str | None
-
-    @property
-    def text(self) -> str:
-        return f"{self.name}{self.specifier}"
 
 
 @dataclass(frozen=True)
@@ -77,12 +53,34 @@ class TooHard(Exception):
 
 
 @lru_cache(maxsize=8192)
-def read_requires(text: str) -> Requires:
-    """Read a requirement of the table; its form is that of scripts/refresh_packages.py."""
-    found = _REQUIREMENT.fullmatch(text)
-    assert found, text
-    extras = tuple(found["extras"].split(",")) if found["extras"] else ()
-    return Requires(found["name"], found["specifier"], extras, found["marker"])
+def specifier(text: str) -> SpecifierSet | None:
+    """Read a specifier; None for one that cannot be read."""
+    try:
+        return SpecifierSet(text)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def admits(wanted: SpecifierSet, python: str) -> bool:
+    """Return True if a Requires-Python admits some patch of a minor version."""
+    named = [one.version for one in wanted if one.version.startswith(f"{python}.") and "*" not in one.version]
+    return any(map(wanted.contains, (*(f"{python}.{patch}" for patch in _PATCHES), *named)))
+
+
+@lru_cache(maxsize=4096)
+def holds(marker: str, platform: str, python: str, extra: str = "") -> bool:
+    """Return True if an environment marker holds; one that cannot be read is taken to hold."""
+    system, _, machine = platform.partition("_")
+    environment = dict(zip(("platform_system", "sys_platform", "os_name"), _SYSTEMS[system], strict=True))
+    environment |= {"implementation_name": "cpython", "platform_python_implementation": "CPython", "extra": extra}
+    environment |= {"python_version": python, "python_full_version": f"{python}.9", "implementation_version": python}
+    environment |= {"platform_machine": "AMD64" if machine == "amd64" else machine}
+    environment |= {"platform_release": "", "platform_version": ""}
+    try:
+        return Marker(marker).evaluate(environment)
+    except ValueError:
+        return True
 
 
 @dataclass(frozen=True)
@@ -93,23 +91,36 @@ class Universe:
     platform: str
     python: str
 
-    def known(self, name: str) -> bool:
-        """Return True if the matrix has the releases of a package."""
-        return name in self.matrix.packages
-
     @cached_property
     def _packages(self) -> dict[str, Package]:
         return {}
 
     def package(self, name: str) -> Package:
-        """Return a known package."""
+        """Return a package that the matrix knows."""
         if name not in self._packages:
-            self._packages[name] = Package(self, name, self.matrix.packages[name])
+            self._packages[name] = Package(self, self.matrix.packages[name])
         return self._packages[name]
 
     def holds(self, marker: str | None, extras: Iterable[str] = ()) -> bool:
         """Return True if a marker holds here, with one of the extras or without any."""
         return marker is None or any(holds(marker, self.platform, self.python, one) for one in ("", *extras))
+
+    def is_judged(self, one: Wanted) -> bool:
+        """Return True if the matrix knows the package, and the requirement names no version that it may not have yet.
+
+        That is a pre-release, or one that is not older than all that it has.
+        """
+        bounds = specifier(one.specifier)
+        if one.name not in self.matrix.packages or bounds is None:
+            return False
+        versions = self.package(one.name).versions
+        if any(map(bounds.contains, versions)):
+            return True
+        try:
+            named = [Version(each.version.removesuffix(".*")) for each in bounds]
+        except ValueError:
+            return False
+        return not any(each.is_prerelease or each > versions[-1] for each in named)
 
 
 @lru_cache(maxsize=64)
@@ -121,56 +132,54 @@ def universe_of(matrix: Matrix, platform: str, python: str) -> Universe:
 class Package:
     """One package of a universe: its versions, and what each requires."""
 
-    def __init__(self, universe: Universe, name: str, row: PackageRow) -> None:
-        self.universe = universe
-        groups = [(group, [_version(one) for one in group.versions]) for group in row.releases]
-        self.versions = sorted({one for _, versions in groups for one in versions}, reverse=True)
-        own = {_version(one.version): one.python for one in universe.matrix.releases(universe.platform, name)}
-        usable = [(group.yanked, self._usable(group, versions, own)) for group, versions in groups]
-        self.installable = frozenset(one for yanked, versions in usable if not yanked for one in versions)
-        self._yanked = frozenset(one for yanked, versions in usable if yanked for one in versions)
-        self._allowed: dict[str, frozenset[Version]] = {}
-        self._requires: dict[tuple[Version, tuple[str, ...]], tuple[Requires, ...]] = {}
-        self._lines = [(read_requires(text), tuple(_spans(versions))) for text, versions in row.requires.items()]
+    def __init__(self, universe: Universe, row: PackageRow) -> None:
+        """Take the versions with a wheel for the Python; TensorFlow's Pythons stand in a table of their own."""
+        python, platform = universe.python, universe.platform
+        own = {_version(one.version): one.python for one in universe.matrix.releases(platform, row.package)}
+        self.installable, self._yanked, known = set[Version](), set[Version](), set[Version]()
+        for group in row.releases:
+            versions = {_version(one) for one in group.versions}
+            known |= versions
+            bounds = specifier(group.python or "")
+            has_wheel = python in (group.wheels or (python,)) and platform in (group.platforms or (platform,))
+            if has_wheel and (bounds is None or admits(bounds, python)):
+                usable = {one for one in versions if python in own.get(one, (python,))}
+                (self._yanked if group.yanked else self.installable).update(usable)
+        self.versions = sorted(known, reverse=True)
+        self._universe, self._allowed = universe, dict[str, frozenset[Version]]()
+        self._requires: dict[tuple[Version, tuple[str, ...]], tuple[Wanted, ...]] = {}
+        self._lines = [(_read(text), tuple(_spans(versions))) for text, versions in row.requires.items()]
 
-    def _usable(
-        self, group: PackageReleases, versions: list[Version], own: dict[Version, tuple[str, ...]]
-    ) -> list[Version]:
-        """Return the versions with a wheel for the Python; TensorFlow's Pythons stand in a table of their own."""
-        python, platform = self.universe.python, self.universe.platform
-        if (group.wheels and python not in group.wheels) or (group.platforms and platform not in group.platforms):
-            return []
-        if group.python and not _admits(group.python, python):
-            return []
-        return [one for one in versions if python in own.get(one, (python,))]
-
-    def allowed(self, specifier: str) -> frozenset[Version]:
-        """Return the versions that a specifier admits and that can be installed. Raises ValueError."""
-        if specifier not in self._allowed:
-            parts = list(SpecifierSet(specifier))
-            pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in parts)
+    def allowed(self, text: str) -> frozenset[Version]:
+        """Return the versions that a specifier admits and that can be installed; all where it cannot be read."""
+        if text not in self._allowed:
+            bounds = specifier(text)
+            pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in bounds or ())
             candidates = self.installable | self._yanked if pins else self.installable
-            self._allowed[specifier] = frozenset(filter(_test_of(parts), candidates))
-        return self._allowed[specifier]
+            kept = candidates if bounds is None else bounds.filter(candidates, prereleases=True)
+            self._allowed[text] = frozenset(kept)
+        return self._allowed[text]
 
-    def allowed_or_any(self, specifier: str) -> frozenset[Version]:
-        """Return the same; all that can be installed where the specifier cannot be read."""
-        try:
-            return self.allowed(specifier)
-        except ValueError:
-            return self.installable
-
-    def requires(self, version: Version, extras: tuple[str, ...] = ()) -> tuple[Requires, ...]:
+    def requires(self, version: Version, extras: tuple[str, ...] = ()) -> tuple[Wanted, ...]:
         """Return the requirements of a version that hold here, of packages that the matrix knows."""
         if (version, extras) not in self._requires:
             self._requires[version, extras] = tuple(
                 one
-                for one, spans in self._lines
+                for (one, marker), spans in self._lines
                 if any(first <= version <= last for first, last in spans)
-                and self.universe.known(one.name)
-                and self.universe.holds(one.marker, extras)
+                and one.name in self._universe.matrix.packages
+                and self._universe.holds(marker, extras)
             )
         return self._requires[version, extras]
+
+
+@lru_cache(maxsize=8192)
+def _read(text: str) -> tuple[Wanted, str | None]:
+    """Read a requirement of the table, with its marker; its form is that of scripts/refresh_packages.py."""
+    found = _REQUIREMENT.fullmatch(text)
+    assert found, text
+    extras = tuple(found["extras"].split(",")) if found["extras"] else ()
+    return Wanted(found["name"], found["specifier"], extras), found["marker"]
 
 
 def _spans(versions: str) -> Iterator[tuple[Version, Version]]:
@@ -180,43 +189,9 @@ def _spans(versions: str) -> Iterator[tuple[Version, Version]]:
         yield _version(first), _version(last or first)
 
 
-def _test_of(parts: list[Specifier]) -> Callable[[Version], bool]:
-    """Return the test for a version of all parts of a specifier; bounds are compared as numbers."""
-    tests = [
-        (_COMPARISONS[one.operator], Version(one.version))
-        for one in parts
-        if one.operator in _COMPARISONS and not one.version.endswith(".*")
-    ]
-    others = [one for one in parts if one.operator not in _COMPARISONS or one.version.endswith(".*")]
-    return lambda version: (
-        all(compare(version, bound) for compare, bound in tests) and all(one.contains(version) for one in others)
-    )
-
-
 @lru_cache(maxsize=16384)
 def _version(text: str) -> Version:
     return Version(text)
-
-
-@lru_cache(maxsize=4096)
-def holds(marker: str, platform: str, python: str, extra: str = "") -> bool:
-    """Return True if an environment marker holds; one that cannot be read is taken to hold."""
-    environment = {**_MARKERS[platform], **_CPYTHON, "python_version": python, "python_full_version": f"{python}.9"}
-    environment |= {"extra": extra, "platform_release": "", "platform_version": "", "implementation_version": python}
-    try:
-        return Marker(marker).evaluate(environment)
-    except ValueError:
-        return True
-
-
-@lru_cache(maxsize=4096)
-def _admits(wanted: str, python: str) -> bool:
-    """Return True if a Requires-Python admits some patch of a minor version."""
-    try:
-        specifier = SpecifierSet(wanted)
-    except ValueError:
-        return True
-    return any(specifier.contains(f"{python}.{patch}") for patch in _PATCHES)
 
 
 _Identifier: TypeAlias = tuple[str, tuple[str, ...]]  # name and extras; tensorflow[and-cuda] requires tensorflow
@@ -255,18 +230,17 @@ class _Provider(AbstractProvider[Wanted, _Candidate, _Identifier]):
         incompatibilities: Mapping[_Identifier, Iterator[_Candidate]],
     ) -> list[_Candidate]:
         package = self._universe.package(identifier[0])
-        allowed = frozenset.intersection(*(package.allowed_or_any(one.specifier) for one in requirements[identifier]))
+        allowed = frozenset.intersection(*(package.allowed(one.specifier) for one in requirements[identifier]))
         left = allowed - {version for _, version in incompatibilities[identifier]}
         return [(identifier, version) for version in sorted(left, reverse=True)]
 
     def is_satisfied_by(self, requirement: Wanted, candidate: _Candidate) -> bool:
-        return candidate[1] in self._universe.package(requirement.name).allowed_or_any(requirement.specifier)
+        return candidate[1] in self._universe.package(requirement.name).allowed(requirement.specifier)
 
     def get_dependencies(self, candidate: _Candidate) -> list[Wanted]:
         (name, extras), version = candidate
-        required = self._universe.package(name).requires(version, extras)
         itself = [Wanted(name, f"=={version}")] if extras else []
-        return [*itself, *(Wanted(one.name, one.specifier, one.extras) for one in required)]
+        return [*itself, *self._universe.package(name).requires(version, extras)]
 
 
 def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
@@ -276,7 +250,7 @@ def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
         Unsolvable: there are none.
         TooHard: the search was given up.
     """
-    judged = [one for one in wanted if is_judged(universe, one)]
+    judged = filter(universe.is_judged, wanted)
     try:
         result = Resolver(_Provider(universe), BaseReporter()).resolve(judged, max_rounds=MOST_STEPS)
     except ResolutionImpossible as error:
@@ -284,29 +258,6 @@ def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
     except ResolutionTooDeep as error:
         raise TooHard from error
     return {name: str(version) for (name, _), version in result.mapping.values()}
-
-
-def is_judged(universe: Universe, one: Wanted) -> bool:
-    """Return True if the matrix knows the package, and the requirement names no version that it may not have yet."""
-    if not universe.known(one.name):
-        return False
-    try:
-        specifiers = SpecifierSet(one.specifier)
-    except ValueError:
-        return False
-    package = universe.package(one.name)
-    if any(specifiers.contains(version) for version in package.versions):
-        return True
-    return not any(_may_be_new(package, each.version.removesuffix(".*")) for each in specifiers)
-
-
-def _may_be_new(package: Package, text: str) -> bool:
-    """Return True if a version that the matrix lacks can have been published after it: not one older than all."""
-    try:
-        version = Version(text)
-    except ValueError:
-        return True
-    return version.is_prerelease or version > package.versions[-1]
 
 
 def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
@@ -324,7 +275,7 @@ def smallest_conflict(universe: Universe, wanted: Sequence[Wanted]) -> tuple[int
     """Return the positions of requirements that exclude each other, of which none can be left out; empty: none do."""
     if can_be_met(universe, wanted):
         return ()
-    kept = [index for index, one in enumerate(wanted) if is_judged(universe, one)]
+    kept = [index for index, one in enumerate(wanted) if universe.is_judged(one)]
     for index in tuple(kept):
         without = [one for one in kept if one != index]
         if not can_be_met(universe, [wanted[one] for one in without]):
