@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from tests.corpus import Outcome
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
-from tfgpu_doctor.parsers.derived_messages import derived_messages
-from tfgpu_doctor.parsers.parsed_text import ParsedText
-from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, remaining_releases, versions_offered
+from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
-from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
 from tfgpu_doctor.records.versions import minor
 
 MATRIX = Matrix.load()
-# texts that state another release than the one that prints: nightly builds, two beside another environment or a
-# container, one built with another cuDNN than the wheel, one that pip refuses, and one that names what it was made for
-CONTRADICT_THEMSELVES = {
-    *("tf-37689", "tf-48787", "tf-85298", "tf-101746", "scaleout-105"),
-    *("relgan-4", "vtuber-unity-18", "birdnet-349"),
-    # a nightly, NVIDIA's build of 1.15 on Python 3.8, a log of 2.7 beside "2.6.0"
-    *("tf-60737", "nvtf-89", "tgilbert-33"),
-    # conda's build of 1.4 with cuDNN 7, Java's 1.12 beside a Python 3.7
-    *("voxelnet-50", "tf-23656", "tf-44567"),
-    "tensorflow-35376",  # and relgan-4: 1.15 prints that it was compiled with cuDNN 7.6, its page says 7.4
-    "tensorflow-deeplab-resnet-162",  # made for 0.12, run with a later one
-}
 LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
 
 
@@ -142,25 +127,6 @@ def test_lists_of_other_days_and_lists_that_betray_nothing() -> None:
         assert versions_offered(MATRIX, name, versions.split(), platform) == answer, versions
     found = versions_offered(MATRIX, "tensorflow", ["1.0.0", "2.21.0"])  # no Python had both
     assert found is None or not found[1]
-
-
-def test_what_collected_reports_name_is_among_what_remains(outcomes: list[Outcome]) -> None:
-    wrong, seen = [], 0
-    for one in outcomes:
-        found = one.report.facts
-        named = value_or(found.tensorflow.version, None)
-        if named is None or one.is_later:
-            continue
-        text = ParsedText(lines.read([one.case["text"].encode()]))
-        wheel = not any(message.kind in OTHER_BUILDS for message in (*text.messages, *derived_messages(text)))
-        left = remaining_releases(text, MATRIX, found.python, wheel=wheel)
-        if left is None:
-            continue
-        seen += 1
-        if not left.one_of or minor(named) not in map(minor, left.one_of):
-            wrong.append(one.case["id"])
-    assert set(wrong) <= CONTRADICT_THEMSELVES
-    assert seen > 10
 
 
 def test_every_ask_belongs_to_a_fact() -> None:

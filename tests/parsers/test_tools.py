@@ -78,17 +78,13 @@ def test_processes_of_the_new_layout() -> None:
     )
 
 
-def test_lost_gpus_are_named() -> None:
+def test_lost_gpus_and_broken_sensors_are_faults() -> None:
     assert nvidia_smi.lost_gpus(capture("gpu_lost.txt")) == {
         "0000:b1:00.0": "GPU is lost.  Reboot the system to recover this GPU"
     }
-
-
-def test_a_broken_sensor_is_a_fault() -> None:
     text = capture("r550_wide_memory.txt").replace(" 32%   43C    P3", "ERR!   ERR! ERR!")
     (gpu,) = nvidia_smi.parse(text).gpus
-    assert isinstance(gpu.fault, Known)
-    assert isinstance(gpu.temperature, Unknown)
+    assert isinstance(gpu.fault, Known) and isinstance(gpu.temperature, Unknown)
 
 
 def test_csv_in_any_order() -> None:
@@ -136,9 +132,6 @@ def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
     (cut,) = package_lists.parse_events(lines(text))
     (whole,) = package_lists.parse_events(lines(text + ")\nERROR: more (of this)"))
     assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
-
-
-# ---------------------------------------------------------------------------------------------- statements
 
 
 def test_line_numbers_are_those_of_the_values() -> None:
