@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -74,6 +75,14 @@ def _smi_gpu(gpu: Gpu) -> list[Any]:
     sizes = [value_or(gpu.memory_used, None), value_or(gpu.memory_total, None)]
     mib = None if None in sizes else [size // MIB for size in sizes]
     return [value_or(gpu.name, None), value_or(gpu.pci_bus_id, None), mib]
+
+
+def _smi_columns(text: str) -> list[dict[str, Any]]:
+    """What is known of each GPU, but its name, address and memory."""
+    others = ("index", "name", "pci_bus_id", "memory_total", "memory_used", "memory_free")
+    gpus = nvidia_smi.parse(text).gpus or nvidia_smi.parse_csv(text)
+    fields = [name for name in Gpu.__struct_fields__ if name not in others]
+    return [{name: one.value for name in fields if isinstance(one := getattr(gpu, name), Known)} for gpu in gpus]
 
 
 def _logged_gpus(text: str) -> list[Any]:
@@ -149,6 +158,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
     "packages": {
         "rows": _fields(package_lists.parse_lists, "manager", "name", "version", "build", "channel"),
         "events": _fields(package_lists.parse_events, "kind", "name", "version", "requirement"),
+        "tags": _fields(package_lists.parse_events, "tags"),
         "offered": _offered,
         "pythons": _pythons_offered,
         "commands": _fields(package_lists.parse_commands, "verb", "packages"),
@@ -158,6 +168,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "versions": _fields(system_outputs.parse_versions, "component", "version", "via"),
         "system": _system,
         "nvidia_smi": _smi,
+        "nvidia_smi_columns": lambda text: msgspec.to_builtins(_smi_columns(text)),
         "nvidia_smi_failure": lambda text: nvidia_smi.parse(text).failure,
         "cards": lambda text: [
             [card.address, card.name, card.device_id, card.driver]
@@ -168,6 +179,10 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "gpus": _logged_gpus,
         "devices": _devices,
         "count": lambda text: tensorflow_outputs.parse(numbered(text)).gpu_count,
+        "listed": lambda text: msgspec.to_builtins(
+            tensorflow_outputs.device_facts(tensorflow_outputs.parse(numbered(text)))
+        ),
+        "build": lambda text: msgspec.to_builtins(tensorflow_outputs.parse(numbered(text)).build),
         "built": lambda text: getattr(tensorflow_outputs.parse(numbered(text)).build, "is_cuda_build", None),
     },
     "statements": {
