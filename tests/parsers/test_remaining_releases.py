@@ -11,6 +11,24 @@ from tfgpu_doctor.records.versions import minor
 
 MATRIX = Matrix.load()
 LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
+OPENED = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open"
+LATER = OPENED.replace("2021-03", "2022-06")
+GUARD = f"{OPENED}\n2021-03-02 10:11:12.1: I x/cpu_feature_guard.cc:210] This TensorFlow binary is optimized to"
+FOLDER = '  File "/opt/lib/python3.7/site-packages/tensorflow_core/python/pywrap_tensorflow.py", line 58, in <module>'
+LEFT = {  # text → what its library names, the form of its log, its date, its lines and folders leave
+    OPENED: "2.4",
+    LATER: "2.4 2.5 2.6 2.7 2.8 2.9",
+    f"{LATER}\nPython version: 3.6": "2.4 2.5 2.6",
+    "2024-06-01 10:00:00.1: E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:9261] x": "2.15 2.16 2.17",
+    f"{OPENED}\nTensorFlow version: 2.4.1": "2.4.1",
+    "I installed tensorflow and it does not see the GPU\nPython version: 3.8": "",
+    f"{OPENED}\nI compiled tensorflow from source": "1.14 1.15 2.0 2.1 2.2 2.3 2.4",  # with any libraries
+    FOLDER: "1.15 2.0 2.1",
+    FOLDER.replace("tensorflow_core", "tensorflow"): "",
+    OPENED.replace("dso_loader.cc:1]", "dso_loader.cc]"): "2.4",
+    GUARD: "2.4",  # a line that contradicts the rest says nothing
+    f"{GUARD}\nTensorFlow version: 2.4.1": "2.4.1",
+}
 
 
 def facts(text: str, matrix: Matrix | None = MATRIX) -> Facts:
@@ -22,41 +40,13 @@ def releases(text: str) -> list[str]:
     return [minor(one) for one in version.one_of] if isinstance(version, Unknown) else [version.value]
 
 
-def test_library_names_log_form_and_date_leave_a_few() -> None:
-    text = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open"
-    assert releases(text) == ["2.4"]
-    assert releases(text.replace("2021-03", "2022-06")) == ["2.4", "2.5", "2.6", "2.7", "2.8", "2.9"]
-    assert releases(f"{text.replace('2021-03', '2022-06')}\nPython version: 3.6") == ["2.4", "2.5", "2.6"]
-    assert releases("2024-06-01 10:00:00.1: E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:9261] x") == [
-        *("2.15", "2.16", "2.17"),
-    ]
-
-
-def test_the_newest_patch_of_each_minor_release() -> None:
-    version = facts(LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x").tensorflow.version
+def test_what_a_log_leaves() -> None:
+    assert {text: " ".join(releases(text)) for text in LEFT} == LEFT
+    version, ask = facts(OPENED).tensorflow.version, 'python -c "import tensorflow as tf; print(tf.__version__)"'
     assert isinstance(version, Unknown)
-    assert version.one_of == ("2.4.4",)
-    assert version.ask == 'python -c "import tensorflow as tf; print(tf.__version__)"'
+    assert (version.one_of, version.ask) == (("2.4.4",), ask), "the newest patch of each minor release"
     assert "libcudart.so.11.0" in version.reason
-
-
-def test_a_named_release_is_known_and_a_text_without_a_clue_leaves_all() -> None:
-    assert releases(LOG + "Could not load dynamic library 'libcudart.so.11.0'\nTensorFlow version: 2.4.1") == ["2.4.1"]
-    assert releases("I installed tensorflow and it does not see the GPU\nPython version: 3.8") == []
-    assert facts(LOG + "Could not load dynamic library 'libcudart.so.11.0'", None).tensorflow.version == Unknown(
-        "the text does not say", ask='python -c "import tensorflow as tf; print(tf.__version__)"'
-    )
-
-
-def test_libraries_say_nothing_of_a_build_from_source() -> None:
-    text = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x\nI compiled tensorflow from source"
-    assert releases(text) == ["1.14", "1.15", "2.0", "2.1", "2.2", "2.3", "2.4"]
-
-
-def test_the_folder_of_a_traceback_leaves_three() -> None:
-    text = '  File "/opt/lib/python3.7/site-packages/tensorflow_core/python/pywrap_tensorflow.py", line 58, in <module>'
-    assert releases(text) == ["1.15", "2.0", "2.1"]
-    assert releases(text.replace("tensorflow_core", "tensorflow")) == []
+    assert facts(OPENED, None).tensorflow.version == Unknown("the text does not say", ask=ask)
 
 
 def log_of(release: str) -> str:
@@ -77,23 +67,11 @@ def test_a_release_is_among_those_that_its_own_lines_leave() -> None:
 
 
 def test_the_line_of_a_source_file_tells_releases_apart() -> None:
-    opened = "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x"
-    guard = (
-        f"{LOG.replace('2021', '2023')}{opened}\nI x/cpu_feature_guard.cc:193] This TensorFlow binary is optimized with"
-    )
+    guard = GUARD.replace("2021", "2023").replace("cc:210", "cc:193")
     assert "2.10" in releases(guard)
     assert not {"2.4", "2.6"} & set(releases(guard))
     version = facts(guard).tensorflow.version
-    assert isinstance(version, Unknown)
-    assert "cpu_feature_guard.cc:193" in version.reason
-
-
-def test_a_line_that_no_release_has_says_nothing_nor_one_that_contradicts_the_rest() -> None:
-    opened = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x"
-    assert releases(opened) == releases(opened.replace("dso_loader.cc:1]", "dso_loader.cc]")) == ["2.4"]
-    newer = opened + "\n2021-03-02 10:11:12.1: I x/cpu_feature_guard.cc:210] This TensorFlow binary is optimized to"
-    assert releases(newer) == ["2.4"]
-    assert releases(newer + "\nTensorFlow version: 2.4.1") == ["2.4.1"]
+    assert isinstance(version, Unknown) and "cpu_feature_guard.cc:193" in version.reason
 
 
 def test_pips_list_leaves_one_python_or_several() -> None:
