@@ -156,7 +156,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "wants_cpu": lambda text: _is_said(text, prose.wants_cpu),
     },
     "packages": {
-        "rows": _fields(package_lists.parse_lists, "manager", "name", "version", "build", "channel"),
+        "rows": _fields(package_lists.parse_lists, "manager", "name", "version", "build"),
         "events": _fields(package_lists.parse_events, "kind", "name", "version", "requirement"),
         "tags": _fields(package_lists.parse_events, "tags"),
         "offered": _offered,
