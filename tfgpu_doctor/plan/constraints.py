@@ -274,12 +274,16 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
             "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t): "
             f"{_JETSON_GUIDE}"
         )
-    rows = [row for one in ("linux_x86_64", "windows_amd64") for row in candidates(request.matrix, one) if row.gpu]
     for card in target.capabilities:
-        if not any(runs_on(row, card) == "sass" for row in rows):
+        if not _has_any_kernels(request.matrix, card):
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
     if target.driver:
         yield from _other_driver(request, target.driver, cards)
+
+
+def _has_any_kernels(matrix: Matrix, card: str) -> bool:
+    rows = (row for platform in ("linux_x86_64", "windows_amd64") for row in candidates(matrix, platform))
+    return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
 
 
 def _other_driver(request: PlanRequest, have: str, cards: str) -> Iterator[str]:
