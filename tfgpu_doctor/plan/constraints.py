@@ -253,8 +253,7 @@ _JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jets
 def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Iterator[str]:
     """What is wrong whatever the release."""
     target = request.target
-    names = (gpu.name or f"compute capability {gpu.compute_capability}" for gpu in target.gpus)
-    cards = " and ".join(dict.fromkeys(names))
+    cards = " and ".join(dict.fromkeys(gpu.shown for gpu in target.gpus))
     if no_gpu:
         yield "This machine has no NVIDIA GPU. To plan for another GPU, name it: tfgpu plan --gpu 'RTX 4090'"
     if driver_hangs:

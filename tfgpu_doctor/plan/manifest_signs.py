@@ -507,13 +507,12 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
         if dropped is None or (named and not at_least(chosen, dropped)):
             continue
-        card, exact = gpu.name or f"compute capability {gpu.compute_capability}", "The newest cuDNN"
-        fix = write_beside(tensorflow, f"{name}<{dropped}")
+        exact, fix = "The newest cuDNN", write_beside(tensorflow, f"{name}<{dropped}")
         if named:
             exact = f"cuDNN {pinned(named)}" if pinned(named) else exact
             fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}")
         yield Problem(
-            title=f"{exact} has dropped {card}",
+            title=f"{exact} has dropped {gpu.shown}",
             cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
             evidence=_seen(named or tensorflow, f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),
             fixes=(fix,),
@@ -788,15 +787,17 @@ _COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minim
 _FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
 
 
+def _has_compiler(view: PlannedEnvironment) -> bool:
+    return view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
+
+
 @in_manifests("xla.libdevice-missing", unless=_NO_CUDA_AT_ALL)
 def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
     release, base = view.release, view.base
     if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
         return
-    lines = view.environment.requirements
-    installed = view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in lines)
-    if installed or not release.cuda or not at_least(release.version, KERAS_SINCE):
+    if _has_compiler(view) or not release.cuda or not at_least(release.version, KERAS_SINCE):
         return
     image = base.image
     better = with_extra(view, release) if view.tensorflow and release.extra else None
