@@ -3,7 +3,7 @@
     python benchmarks/fleet_alarms.py [--runs 1000000]
 
 Fleets of 5 to 10,000 nodes with one throughput each, judged by the rule and the code of
-tfgpu_doctor/fleet/differences.py (median, scaled MAD with its floor, at least 3 % below) with several k. A throughput
+tfgpu_doctor/fleet/picture.py (median, scaled MAD with its floor, at least 3 % below) with several k. A throughput
 is 1 times exp(spread), where the spread is one of these:
 
 - real: repeated runs of `tfgpu bench matpow` on an unchanged machine: the ratios of the pairs A, A that
@@ -32,7 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))
-from tfgpu_doctor.fleet.differences import LEAST_LOSS, MADS, centre  # noqa: E402
+from tfgpu_doctor.fleet.picture import LEAST_LOSS, MADS, centre  # noqa: E402
 
 KS = (3.0, 4.0, 5.0, 6.0, 8.0)
 NODES = (5, 8, 16, 64, 1_000, 10_000)

@@ -39,7 +39,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "fleet_speed.json"
 CHILD = """
 import sys
 import msgspec
-from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import read_fleet
 from tfgpu_doctor.matrix.loader import Matrix
 found = judge_fleet(read_fleet(sys.argv[1:]), Matrix.load(), "2026-11-23T12:00:00Z")

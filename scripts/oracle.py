@@ -1,11 +1,10 @@
 """Compare what two versions of tfgpu print for the same inputs: a tool for refactoring, removed when that is done.
 
-    python scripts/oracle.py inputs --out DIR                      # once, from the tests of the start revision
     python scripts/oracle.py snap --package . --inputs DIR --out new.jsonl.gz [--only explain/,plan/]
     python scripts/oracle.py diff start.jsonl.gz new.jsonl.gz [--examples 3]
 
-`inputs` writes texts, reports, manifests and bench results as files, and `calls.jsonl`: a line for each command to run,
-with its id ("explain/case-tf-1324"). It needs the start revision's tests, so run it in a checkout of that revision.
+DIR holds texts, reports, manifests and bench results as files, and `calls.jsonl`: a line for each command to run, with
+its id ("explain/case-tf-1324"). It was made from the tests of the revision at which the refactoring began.
 `snap` runs these commands with a checkout, an unpacked wheel or a .whl file (`--python EXE`: an interpreter with the
 dependencies), and writes exit code, stdout, stderr and each output format. `--every N` takes every Nth command of each
 family, which is enough while working. `diff` groups differences by family, format and place in the JSON, with counts
@@ -15,315 +14,28 @@ and examples; creation times, timings and the version of the tool are ignored. I
 from __future__ import annotations
 
 import argparse
-import ast
 import difflib
 import gzip
-import hashlib
 import io
-import itertools
 import json
 import os
-import pkgutil
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-REPORT_FORMATS = ["text", "json", "markdown", "junit", "github", "html", "prometheus"]
-CHECK_FORMATS = ["text", "json", "markdown", "junit", "github", "sarif", "html"]
-PAGE_FORMATS = ["text", "json", "markdown", "html"]
 IGNORED = {"created", "timings", "tool"}
 _TIME = re.compile(r"(?<=timestamp_seconds )\d+|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?")
 SHARDS = 24
-
-
-# ------------------------------------------------------------------------------------------------------------- inputs
-
-
-class Inputs:
-    """The folder of inputs, and the commands that read them."""
-
-    def __init__(self, folder: Path) -> None:
-        """Start an empty folder."""
-        self.folder = folder
-        self.calls: list[dict[str, Any]] = []
-        folder.mkdir(parents=True)
-
-    def add(self, name: str, *args: str, formats: Iterable[str] = (), **more: Any) -> None:
-        """Add a command; an argument that begins with @ is a file of the folder."""
-        self.calls.append({"id": name, "args": args, "formats": list(formats), **more})
-
-    def write(self, name: str, data: str | bytes) -> str:
-        """Write a file, and return the argument that names it."""
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
-        return f"@{name}"
-
-
-def make_inputs(folder: Path) -> None:
-    """Write all inputs and the list of commands."""
-    sys.path.insert(0, str(ROOT))
-    shutil.rmtree(folder, ignore_errors=True)
-    inputs = Inputs(folder)
-    recorded = _recorded_checks()
-    for number, case in enumerate(recorded):
-        _add_check(inputs, f"check/{number:04}", case)
-    for name, text in _texts():
-        inputs.add(f"explain/{name}", "explain", inputs.write(f"texts/{name}.txt", text), formats=["json"])
-    reports = dict(_reports())
-    for name, data in reports.items():
-        inputs.add(
-            f"doctor/{name}", "doctor", "--from", inputs.write(f"reports/{name}.json", data), formats=REPORT_FORMATS
-        )
-        inputs.add(f"plan-from/{name}", "plan", "--from", f"@reports/{name}.json", formats=["json", "text"])
-    names = list(reports)
-    for first, second in zip(names[::3], names[1::3], strict=False):
-        inputs.add(
-            f"compare/{first}", "compare", f"@reports/{first}.json", f"@reports/{second}.json", formats=["text", "json"]
-        )
-    for number in range(0, len(names), 40):
-        some = [f"@reports/{name}.json" for name in names[number : number + 40]]
-        inputs.add(f"fleet/{number}", "fleet", *some, formats=REPORT_FORMATS)
-    _add_bench(inputs)
-    _add_plans(inputs)
-    _add_matrix(inputs)
-    _add_pages(inputs)
-    lines = "".join(f"{json.dumps(call)}\n" for call in inputs.calls)
-    inputs.write("calls.jsonl", lines)
-    counts: dict[str, int] = defaultdict(int)
-    for call in inputs.calls:
-        counts[call["id"].partition("/")[0]] += 1
-    print(", ".join(f"{name} {count}" for name, count in counts.items()))
-
-
-def _texts() -> Iterator[tuple[str, str | bytes]]:
-    """Every text of the tests: cases, captures, and the strings of the tests that read texts."""
-    import yaml
-
-    tests, seen = ROOT / "tests", set()
-
-    def new(name: str, text: str | bytes) -> Iterator[tuple[str, str | bytes]]:
-        if text not in seen:
-            seen.add(text)
-            yield name, text
-
-    for path in sorted((tests / "cases").glob("*.yaml")):
-        case = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
-        yield from new(f"case-{path.stem}", case["text"])
-    for path in sorted((tests / "cases").glob("*.jsonl")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            yield from new(f"case-{path.stem}-{number:04}", json.loads(line)["text"])
-    for path in sorted((tests / "captures").rglob("*")):
-        if path.is_file() and path.suffix != ".json":
-            yield from new("capture-" + "-".join(path.relative_to(tests / "captures").parts), path.read_bytes())
-    for folder in ("findings", "diagnosis", "parsers", "inference"):
-        for path in sorted((tests / folder).glob("*.py")):
-            for text in dict.fromkeys(_strings_of(path)):
-                digest = hashlib.sha1(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-                yield from new(f"{folder}-{path.stem}-{digest}", text)
-
-
-def _strings_of(path: Path) -> Iterator[str]:
-    """The strings of 40 characters and more that stand in a test module, or that it makes when imported."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) >= 40:
-            yield node.value
-    module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    for name, value in vars(module).items():
-        if not name.startswith("__"):
-            yield from (text for text in _strings_in(value) if len(text) >= 40)
-
-
-def _strings_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for pair in value.items():
-            yield from _strings_in(pair)
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from _strings_in(member)
-
-
-def _reports() -> Iterator[tuple[str, bytes]]:
-    """The machines of the tests as reports: rows over facts, saved captures, machines of other tests."""
-    from tests.findings import rows_over_facts
-    from tests.findings.test_repairs import SAME
-    from tests.healthy import MATRIX, healthy, spoil
-    from tfgpu_doctor.plan.diagnosis import make_report
-    from tfgpu_doctor.records.facts import encode
-
-    def report(changes: dict[str, Any]) -> bytes:
-        return encode(make_report(spoil(healthy(), changes), MATRIX, source="live", timings={}))
-
-    yield "healthy", report({})
-    for title, table in (("fires", rows_over_facts.FIRES), ("passes", rows_over_facts.PASSES)):
-        for finding, rows in table.items():
-            for number, (_, changes) in enumerate(rows):
-                yield f"{title}-{finding}-{number}", report(changes)
-    for finding, changes in rows_over_facts.UNKNOWN.items():
-        yield f"unknown-{finding}", report(changes)
-    for finding, (changes, _) in SAME.items():
-        yield f"same-{finding}", report(changes)
-    for path in sorted((ROOT / "tests" / "captures").rglob("*.json")):
-        if path.parent.name in ("doctor", "compare"):
-            yield f"capture-{path.stem}", path.read_bytes()
-
-
-def _recorded_checks() -> list[dict[str, Any]]:
-    """The manifests that the tests read and check, recorded while these tests run."""
-    import pytest
-
-    import tests.cli.runner as runner
-    from tfgpu_doctor.manifests import reading
-
-    read, tfgpu, found = reading.read, runner.tfgpu, {}
-
-    def reads(label: str, text: str, kind: str | None = None, *more: Any, **options: Any) -> Any:
-        file, named = Path(label).name or "file", ("--kind", kind) if kind else ()
-        if len(text) < 100_000:
-            found[text, kind] = {"args": ["check", *named, file], "files": {file: text}}
-        return read(label, text, kind, *more, **options)
-
-    def runs(*args: str, **options: Any) -> Any:
-        if args[:1] == ("check",) and (case := _checked(args, options)):
-            found[json.dumps(case)] = case
-        return tfgpu(*args, **options)
-
-    reading.read, runner.tfgpu = reads, runs
-    try:
-        pytest.main(
-            [
-                *("-p", "no:cacheprovider", "-n0", "-q", "--no-header", "-x"),
-                *(str(ROOT / "tests" / name) for name in ("manifests", "plan/test_check.py")),
-                *(str(ROOT / "tests" / "cli" / name) for name in ("test_check_cli.py", "test_check_fix.py")),
-            ]
-        )
-    finally:
-        reading.read, runner.tfgpu = read, tfgpu
-    kinds: dict[object, int] = defaultdict(int)
-    for text, _ in (key for key in found if isinstance(key, tuple)):
-        kinds[text] += 1
-    return [case for key, case in found.items() if not isinstance(key, tuple) or kinds[key[0]] <= 3]
-
-
-def _checked(args: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any] | None:
-    """A `check` as a test runs it, with all files of its folder."""
-    cwd = options.get("cwd")
-    paths = [Path(arg) for arg in args[1:] if Path(arg).is_absolute() and Path(arg).exists()]
-    folder = cwd or (paths[0] if paths and paths[0].is_dir() else paths[0].parent if paths else None)
-    if "--fix" in args or "--output" in args:
-        return None
-    files = {}
-    for path in sorted(Path(folder).rglob("*")) if folder else ():
-        if path.is_file() and not path.is_symlink() and path.stat().st_size < 100_000:
-            files[str(path.relative_to(folder))] = path.read_bytes().decode("utf-8", "replace")
-    short = [arg.replace(str(folder), ".").replace("./", "", 1) if folder else arg for arg in args]
-    without = [arg for arg, before in zip(short, ["", *short], strict=False) if "--format" not in (arg, before)]
-    return {"args": without, "files": files, "input": options.get("input", "")}
-
-
-def _add_check(inputs: Inputs, name: str, case: dict[str, Any]) -> None:
-    for file, text in case["files"].items():
-        inputs.write(f"manifests/{name}/{file}", text)
-    (inputs.folder / "manifests" / name).mkdir(parents=True, exist_ok=True)
-    more = {"cwd": f"manifests/{name}", "input": case.get("input") or ""}
-    inputs.add(name, *case["args"], formats=CHECK_FORMATS if int(name[-1]) == 0 else ["json", "text"], **more)
-
-
-def _add_bench(inputs: Inputs) -> None:
-    """Add the saved results of captures and tests."""
-    from tests.bench import large_samples
-    from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.records.facts import encode
-
-    results = {f"large-{name}": encode(make()) for name, make in large_samples.LARGE.items()}
-    for module in pkgutil.iter_modules([str(ROOT / "tests" / "bench")]):
-        if module.name.startswith("test_"):
-            for title, value in vars(import_module(f"tests.bench.{module.name}")).items():
-                members = value.items() if isinstance(value, dict) else [("", value)]
-                for key, member in members:
-                    if isinstance(member, BenchResult):
-                        results[f"{module.name}-{title}-{key}".replace("/", "_").replace(" ", "_")] = encode(member)
-    for path in sorted((ROOT / "tests" / "captures").glob("*/bench/*.json")):
-        results[f"capture-{path.stem}"] = path.read_bytes()
-    for name, data in results.items():
-        inputs.add(
-            f"bench/{name}", "bench", "show", inputs.write(f"bench/{name}.json", data), formats=REPORT_FORMATS[:4]
-        )
-        inputs.add(f"bench-html/{name}", "bench", "show", f"@bench/{name}.json", formats=REPORT_FORMATS[4:])
-    names = list(results)
-    for first, second in itertools.pairwise(names):
-        inputs.add(
-            f"compare-bench/{first}",
-            *("compare", f"@bench/{first}.json", f"@bench/{second}.json", "--across", "all"),
-            formats=["text", "json"],
-        )
-
-
-def _add_plans(inputs: Inputs) -> None:
-    from tfgpu_doctor.matrix.loader import Matrix
-
-    gpus = [name for row in Matrix.load().data.gpus for name in row.names]
-    popular = ["RTX 4090", "RTX 5090", "Tesla K80", "A100", "H100", "H200", "T4", "GTX 1080 Ti", "Tesla M60", "V100"]
-    chosen = [*popular, *gpus[:: len(gpus) // 30]]
-    number = 0
-    for gpu, python, driver, system in itertools.product(
-        chosen, (None, "3.7", "3.9", "3.12", "3.13"), (None, "418", "470", "535", "580"), ("linux", "windows", "wsl2")
-    ):
-        number += 1
-        if number % 2 and gpu not in popular:
-            continue
-        options = [
-            part for name, value in (("python", python), ("driver", driver)) if value for part in (f"--{name}", value)
-        ]
-        inputs.add(
-            f"plan/{number:04}",
-            *("plan", "--gpu", gpu, "--os", system, *options),
-            formats=PAGE_FORMATS if number % 40 == 0 else ["json"],
-        )
-
-
-def _add_matrix(inputs: Inputs) -> None:
-    from tfgpu_doctor.matrix.loader import Matrix
-
-    data = Matrix.load().data
-    questions = [
-        ["tensorflow", "--platform", "all"],
-        *([table] for table in ("cuda", "cudnn", "gpu", "driver", "python")),
-    ]
-    questions += [["container"], ["jetpack"], ["about"]]
-    questions += [["tensorflow", version] for version in dict.fromkeys(row.version for row in data.tensorflow)]
-    questions += [["gpu", name] for name in [name for row in data.gpus for name in row.names][::5]]
-    questions += [["cuda", row.version] for row in data.cuda] + [["cudnn", row.version] for row in data.cudnn]
-    questions += [["container", f"{row.image}:{row.tag}"] for row in data.containers]
-    for filters in (["--cuda", "11.8"], ["--gpu", "T4"], ["--driver", "470"], ["--python", "3.12", "--newest"]):
-        questions.append(["tensorflow", *filters])
-    for question in questions:
-        formats = PAGE_FORMATS if len(question) == 1 else ["json", "text"]
-        inputs.add("matrix/" + "-".join(question).replace("/", "_"), "matrix", *question, formats=formats)
-
-
-def _add_pages(inputs: Inputs) -> None:
-    from tfgpu_doctor.findings import pages
-
-    for finding in pages.all_ids():
-        inputs.add(f"page/{finding}", "explain", finding, formats=["text", "json"])
-    inputs.add("page/list-checks", "doctor", "--list-checks")
-    inputs.add("help/all", walk="help")
-    inputs.add("schema/all", walk="schemas")
 
 
 # --------------------------------------------------------------------------------------------------------------- snap
@@ -526,14 +238,12 @@ def _in_values(old: Any, new: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def main() -> int:
-    """Run one of the three steps."""
+    """Run one of the steps."""
     if sys.argv[1:2] == ["_shard"]:
         shard(*sys.argv[2:])
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
-    step = steps.add_parser("inputs")
-    step.add_argument("--out", required=True)
     step = steps.add_parser("snap")
     step.add_argument("--package", required=True)
     step.add_argument("--python", default=sys.executable)
@@ -547,12 +257,9 @@ def main() -> int:
     step.add_argument("new")
     step.add_argument("--examples", type=int, default=3)
     options = parser.parse_args()
-    if options.step == "inputs":
-        make_inputs(Path(options.out).resolve())
-    elif options.step == "snap":
-        snap(options)
-    else:
+    if options.step == "diff":
         return diff(options)
+    snap(options)
     return 0
 
 

@@ -19,7 +19,6 @@ Exit code 1 with --check: the file differs.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import tempfile
@@ -38,8 +37,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from binaries import compiled_cudnn, fat_binaries  # noqa: E402
 from fatbins import Images  # noqa: E402
 from package_index import index_url, wheels_of  # noqa: E402
-from refresh_matrix import MATRIX, TAIL, flow  # noqa: E402
-from sections import Section  # noqa: E402
+from refresh_matrix import TAIL, flow  # noqa: E402
+from sections import Section, finish, parser  # noqa: E402
 
 from tfgpu_doctor.matrix.loader import parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import Build, FatBinaries, MatrixFile, Platform  # noqa: E402
@@ -182,12 +181,10 @@ def render(table: Iterable[Build]) -> str:
 
 def main() -> int:
     """Read wheels, write or check the file."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("releases", nargs="*", metavar="RELEASE")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
-    parser.add_argument("--reread", action="store_true", help="read the wheels again that the table has")
-    parser.add_argument("--matrix", type=Path, default=MATRIX, metavar="FILE")
-    options = parser.parse_args()
+    more = parser(__doc__)
+    more.add_argument("releases", nargs="*", metavar="RELEASE")
+    more.add_argument("--reread", action="store_true", help="read the wheels again that the table has")
+    options = more.parse_args()
     section = Section(options.matrix, BEGIN, END)
     data = parse(section.text, str(options.matrix))
     wheels = wanted(data)
@@ -200,7 +197,7 @@ def main() -> int:
             )
             if not options.check:
                 options.matrix.write_text(section.whole(render(rows(found))), encoding="utf-8")
-    return section.finish(render(rows(found)), is_check=options.check)
+    return finish(options.matrix, section.whole(render(rows(found))), is_check=options.check)
 
 
 if __name__ == "__main__":

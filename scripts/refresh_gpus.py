@@ -22,7 +22,6 @@ members. Otherwise it stays unknown, and the architecture's is only a lower boun
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
@@ -37,13 +36,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from gpu_lists import Lists, is_card, read_lists  # noqa: E402
+from sections import finish, parser  # noqa: E402
 
 from tfgpu_doctor.matrix.gpu_names import NameIndex  # noqa: E402
-from tfgpu_doctor.matrix.loader import Matrix, parse  # noqa: E402
+from tfgpu_doctor.matrix.loader import parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import MatrixFile  # noqa: E402
 from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
-MATRIX = ROOT / "compat_matrix.yaml"
 PACKAGES = (
     "nvidia-legacy-340xx-driver", "nvidia-legacy-390xx-driver", "nvidia-tesla-418-driver", "nvidia-tesla-450-driver",
     "nvidia-tesla-460-driver", "nvidia-tesla-470-driver", "nvidia-tesla-driver", "nvidia-tesla-535-driver",
@@ -80,15 +79,9 @@ class Derived:
     def __init__(self, lists: Lists, data: MatrixFile) -> None:
         self.lists = lists
         self.rows = [
-            Name(
-                one.compute_capability,
-                name,
-                one.source,
-                one.first_driver_branch,
-                one.driver_source,
-                one.last_driver_branch,
-            )
+            Name(one.compute_capability, name, one.source, one.first_driver_branch, one.driver_source, last)
             for one in data.gpus
+            for last in [one.last_driver_branch]
             for name in one.names
         ]
         self.drops = {row.compute_capability: row.last_driver_branch for row in data.architectures}
@@ -303,25 +296,20 @@ def refresh(file: Path, lists: Lists, *, write: bool) -> int:
     text = file.read_text(encoding="utf-8")
     derived = Derived(lists, parse(text, str(file)))
     rows = derived.names()
-    fresh = replaced(replaced(text, gpus_section(rows)), devices_section(derived.pci_devices(rows)))
     for line in changes(derived.rows, rows):
         print(line)
-    print(f"{file.name} {'is up to date' if fresh == text else 'differs'}; read: {', '.join(lists.versions)}")
-    Matrix(parse(fresh, str(file)), str(file)).check()
-    if write:
-        file.write_text(fresh, encoding="utf-8")
-    return int(fresh != text and not write)
+    print(f"read: {', '.join(lists.versions)}")
+    fresh = replaced(replaced(text, gpus_section(rows)), devices_section(derived.pci_devices(rows)))
+    return finish(file, fresh, is_check=not write)
 
 
 def main() -> int:
     """Refresh, or with --check only compare."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--modules", metavar="CLONE", type=Path, required=True, help="NVIDIA/open-gpu-kernel-modules")
-    parser.add_argument("--installer", metavar="CLONE", type=Path, required=True, help="NVIDIA/nvidia-installer")
-    parser.add_argument("--packages", metavar="DIR", type=Path, help="the .deb files; without it they are downloaded")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
-    parser.add_argument("--matrix", metavar="FILE", type=Path, default=MATRIX, help="the file to refresh")
-    options = parser.parse_args()
+    more = parser(__doc__)
+    more.add_argument("--modules", metavar="CLONE", type=Path, required=True, help="NVIDIA/open-gpu-kernel-modules")
+    more.add_argument("--installer", metavar="CLONE", type=Path, required=True, help="NVIDIA/nvidia-installer")
+    more.add_argument("--packages", metavar="DIR", type=Path, help="the .deb files; without it they are downloaded")
+    options = more.parse_args()
     with tempfile.TemporaryDirectory(prefix="tfgpu-gpus-") as folder:
         if options.packages is None:
             subprocess.run(["apt-get", "download", *PACKAGES], check=True, cwd=folder)

@@ -19,7 +19,6 @@ that two minor releases print from different lines are entered: the others tell 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -38,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "tests" / "cases" / "reports.jsonl"
 sys.path[:0] = [str(ROOT)]
 
-from sections import Section  # noqa: E402
+from sections import Section, finish, parser  # noqa: E402
 
 from tests.lab import HERE as LAB  # noqa: E402
 from tests.lab import Lab  # noqa: E402
@@ -49,7 +48,6 @@ from tfgpu_doctor.parsers.lines import read as lines_of  # noqa: E402
 from tfgpu_doctor.parsers.remaining_releases import by_series, printed  # noqa: E402
 from tfgpu_doctor.records.facts import Known  # noqa: E402
 
-MATRIX = ROOT / "compat_matrix.yaml"
 PROGRAM = ROOT / "scripts" / "print_log_lines.py"
 BEGIN = (
     "# ---- the lines of TensorFlow's log, derived by scripts/refresh_log_lines.py: edits below this line are lost ----"
@@ -284,12 +282,10 @@ def render(rows: Iterable[LogMessage]) -> str:
 
 def main() -> int:
     """Read or run the wheels, write or check the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wheels", nargs="*", metavar="WHEEL")
-    parser.add_argument("--logs", type=Path, metavar="DIR")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--matrix", type=Path, default=MATRIX, metavar="FILE")
-    options = parser.parse_args()
+    more = parser(__doc__)
+    more.add_argument("wheels", nargs="*", metavar="WHEEL")
+    more.add_argument("--logs", type=Path, metavar="DIR")
+    options = more.parse_args()
     section = Section(options.matrix, BEGIN, END)
     before = parse(section.text, str(options.matrix)).log_lines
     known = {release for row in before for release in _releases(row)}
@@ -301,7 +297,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         now = print_and_read((options.logs or Path(temporary)).resolve(), asked)
     rows = merged(before, now, {wheel.version for wheel in asked})
-    return section.finish(render(with_reports(rows, reported(REPORTS))), is_check=options.check)
+    fresh = section.whole(render(with_reports(rows, reported(REPORTS))))
+    return finish(options.matrix, fresh, is_check=options.check)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ second run changes nothing. Exit code 1 with --check: the file differs from what
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -33,6 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from natives import Native  # noqa: E402
 from package_index import File, index_url, linux_versions, wheels_of  # noqa: E402
+from sections import finish, parser  # noqa: E402
 from wheel_facts import read_wheel  # noqa: E402
 
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, parse  # noqa: E402
@@ -48,7 +48,6 @@ from tfgpu_doctor.matrix.schema import (  # noqa: E402
 from tfgpu_doctor.plan.install_commands import CU11_PACKAGES  # noqa: E402
 from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
-MATRIX = ROOT / "compat_matrix.yaml"
 BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: edits below this line are lost ----"
 PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos", "tf-nightly")
 WORKERS = 12  # they mostly wait for the network
@@ -205,12 +204,10 @@ def official_differences(matrix: Matrix) -> Iterator[str]:
 
 def main() -> int:
     """Refresh, or with --check only compare."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
-    parser.add_argument("--only", metavar="VERSION", help="print the rows of one release and write nothing")
-    parser.add_argument("--reread", action="store_true", help="read the extension modules of old wheels again, too")
-    parser.add_argument("--matrix", metavar="FILE", type=Path, default=MATRIX, help="the file to refresh")
-    options = parser.parse_args()
+    more = parser(__doc__)
+    more.add_argument("--only", metavar="VERSION", help="print the rows of one release and write nothing")
+    more.add_argument("--reread", action="store_true", help="read the extension modules of old wheels again, too")
+    options = more.parse_args()
     rows, sets = derive(None if options.reread else _earlier(options.matrix), options.only)
     if options.only:
         print(render(rows, sets), end="")
@@ -237,15 +234,11 @@ def refresh(
             print(line)
     except MatrixError as error:
         print(f"{error}\nnot comparable as it is; the derived part is written anew", file=sys.stderr)
-    if fresh == text:
-        print(f"{file.name} is up to date")
-    elif write:
-        file.write_text(fresh, encoding="utf-8")
+    code = finish(file, fresh, is_check=not write)
     matrix = Matrix(parse(fresh, str(file)), str(file))
-    matrix.check()
     for line in official_differences(matrix):
         print(f"note: {line}")
-    return int(fresh != text and not write)
+    return code
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ with --check: the file differs.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections import defaultdict
@@ -39,8 +38,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from package_index import index_url  # noqa: E402
-from refresh_matrix import MATRIX, TAIL, flow  # noqa: E402
-from sections import Section  # noqa: E402
+from refresh_matrix import TAIL, flow  # noqa: E402
+from sections import Section, finish, parser  # noqa: E402
 from wheel_facts import platform_of  # noqa: E402
 
 from tfgpu_doctor.matrix.schema import PLATFORMS, PackageReleases, PackageRow, Platform  # noqa: E402
@@ -244,12 +243,9 @@ def render(rows: Iterable[PackageRow]) -> str:
 
 def main() -> int:
     """Refresh, or with --check only compare."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
-    parser.add_argument("--matrix", metavar="FILE", type=Path, default=MATRIX, help="the file to refresh")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     section = Section(options.matrix, BEGIN, END)
-    return section.finish(render(derive()), is_check=options.check)
+    return finish(options.matrix, section.whole(render(derive())), is_check=options.check)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ NESTED = {
 }
 CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
 WAITS = {
-    "bench/test_peers.py": "waits for a thread",
+    "bench/test_several.py": "waits for a thread",
     "bench/test_several_live.py": "waits for workers",
     "test_process.py": "waits for processes to end",
 }

@@ -58,12 +58,11 @@ PURE = (
     *("findings/*", "compare/*", "redact/*", "bench/compar*.py"),
     *(
         "bench/advice.py",
-        "bench/saved.py",
         "bench/samples.py",
         "bench/speeds.py",
         "smoke/records.py",
         "fleet/records.py",
-        *(f"fleet/{name}.py" for name in ("nodes", "differences", "fleet")),
+        *(f"fleet/{name}.py" for name in ("nodes", "picture")),
     ),
 )
 # of bench/, what those may import: records, statistics, one another

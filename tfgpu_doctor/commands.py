@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from tfgpu_doctor.files import reading
 from tfgpu_doctor.files.reading import shown
@@ -75,14 +75,15 @@ PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "m
 LARGEST = 64 * 2**20  # bytes of a report or result; the largest seen is a hundredth of it
 LARGEST_LOG = 1 << 30  # bytes; it takes half a minute
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
+_PAIRS = "two doctor reports or two bench results"
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
 # first bytes of compressed files, and how to extract their text
 _UNPACK = {
     b"\x1f\x8b": "gunzip -c",
     b"BZh": "bunzip2 -c",
-    b"\xfd7zXZ\0": "xz -dc",
-    b"\x28\xb5\x2f\xfd": "zstd -dc",
-    b"PK\x03\x04": "unzip -p",
+    b"\xfd7zXZ": "xz -dc",
+    b"(\xb5/\xfd": "zstd -dc",
+    b"PK\3\4": "unzip -p",
 }
 _NOT_TEXT = (
     b"%PDF-",
@@ -179,7 +180,7 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
 
 def load_bench(file: File, command: str) -> BenchResult:
     """Load a bench result; "-" is standard input. Raises UsageError, as load_report does."""
-    from tfgpu_doctor.bench.saved import load_result
+    from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.records.report import ReportError
 
     with refusing(ReportError):
@@ -191,25 +192,28 @@ def load_pair(base: File, new: File) -> tuple[Report | BenchResult, Report | Ben
 
     Raises UsageError: a file cannot be read or used, or the files are of different kinds.
     """
-    from tfgpu_doctor.bench.saved import load_result
+    from tfgpu_doctor.records.report import Report
+
+    first, second = (_load_either(read_file(file), shown(os.fspath(file))) for file in (base, new))
+    if type(first) is not type(second):
+        bench, report = (new, base) if isinstance(first, Report) else (base, new)
+        raise UsageError(
+            f"{shown(os.fspath(bench))} is a bench result, but {shown(os.fspath(report))} is a doctor report; "
+            f"tfgpu compare reads {_PAIRS}"
+        )
+    return first, second
+
+
+def _load_either(data: bytes, name: str) -> Report | BenchResult:
+    from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.records.report import SCHEMA, ReportError, load_report, other_kind, schema_of
 
-    command, reads = "tfgpu compare", "two doctor reports or two bench results"
-    files = [(read_file(file), shown(os.fspath(file))) for file in (base, new)]
     with refusing(ReportError):
-        schemas = [schema_of(*file) for file in files]
-        kinds = {schema.partition("/")[0]: name for schema, (_, name) in zip(schemas, files, strict=True)}
-        if kinds.keys() == {"tfgpu.bench", "tfgpu.report"}:
-            raise UsageError(
-                f"{kinds['tfgpu.bench']} is a bench result, but {kinds['tfgpu.report']} is a doctor report; "
-                f"{command} reads {reads}"
-            )
-        for schema, (_, name) in zip(schemas, files, strict=True):
-            if not schema.startswith(("tfgpu.bench/", "tfgpu.report/")):
-                raise ReportError(f"{name} {other_kind(schema, SCHEMA, command, reads)}")
-        is_bench = "tfgpu.bench" in kinds
-        first, second = (load_result(*file) if is_bench else load_report(*file, command) for file in files)
-    return first, second
+        schema = schema_of(data, name)
+        if not schema.startswith(("tfgpu.bench/", "tfgpu.report/")):
+            raise ReportError(f"{name} {other_kind(schema, SCHEMA, 'tfgpu compare', _PAIRS)}")
+        load = load_result if schema.startswith("tfgpu.bench/") else load_report
+        return load(data, name, "tfgpu compare")
 
 
 def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -679,70 +683,66 @@ def _rows(matrix: Matrix, table: str, name: str | None) -> tuple[object, Sheet]:
             return overview, sheets.about(overview)
         found = tables.find(matrix, name)
         return found, sheets.rows(name, found)
-    answer: Callable[..., Any] = tables.cuda_answer if table == "cuda" else tables.cudnn_answer
-    if name is None:
-        every = [answer(matrix, row) for row in getattr(matrix.data, table)]
-        return every, (sheets.cudas if table == "cuda" else sheets.cudnns)(every)
     if table == "cuda":
-        toolkit = answer(matrix, tables.find_cuda(matrix, name), name)
+        if name is None:
+            toolkits = [tables.cuda_answer(matrix, row) for row in matrix.data.cuda]
+            return toolkits, sheets.cudas(toolkits)
+        toolkit = tables.cuda_answer(matrix, tables.find_cuda(matrix, name), name)
         return toolkit, sheets.cuda(toolkit)
-    version = answer(matrix, tables.find_cudnn(matrix, name))
+    if name is None:
+        versions = [tables.cudnn_answer(matrix, row) for row in matrix.data.cudnn]
+        return versions, sheets.cudnns(versions)
+    version = tables.cudnn_answer(matrix, tables.find_cudnn(matrix, name))
     return version, sheets.cudnn(version)
 
 
 # ------------------------------------------------------------------------------------------- compare, smoke and fleet
 
 
-@overload
-def compare(base: Report, new: Report, **options: Any) -> Comparison: ...
-
-
-@overload
-def compare(base: BenchResult, new: BenchResult, **options: Any) -> BenchComparison: ...
-
-
-@overload
-def compare(base: File, new: File, **options: Any) -> Comparison | BenchComparison: ...
-
-
-def compare(base: Any, new: Any, *, names: tuple[str, str] | None = None, **options: Any) -> Any:
+def compare(
+    base: Report | BenchResult | File,
+    new: Report | BenchResult | File,
+    *,
+    names: tuple[str, str] | None = None,
+    require_gpus: int | None = None,
+    matrix: File | None = None,
+    factor: float | None = None,
+    across: Names = (),
+) -> Comparison | BenchComparison:
     """Compare two doctor reports or two bench results, or their files, as `tfgpu compare` does.
 
     Args:
         base, new: both of one kind.
         names: what the two are called in the result; by default those of the files.
-        options: of reports: require_gpus, the number of GPUs that both must have, and matrix. Of bench results:
-            factor, the smallest change of the time that counts (1.05 is 5 %), and across, what may differ between the
-            two, such as "tensorflow".
+        require_gpus, matrix: of reports: the number of GPUs that both must have, and rows that extend the matrix.
+        factor, across: of bench results: the smallest change of the time that counts (1.05 is 5 %), and what may
+            differ between the two, such as "tensorflow".
     """
+    from tfgpu_doctor.bench.comparison import FACTOR, compare_benches
     from tfgpu_doctor.bench.results import BenchResult
+    from tfgpu_doctor.compare.comparison import compare as compare_reports
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.records.report import Report
 
     called = names or (_called(base, "base"), _called(new, "new"))
     if isinstance(base, (str, os.PathLike)) and isinstance(new, (str, os.PathLike)):
         base, new = load_pair(base, new)
-    base, new = (load_pair(one, one)[0] if isinstance(one, (str, os.PathLike)) else one for one in (base, new))
-    known: tuple[tuple[type, str, Callable[..., Any], set[str]], ...] = (
-        (Report, "doctor reports", _compare_reports, {"require_gpus", "matrix"}),
-        (BenchResult, "bench results", _compare_results, {"factor", "across"}),
+    base, new = (
+        _load_either(read_file(one), shown(os.fspath(one))) if isinstance(one, (str, os.PathLike)) else one
+        for one in (base, new)
     )
-    for kind, plural, function, own in known:
-        if isinstance(base, kind) and isinstance(new, kind):
-            given = {name: value for name, value in options.items() if value not in (None, (), [])}
-            if other := [name for name in given if name not in own and name != "matrix"]:
-                option = other[0].replace("_", "-")
-                raise UsageError(f"--{option}: not for {plural}, which is what these are")
-            return function(base, new, called, **{name: value for name, value in given.items() if name in own})
-    raise UsageError("compare() needs two doctor reports or two bench results")
-
-
-def _compare_reports(
-    base: Report, new: Report, names: tuple[str, str], require_gpus: int | None = None, matrix: File | None = None
-) -> Comparison:
-    from tfgpu_doctor.compare.comparison import compare as compare_reports
-    from tfgpu_doctor.findings.engine import now
-
-    return compare_reports(base, new, load_matrix(matrix), now(), names=names, require_gpus=require_gpus)
+    if isinstance(base, Report) and isinstance(new, Report):
+        if given := [name for name, value in (("--factor", factor), ("--across", across)) if value not in (None, ())]:
+            raise UsageError(f"{', '.join(given)}: only for bench results, but these are doctor reports")
+        return compare_reports(base, new, load_matrix(matrix), now(), names=called, require_gpus=require_gpus)
+    if not (isinstance(base, BenchResult) and isinstance(new, BenchResult)):
+        raise UsageError(f"compare() needs {_PAIRS}")
+    if require_gpus is not None:
+        raise UsageError("--require-gpus: only for doctor reports, but these are bench results")
+    factor = FACTOR if factor is None else factor
+    if not 1 < factor < float("inf"):
+        raise UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
+    return compare_benches(base, new, created=now(), factor=factor, across=_across(across), names=called)
 
 
 def _called(one: object, otherwise: str) -> str:
@@ -751,22 +751,14 @@ def _called(one: object, otherwise: str) -> str:
     return PurePath(os.fspath(one)).name if isinstance(one, (str, os.PathLike)) else otherwise
 
 
-def _compare_results(
-    base: BenchResult, new: BenchResult, names: tuple[str, str], factor: float | None = None, across: Names = ()
-) -> BenchComparison:
+def _across(names: Names) -> tuple[str, ...]:
     from tfgpu_doctor.bench.comparability import ACROSS
-    from tfgpu_doctor.bench.comparison import FACTOR, compare_benches
-    from tfgpu_doctor.findings.engine import now
 
-    factor = FACTOR if factor is None else factor
-    if not 1 < factor < float("inf"):
-        raise UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
-    wanted = tuple(text.lower() for text in _tuple(across))
+    wanted = tuple(text.lower() for text in _tuple(names))
     if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:
         hint = did_you_mean(unknown[0], (*ACROSS, "all"), 1)
         raise UsageError(f"--across {unknown[0]}: choose from {', '.join(ACROSS)}, all.{hint}")
-    allowed = ACROSS if "all" in wanted else wanted
-    return compare_benches(base, new, created=now(), factor=factor, across=allowed, names=names)
+    return tuple(ACROSS) if "all" in wanted else wanted
 
 
 def smoke(
@@ -807,7 +799,7 @@ def fleet(*files: File, baseline: File | None = None, matrix: File | None = None
         matrix: file with rows that extend those of the bundled matrix.
     """
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.fleet.fleet import judge_fleet
+    from tfgpu_doctor.fleet.picture import judge_fleet
     from tfgpu_doctor.fleet.reading import read_fleet
 
     gathered, good, name = read_fleet(tuple(os.fspath(file) for file in files)), None, ""

@@ -132,14 +132,10 @@ def test_a_small_point_of_a_sweep_is_small_on_purpose() -> None:
 
 
 def test_poor_scaling_gets_a_reason() -> None:
-    pair = (telemetry(), telemetry("/GPU:1"))
     one = run("1 GPU", 0.11, gpu=(telemetry(),))
-    assert advice(one, run("2 GPUs, rows", 0.1, spread="rows", gpu=pair, **TWO)) == [
+    assert advice(one, run("2 GPUs, rows", 0.1, spread="rows", gpu=(telemetry(), telemetry("/GPU:1")), **TWO)) == [
         "efficiency 55 %: the work of each GPU may be too small: try a larger --size"
     ]
-
-
-def test_good_scaling_gets_none() -> None:
     assert advice(run("1 GPU", 0.2), run("2 GPUs, rows", 0.11, spread="rows", **TWO)) == []
 
 

@@ -1,26 +1,26 @@
-"""The exact text of a benchmark at widths 80 and 60 without colour, beside golden files.
+"""How a benchmark and a comparison are told: their exact text beside golden files, and what runs say in words.
 
-TFGPU_UPDATE_GOLDEN=1 writes them anew; read the difference before committing it.
+TFGPU_UPDATE_GOLDEN=1 writes the files anew; read the difference before committing it.
 """
 
 from __future__ import annotations
 
-import io
-import os
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
+from tests.bench.large_samples import training
 from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, verified
 from tests.healthy import healthy, known, spoil
+from tests.render.showing import as_format, check_goldens, printed
 from tests.tables import each
-from tfgpu_doctor.bench.results import BenchResult, Check, Figure, Run, Throughput
-from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.formats import renderer
-
-render = renderer("text", "bench", {})
+from tfgpu_doctor import __version__
+from tfgpu_doctor.bench.comparison import BenchComparison, compare_benches
+from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run, Throughput
+from tfgpu_doctor.render.outlines import bench as words
+from tfgpu_doctor.render.outlines.bench_comparison import change
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
@@ -28,81 +28,53 @@ FOUR: dict[str, Any] = {"devices": tuple(f"/GPU:{index}" for index in range(4)),
 FOUR["scaling"] = "weak"
 HOST = {"host.cpu_model": known("AMD EPYC 9654"), "host.cpus": known(2)}
 CPU_ONLY = spoil(healthy(), {**HOST, "gpus": known(())})
-EVIL = "[bold red]evil[/] \x1b[31m<script>\n\x07"
-
-
-def training(label: str, seconds: float, **changes: Any) -> Run:
-    """Blocks of 20 steps, verified by checks, with `fit` beside them."""
-    one = run(label, seconds, **{"flop": 64.0 * 20, **changes})
-    assert one.throughput is not None
-    return msgspec.structs.replace(
-        one,
-        steps=20,
-        step_name="step",
-        throughput=msgspec.structs.replace(one.throughput, unit="images/s"),
-        verified=verified(
-            residual=None,
-            tolerance=None,
-            checks=(
-                Check(name="loss falls", ok=True, saw="2.31 to 0.42"),
-                Check(name="replicas alike", ok=True, saw=""),
-            ),
-        ),
-        figures=(
-            Figure(name="fit", value=3812.0, unit="images/s", ci95=(3790.0, 3855.0), note="what most people use"),
-            Figure(name="weights", value=2.6e6, unit="B"),
-        ),
-    )
-
+MACHINE = spoil(healthy(), HOST)
+EVIL = "[bold red]evil[/] \x1b[31m<script>@someone #1 `x`|\n\x07"
+TWO_CPUS = spoil(healthy(), {"host.cpus": known(2)})
+VIRTUAL = run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), spread="rows", virtual=True)
 
 RESULTS: dict[str, BenchResult] = {
     "cpu": result(
-        run(steps=SHAKY),
-        notes=("TensorFlow lists no GPU: only the CPU is measured.",),
-        environment=CPU_ONLY,
+        run(steps=SHAKY), notes=("TensorFlow lists no GPU: only the CPU is measured.",), environment=CPU_ONLY
     ),
     "two-gpus": result(
         run(),
         run("1 GPU", 0.052, gpu=(telemetry(),), percent_of_peak=77.4, placed_on=("/GPU:0", "/GPU:0")),
         run("2 GPUs, terms", 0.027, spread="terms", **PAIR),
         run("2 GPUs, rows", 0.0265, spread="rows", **PAIR),
-        environment=spoil(healthy(), HOST),
+        environment=MACHINE,
     ),
     "four-gpus": result(
         run("1 GPU", 0.052, dtype="tf32", computed_in="float32"),
         run(
-            "4 GPUs, terms",
-            0.031,
-            dtype="tf32",
-            **FOUR,
+            *("4 GPUs, terms", 0.031),
+            **{**FOUR, "dtype": "tf32", "throttled_samples": (4, 5)},
             gpu=(telemetry(throttled=("sw_power_cap",)),),
-            throttled_samples=(4, 5),
         ),
-        environment=spoil(healthy(), HOST),
+        environment=MACHINE,
     ),
     "virtual": result(
         run(),
-        run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), spread="rows", virtual=True),
+        VIRTUAL,
         notes=("Virtual devices share one physical device: they test multi-device code, not speed.",),
         environment=CPU_ONLY,
     ),
     "broken": result(
         failed("CPU", "no answer to 'sample' within 120 s", devices=("/CPU:0",)),
         failed(
-            "1 GPU",
-            "the result is wrong: relative error 0.31 (limit 5.4e-06)",
+            *("1 GPU", "the result is wrong: relative error 0.31 (limit 5.4e-06)"),
             verified=verified(ok=False, residual=0.31),
         ),
         failed("2 GPUs, rows", "the worker was killed by SIGSEGV"),
-        environment=spoil(healthy(), HOST),
+        environment=MACHINE,
     ),
     "training": result(
-        training("1 GPU", 0.31, gpu=(telemetry(),), percent_of_peak=31.2, peak_is="peak"),
-        training("2 GPUs", 0.33, devices=("/GPU:0", "/GPU:1"), scaling="weak", flop=128.0 * 20),
+        training("1 GPU", 0.31, 1, percent_of_peak=31.2, peak_is="peak"),
+        training("2 GPUs", 0.33, 2, scaling="weak"),
         failed("4 GPUs", "ResourceExhaustedError: try a smaller --batch-size", devices=FOUR["devices"]),
         workload="cnn",
         title="training of mnist, 64 images a replica",
-        environment=spoil(healthy(), HOST),
+        environment=MACHINE,
     ),
     "points": result(
         *(
@@ -113,7 +85,7 @@ RESULTS: dict[str, BenchResult] = {
         failed("1 GPU", "the worker was killed by SIGKILL", parameters={"batch_size": 2048}),
         workload="inference",
         title="resnet50, calls one by one",
-        environment=spoil(healthy(), HOST),
+        environment=MACHINE,
     ),
     "bytes": result(
         *(
@@ -125,7 +97,7 @@ RESULTS: dict[str, BenchResult] = {
         ),
         workload="transfer",
         title="copies",
-        environment=spoil(healthy(), HOST),
+        environment=MACHINE,
     ),
     "hostile": result(
         run("1 GPU", 0.052, gpu=(telemetry(name=EVIL),), placed_on=(EVIL,), cold_start_s={EVIL: 1.0}),
@@ -136,25 +108,75 @@ RESULTS: dict[str, BenchResult] = {
     ),
 }
 
+OTHER = {"tensorflow": "2.20.0", "numpy": "2.4.6", "python": "3.12.3"}
+FIT = [Figure(name="fit", value=value, unit="images/s", ci95=(value * 0.99, value * 1.01)) for value in (812.0, 640.0)]
+SIZES = [256 * 2**step for step in range(9)]
+ROWS: dict[str, Any] = {"spread": "rows", "devices": ("/GPU:0", "/GPU:1")}
+DISTURBED = run(
+    *("CPU", 5.1), steps=(2.0,) * 4 + (1.0,) * 12, cpu_load=(1.0,) * 4 + (1.98,) * 12, cpu_wait=(1.0,) * 4 + (0.0,) * 12
+)
 
-def printed(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    stream = io.StringIO()
-    render(RESULTS[name], console_for(stream))
-    return stream.getvalue()
+
+def compared(base: BenchResult, new: BenchResult, **options: Any) -> BenchComparison:
+    return compare_benches(base, new, "2026-11-21T12:00:00Z", **{"names": ("monday.json", "today.json"), **options})
 
 
-@each("columns", [60, 80])
-@each("name", RESULTS)
-def test_golden(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed(name, columns, monkeypatch)
-    file = GOLDEN / f"{name}{'' if columns == 80 else f'.{columns}'}.txt"
-    if os.environ.get("TFGPU_UPDATE_GOLDEN"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
-    assert max(map(len, text.splitlines())) <= columns
-    assert all(char.isprintable() for char in text.replace("\n", ""))
+COMPARISONS: dict[str, BenchComparison] = {
+    "compare-all": compared(
+        result(
+            run(processes=(11,)),
+            run("1 GPU", 0.052),
+            run("1 GPU", 0.03, dtype="tf32"),
+            run("2 GPUs, rows", 0.027, **ROWS),
+            run("2 GPUs, terms", 0.027, spread="terms", devices=("/GPU:0", "/GPU:1")),
+            run("4 GPUs, rows", 0.015, spread="rows"),
+            environment=TWO_CPUS,
+        ),
+        result(
+            DISTURBED,
+            run("1 GPU", 0.061, figures=()),
+            run("1 GPU", 0.02, dtype="tf32"),
+            run("2 GPUs, rows", 0.027, steps=(1.0, 1.2, 0.9, 1.3, 1.1), **ROWS),
+            failed("2 GPUs, terms", "the worker was killed by SIGSEGV", spread="terms"),
+            run("8 GPUs, rows", 0.015, spread="rows"),
+            environment=spoil(TWO_CPUS, {"host.kernel": known("6.9.1")}),
+        ),
+    ),
+    "compare-across": compared(
+        result(run("1 GPU", 0.052, figures=(FIT[0],)), software=OTHER),
+        result(run("1 GPU", 0.052, figures=(FIT[1],))),
+        across=("tensorflow",),
+    ),
+    "compare-forbidden": compared(result(run(), software=OTHER), result(run(), parameters={"size": 3072})),
+    "compare-sweep": compared(
+        result(*(run(seconds=size / 1e4, parameters={"size": size}) for size in SIZES)),
+        result(*(run(seconds=size / 1e4 * (1.2 if size == 512 else 1), parameters={"size": size}) for size in SIZES)),
+    ),
+    "compare-hostile": compared(
+        result(run(EVIL), failed("[red]x[/]\x1b[31m", "it died"), run(parameters={EVIL: EVIL}), title=EVIL),
+        result(run(EVIL), failed("[red]x[/]\x1b[31m", EVIL), software={EVIL: EVIL}, title=EVIL),
+        names=(EVIL, "b.json"),
+    ),
+    "compare-nothing": compared(result(), result()),
+}
+markdown = as_format("markdown", "bench comparison")
+
+
+def test_golden() -> None:
+    texts = {}
+    for columns, ending in ((80, ".txt"), (60, ".60.txt")):
+        shown = {f"{name}{ending}": printed("bench", one, columns) for name, one in RESULTS.items()}
+        comparisons = {
+            f"{name}{ending}": printed("bench comparison", one, columns) for name, one in COMPARISONS.items()
+        }
+        for text in (*shown.values(), *comparisons.values()):
+            assert max(map(len, text.splitlines())) <= columns
+            assert all(char.isprintable() for char in text.replace("\n", ""))
+            assert text == "\n".join(line.rstrip() for line in text.split("\n"))
+        texts |= shown | (comparisons if columns == 80 else {})
+    texts |= {f"{name}.md": markdown(one) for name, one in COMPARISONS.items()}
+    mine = f"tfgpu compare {__version__}"
+    check_goldens({name: text.replace(mine, "tfgpu compare VERSION") for name, text in texts.items()}, GOLDEN)
 
 
 def bars(text: str, symbol: str = "━") -> list[int]:
@@ -163,26 +185,115 @@ def bars(text: str, symbol: str = "━") -> list[int]:
     return [line.count(symbol) for line in table]
 
 
-def test_bars_are_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths = bars(printed("two-gpus", 110, monkeypatch))
-    assert max(lengths) == 20
+def test_bars_are_in_proportion_and_ascii_where_the_encoding_has_no_more() -> None:
+    lengths = bars(printed("bench", RESULTS["two-gpus"], 110))
+    assert max(lengths) == 20 and lengths[1] == round(20 * 0.0265 / 0.052)
     assert lengths[0] == 1  # the CPU: a hundredth, and still to be seen
-    assert lengths[1] == round(20 * 0.0265 / 0.052)
-
-
-def test_ascii_where_the_encoding_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "110")
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    render(RESULTS["two-gpus"], console_for(stream))
-    stream.flush()
-    text = raw.getvalue().decode("ascii")
+    text = printed("bench", RESULTS["two-gpus"], 110, "ascii")
     assert max(bars(text, "=")) == 20
     assert text.count("\n+ ") == 9  # in the table, above each block, and the last line
 
 
-def test_of_many_runs_those_that_have_something_to_say_get_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = printed("points", 80, monkeypatch)
+def test_of_many_runs_those_that_have_something_to_say_get_a_block() -> None:
+    text = printed("bench", RESULTS["points"])
     assert text.count("batch size 2048") == 1 and "✗ 1 GPU  float32  batch size 2048  the worker was" in text
     assert "✓ CPU  float32" not in text
     assert "-v, --output FILE.html" in text
+
+
+def test_nothing_acts_as_markup_and_too_many_runs_for_a_page_are_told() -> None:
+    page = markdown(COMPARISONS["compare-hostile"])
+    assert "<script>" not in page and "@someone" not in page and "\x1b" not in page
+    assert all(line.count(" | ") in (0, 2, 3) for line in page.splitlines())
+    many = result(*(run(parameters={"size": size}) for size in range(400)))
+    page = markdown(compared(many, many))
+    assert len(page) < 65_536 and "more are too many for this page" in page
+
+
+# ------------------------------------------------------------------------------------------------ in words
+
+
+@each(
+    ("ratio", "text"),
+    [
+        ((1.102, 1.089, 1.115), "time +10.2 % (95 %: +8.9 to +11.5 %)"),
+        ((0.9, 0.8, 1.01), "time −10 % (95 %: −20 to +1 %)"),
+        ((1.0, 1.0, 1.0), "time 0.0 % (95 %: 0.0 to 0.0 %)"),
+        ((1.0004, 0.98, 1.02), "time 0.0 % (95 %: −2.0 to +2.0 %)"),
+        ((25.0, 24.0, 26.0), "time × 25 (95 %: 24 to 26)"),
+        ((0.02, 0.019, 0.021), "time × 0.020 (95 %: 0.019 to 0.021)"),
+    ],
+)
+def test_a_change_in_words(ratio: tuple[float, float, float], text: str) -> None:
+    assert change(Ratio(value=ratio[0], low=ratio[1], high=ratio[2])) == text
+
+
+@each(
+    ("figure", "said"),
+    [
+        (Figure(name="fit", value=812.5, unit="images/s", ci95=(800.0, 820.0)), "fit 810 (800 to 820) images/s"),
+        (Figure(name="p99", value=0.0123, unit="s", ci95=(0.0121, 0.0131), note="n"), "p99 12.3 (12.1 to 13.1) ms"),
+        (Figure(name="batch", value=512.0, unit=""), "batch 512"),
+        (Figure(name="peak", value=3.25 * 2**30, unit="B"), "peak 3.25 GiB"),
+    ],
+)
+def test_figures(figure: Figure, said: str) -> None:
+    assert words.figure(figure) == said + (f": {figure.note}" if figure.note else "")
+    assert words.figure(figure, named=False) == said.partition(" ")[2]
+
+
+def test_names_hold_what_differs_and_nothing_else() -> None:
+    small, large = (run("CPU", parameters={"route": "copy", "bytes": size}) for size in (2**20, 2**28))
+    assert words.namer([small, large])(small) == "CPU, bytes 1 MiB"
+    assert words.namer([small])(small) == "CPU"
+    other = run("CPU", dtype="tf32", parameters={"route": "copy", "bytes": 2**20})
+    assert words.namer([small, other])(other) == "CPU, tf32"
+    assert words.point(small) == "route copy, bytes 1 MiB"
+    blocks = run("1 GPU", 0.2, steps_of=20, step_name="copy")
+    assert words.timing(blocks) == "10.00 ms per copy (95 %: 9.98 to 10.02 ms), 11 samples of 20 copies"
+
+
+def test_one_sentence_says_what_came_out() -> None:
+    died = failed("CPU", "died")
+    fast = run("1 GPU", 0.05, percent_of_peak=80.4, peak_is="peak")
+    assert words.verdict(result()) == "Nothing was measured."
+    assert words.verdict(result(died)) == "1 of 1 runs gave no verified result: no speed is reported."
+    good = words.verdict(result(run(), fast))
+    assert good == "1 GPU: 49.48 TFLOP/s, 80 % of peak; 100.0 (99.6 to 100.4) times the CPU. Every result is verified."
+    assert words.verdict(result(VIRTUAL)) == "Every result is correct; virtual devices have no speed."
+    mixed = words.verdict(result(run(steps=SHAKY), failed("1 GPU", "died")))
+    assert mixed == "CPU: 450 GFLOP/s. 1 of 2 runs gave no verified result. The speed is uncertain."
+
+
+def test_virtual_devices_have_no_times_whatever_was_measured_beside() -> None:
+    figures = (Figure(name="fit", value=8.0, unit="images/s"), Figure(name="peak", value=8.0, unit="B"))
+    one = run("2 virtual CPUs", virtual=True, figures=(*figures, Figure(name="all-reduce", value=0.1, unit="s")))
+    assert [figure.name for figure in words.figures(one)] == ["peak"]
+    assert not re.search(r"[0-9] (ms|s|images/s|GFLOP/s)\b", printed("bench", result(one)))
+
+
+@each(
+    ("one", "mark"),
+    [
+        (run(), "ok"),
+        (run(steps=SHAKY), "warning"),
+        (run("2 virtual CPUs", virtual=True, steps=SHAKY), "ok"),
+        (failed("CPU", "died"), "error"),
+    ],
+)
+def test_only_a_run_whose_figure_is_certain_gets_a_check_mark(one: Run, mark: str) -> None:
+    assert words.mark(one) == words.worst(result(one)) == mark
+
+
+def test_advice_that_runs_share_is_shown_once_and_what_is_missing_is_told() -> None:
+    shaky = result(*(run(steps=(1.0, 1 + spread) * 6) for spread in (0.12, 0.18, 0.24)))
+    ((found, text),) = words.shared_advice(shaky.runs)
+    assert (len(found), text) == (3, "uncertain: 95 % interval ±11 %")
+    shown = printed("bench", shaky)
+    assert shown.count("uncertain: ") == 1 and "(and 2 others): uncertain: 95 % interval" in shown
+    shown = printed("bench", result(run(), unfinished=True))
+    assert "i Unfinished: the benchmark was interrupted, or was still running." in shown
+    assert shown.splitlines()[-1].startswith("! CPU: 494.8 GFLOP/s")
+    shown = " ".join(printed("bench", result(run(), not_run=("1 GPU float32",))).split())
+    assert "i Not run, for lack of time: 1 GPU float32. Allow more time: --deadline SECONDS." in shown
+    assert shown.endswith("1 run was not run, for lack of time.") and "! CPU: 494.8" in shown

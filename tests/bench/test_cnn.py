@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared, refuses
+from tests.bench.live import WORKER_PROCESS, Shared
 from tests.bench.live import bench as command
 from tests.bench.planned import Workers, in_python, measured
 from tests.bench.samples import run as sample_run
+from tests.bench.test_several import cluster
 from tests.healthy import healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.cluster import Cluster, parse
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
 from tfgpu_doctor.bench.plans.training import SPREAD, Cnn, largest_batch, why_poor
@@ -34,36 +34,6 @@ ONE: dict[str, Any] = {
     "replicas": 1,
     "identical": [10, 10],
 }
-TWO = {**ONE, "replicas": 2}
-
-
-@each(
-    ("answer", "dtype", "why"),
-    [
-        (ONE, "float32", ""),
-        (TWO, "float32", ""),
-        ({**ONE, "expected": [2.3, 2.25, 2.201]}, "mixed_bfloat16", ""),
-        (
-            {**ONE, "expected": [2.3, 2.25, 2.201]},
-            "float32",
-            "failed: like float64 (losses differ by 0.00045 (limit 1e-05))",
-        ),
-        ({**TWO, "expected": [2.3, 2.5, 2.2]}, "mixed_bfloat16", "failed: like one device (losses differ by 0.1"),
-        ({**ONE, "update": 0.4}, "mixed_bfloat16", "failed: same update (weights differ by 0.4 (limit 0.3))"),
-        ({**ONE, "update": None}, "float32", "failed: same update (weights differ by nan"),
-        ({**TWO, "identical": [9, 10]}, "float32", "failed: replicas identical (9 of 10 weights in 2 replicas)"),
-        ({**ONE, "losses": [2.2, 2.25, 2.3]}, "float32", "failed: loss falls (2.2 to 2.3)"),
-        ({**ONE, "losses": [2.2, 2.2, 2.2]}, "float32", "failed: loss falls"),
-        ({**ONE, "losses": [2.3, None, 2.2]}, "float32", "failed: loss finite (1 of 3 are not finite)"),
-        ({**ONE, "compared": [2.3, None, 2.2]}, "float32", "failed: like float64 (losses differ by nan"),
-        ({"block": [2.1, 2.0]}, "float32", ""),
-        ({"block": [2.1, None]}, "float32", "failed: loss finite (1 of 2 are not finite)"),
-    ],
-)
-def test_the_verdict(answer: dict[str, Any], dtype: str, why: str) -> None:
-    found = cnn.judge(answer, dtype, {})
-    assert found.ok is (why == "") and found.why.startswith(why)
-    assert found.residual is None or found.residual < 1
 
 
 # ------------------------------------------------------------------------------------------------ the plan
@@ -95,11 +65,16 @@ def test_weak_scaling_gives_each_device_its_batch_and_strong_scaling_shares_it()
     assert "64 images per step" in result.title
 
 
-def test_images_that_cannot_be_shared_out() -> None:
+def test_images_that_cannot_be_shared_out_or_exceed_the_memory() -> None:
     with pytest.raises(DeviceError, match="62 cannot be divided evenly over 4 devices; use 60 or 64"):
         bench(Workers(4), gpus=None, batch=None, global_batch=62)
     with pytest.raises(DeviceError, match="use 4"):
         Cnn(global_batch=3).batch_of(4)
+    workers = Workers()
+    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
+    with pytest.raises(TooLargeError, match=r"1048576 images for CPU need .* try --batch-size \d+"):
+        bench(workers, batch=2**20, environment=tiny)
+    assert images(workers) == [], "refused before they are made"
 
 
 def test_types_batches_and_figures() -> None:
@@ -111,12 +86,9 @@ def test_types_batches_and_figures() -> None:
     assert (Cnn().job("float32", cpu).figures, Cnn().job("float32", virtual).figures) == (True, False)
     (one,) = Selection(devices=("/GPU:0",)).cases((GpuFound("T4"),), (SPREAD,))
     assert 60 < Cnn("resnet50", 1024).job("float32", one).patience < 1800
-
-
-def test_xla_is_one_mode_in_all_cases() -> None:
     workers = Workers(2, seconds=0.01)
     result = bench(workers, gpus=2, xla=True)
-    assert {request["parameters"]["xla"] for request in workers.asked("prepare")} == {True}
+    assert {request["parameters"]["xla"] for request in workers.asked("prepare")} == {True}, "in all cases"
     assert result.title.endswith(", XLA") and any("compiles the forward and backward" in note for note in result.notes)
 
 
@@ -151,14 +123,6 @@ def test_a_batch_that_is_too_large_is_told_as_that(why: str, told: str) -> None:
     assert run.failure is not None and told in run.failure and run.throughput is None
 
 
-def test_images_that_exceed_the_memory_are_refused_before_they_are_made() -> None:
-    workers = Workers()
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    with pytest.raises(TooLargeError, match=r"1048576 images for CPU need .* try --batch-size \d+"):
-        bench(workers, batch=2**20, environment=tiny)
-    assert images(workers) == []
-
-
 def figures(alone: float, together: float, reduce: float) -> tuple[Figure, ...]:
     return (
         Figure(name="gradients alone", value=alone, unit="s"),
@@ -185,14 +149,6 @@ def test_why_several_gpus_are_not_as_many_times_as_fast(given: tuple[Figure, ...
 
 
 # ------------------------------------------------------------------------------------------------ several machines
-
-
-def cluster(index: int = 0, hosts: tuple[str, ...] = ("a:1", "b:1")) -> Cluster:
-    addresses = ", ".join(f'"{host}"' for host in hosts)
-    task = f'{{"type": "worker", "index": {index}}}'
-    found = parse(f'{{"cluster": {{"worker": [{addresses}]}}, "task": {task}}}')
-    assert found is not None
-    return found
 
 
 def test_the_first_machine_measures_all_together_and_itself_alone() -> None:
@@ -232,10 +188,10 @@ def test_workers_that_share_a_machine() -> None:
     assert [case.gpus for case in plan.cases(found[:2])] == [(0, 1), (0,), (0, 1)], "each sees its own alone"
 
 
-@each(("gpus", "asked", "used"), [(1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")])
-def test_who_sums_on_several_machines(gpus: int, asked: str | None, used: str) -> None:
-    (job,) = Cnn(cluster=cluster(1), collectives=asked).part((GpuFound("T4"),) * gpus)
-    assert job.parameters["collectives"] == used
+def test_who_sums_on_several_machines() -> None:
+    for gpus, asked, used in ((1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")):
+        (job,) = Cnn(cluster=cluster(1), collectives=asked).part((GpuFound("T4"),) * gpus)
+        assert job.parameters["collectives"] == used
 
 
 # ------------------------------------------------------------------------------------------------ the largest batch
@@ -315,35 +271,6 @@ def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
 # ------------------------------------------------------------------------------------------------ the command
 
 
-def test_help_has_examples() -> None:
-    text = " ".join(command("cnn", "--help").stdout.split())
-    assert "tfgpu bench cnn --model resnet50 --gpus all" in text and "default: 20;" in text
-
-
-@each(
-    ("arguments", "config", "message"),
-    [
-        (["--model", "vgg"], "", "'mnist', 'cifar', 'resnet50'"),
-        (["--batch-size", "1"], "", "--batch-size"),
-        (["--batch-size", "32", "--global-batch-size", "64"], "", "cannot be combined"),
-        (["--batch-size", "auto", "--global-batch-size", "64"], "", "cannot be combined"),
-        (["--batch-size", "aut"], "", "'aut' is not a number such as 512, 4k (4096) or 1MiB, and not auto"),
-        (["--global-batch-size", "33", "--virtual-gpus", "2"], "", "over 2 devices; use 32 or 34"),
-        (["--global-batch-size", "33", "--gpus", "4"], "", "over 4 devices; use 32 or 36"),
-        (["--dtype", "float64"], "", "'float32', 'tf32', 'mixed_float16', 'mixed_bfloat16'"),
-        (["--join-timeout", "0"], "", "--join-timeout"),
-        ([], "{", "TF_CONFIG is not JSON"),
-        ([], '{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}', "job ps"),
-        (["--virtual-gpus", "2"], "two", "need a single machine; TF_CONFIG or Slurm lists 2 workers"),
-        (["--processes", "3"], "two", "need a single machine"),
-        (["--global-batch-size", "33"], "two", "over 2 devices"),
-    ],
-)
-def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], config: str, message: str) -> None:
-    two = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
-    refuses(["cnn", *arguments], message, TF_CONFIG=two if config == "two" else config)
-
-
 @pytest.mark.tensorflow
 def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = ["--global-batch-size", "16", "--virtual-gpus", "2", "--min-samples", "3", "--deadline", "1"]
@@ -360,9 +287,7 @@ def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypa
     assert checks[1][2:] == ["like one device", "same update", "replicas identical"]
     assert one.flop and two.flop and two.scaling == "strong" and two.flop / two.steps == one.flop / one.steps
     assert (two.speedup_vs_1gpu, two.efficiency, two.figures) == (None, None, ()), "virtual devices prove no speed"
-    (fit,) = one.figures
-    assert (fit.name, fit.unit) == ("fit", "images/s") and fit.ci95 and fit.ci95[0] <= fit.value <= fit.ci95[1]
-    assert "model.fit" in done.stdout
+    assert one.figures == ()
 
 
 # ------------------------------------------------------------------------------------------------ trainings for real

@@ -20,35 +20,22 @@ from tfgpu_doctor.bench.devices import (
 H200 = GpuFound("NVIDIA H200", "9.0")
 
 
-@each(
-    ("text", "expected"),
-    [
-        ("cpu", ("/CPU:0",)),
-        ("gpu", ("/GPU:0",)),
-        ("GPU:1, cpu", ("/GPU:1", "/CPU:0")),
-        ("gpu:0,gpu:00", ("/GPU:0",)),
-        ("/device:GPU:1", ("/GPU:1",)),
-    ],
-)
-def test_devices_are_read(text: str, expected: tuple[str, ...]) -> None:
-    assert parse_devices(text) == expected
-
-
-@each("text", ["", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"])
-def test_what_is_no_device_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="--devices"):
-        parse_devices(text)
-
-
-@each(("text", "expected"), [("1", 1), ("8", 8), ("all", None), ("ALL", None)])
-def test_number_of_gpus_is_read(text: str, expected: int | None) -> None:
-    assert parse_gpus(text) == expected
-
-
-@each("text", ["0", "-1", "", "two", "1.5", "²"])
-def test_what_is_no_number_of_gpus_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="must be a number from 1 up, or all"):
-        parse_gpus(text)
+def test_options_are_read() -> None:
+    named = {
+        "cpu": ("/CPU:0",),
+        "gpu": ("/GPU:0",),
+        "GPU:1, cpu": ("/GPU:1", "/CPU:0"),
+        "gpu:0,gpu:00": ("/GPU:0",),
+        "/device:GPU:1": ("/GPU:1",),
+    }
+    assert {text: parse_devices(text) for text in named} == named
+    for text in ("", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"):
+        with pytest.raises(RequestError, match="--devices"):
+            parse_devices(text)
+    assert [parse_gpus(text) for text in ("1", "8", "all", "ALL")] == [1, 8, None, None]
+    for text in ("0", "-1", "", "two", "1.5", "²"):
+        with pytest.raises(RequestError, match="must be a number from 1 up, or all"):
+            parse_gpus(text)
 
 
 CASES: list[Any] = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable
@@ -13,10 +12,10 @@ import pytest
 
 from tests.bench.fake_worker import FakeWorker
 from tests.bench.live import bench as command
-from tests.bench.live import refuses
 from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
 from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.render.showing import printed
 from tests.tables import each
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, TooSlowError, demands, overtaking, saturation
@@ -24,7 +23,6 @@ from tfgpu_doctor.bench.plans.matpow import (
     AUTO,
     MatPow,
     RequestError,
-    Sweep,
     fit,
     lacking,
     parse_sizes,
@@ -37,8 +35,6 @@ from tfgpu_doctor.bench.session import NoTensorFlowError, Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.outlines.bench import verdict
 
 GIB = 2**30
@@ -47,7 +43,8 @@ TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
 def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:
-    return measured(MatPow, workers, environment, **{"size": 512, **settings})
+    size = settings.pop("size", 512)
+    return measured(MatPow, workers, environment, sizes=(size,) if size else (), **settings)
 
 
 def names(result: BenchResult) -> list[str]:
@@ -115,7 +112,7 @@ def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
             worker.seconds = iter(lambda: 1e-4, None)
         return worker
 
-    result = measured(MatPow, start, rule=StoppingRule(), own_sizes=True, dtypes=("float32", "bfloat16"))
+    result = measured(MatPow, start, rule=StoppingRule(), dtypes=("float32", "bfloat16"))
     points = [(run.label, run.dtype, run.parameters) for run in result.runs]
     assert points[:3] == [
         *(("CPU", "float32", {"size": 1536}), ("1 GPU", "float32", {"size": 1536})),
@@ -160,7 +157,7 @@ def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.
 
 def test_what_was_measured_is_saved_while_it_goes_on() -> None:
     saved: list[BenchResult] = []
-    plan = MatPow(size=512, dtypes=("float32", "float64"))
+    plan = MatPow(sizes=(512,), dtypes=("float32", "float64"))
     final = Session(plan, MATRIX, healthy(), Workers(), QUICK, save=saved.append).run()
     assert saved[0].runs[0].throughput is None  # warmed up only
     assert len(saved[-1].runs) == 2 and saved[-1] == final
@@ -177,24 +174,12 @@ def test_a_sample_takes_about_two_seconds() -> None:
     assert [sane_size(2 * flops, power) for flops, power, _ in rows] == [size for *_, size in rows]
 
 
-@each(
-    ("power", "dtypes", "refused"),
-    [
-        (10, ("float32", "tf32", "bfloat16", "float16", "float64"), None),
-        (1000, ("float32", "float64"), None),
-        (200, ("float32", "tf32"), ("tf32", 134)),
-        (1000, ("bfloat16",), ("bfloat16", 26)),
-    ],
-)
-def test_a_power_that_rounding_hides_is_refused(
-    power: int, dtypes: tuple[str, ...], refused: tuple[str, int] | None
-) -> None:
-    found = too_high_a_power(power, dtypes)
-    assert found == (
-        refused
-        and f"--power {power} cannot be verified in {refused[0]}, whose rounding errors add up; "
-        f"use at most {refused[1]}"
-    )
+def test_a_power_that_rounding_hides_is_refused() -> None:
+    every = ("float32", "tf32", "bfloat16", "float16", "float64")
+    assert too_high_a_power(10, every) is None and too_high_a_power(1000, ("float32", "float64")) is None
+    for power, dtype, most in ((200, "tf32", 134), (1000, "bfloat16", 26)):
+        why = f"--power {power} cannot be verified in {dtype}, whose rounding errors add up; use at most {most}"
+        assert too_high_a_power(power, ("float32", dtype)) == why
 
 
 def test_cases_that_stand_side_by_side_share_the_memory() -> None:
@@ -267,7 +252,7 @@ def cubic(gpus: int = 0, kind: type[FakeWorker] = Cubic) -> Workers:
 
 
 def sweep(workers: Workers, environment: Any = None, rule: StoppingRule = QUICK, **settings: Any) -> BenchResult:
-    return measured(Sweep, workers, environment, rule, **{"sizes": (64, 128, 256), **settings})
+    return measured(MatPow, workers, environment, rule, **{"sizes": (64, 128, 256), **settings})
 
 
 def points(found: BenchResult) -> list[str]:
@@ -294,11 +279,8 @@ def test_a_size_that_takes_too_long_is_left_out_on_that_device_and_named() -> No
     assert points(found) == ["CPU float32 512", "CPU float32 1024"]
     assert "N = 4096, 8192: skipped on CPU, float32: too slow for --deadline 1, estimated from 1024" in found.notes
     assert found.not_run == ()
-
-
-def test_a_size_that_was_asked_for_by_its_name_and_that_no_device_has_time_for_is_not_run() -> None:
     found = sweep(cubic(), sizes=(1024, 4096), named=True)
-    assert points(found) == ["CPU float32 1024"] and found.not_run == ("N = 4096 in float32",)
+    assert points(found) == ["CPU float32 1024"] and found.not_run == ("N = 4096 in float32",), "asked for by its name"
 
 
 def test_a_size_that_does_not_fit_is_left_out_and_named() -> None:
@@ -323,19 +305,15 @@ def test_after_a_failure_no_larger_size_is_tried() -> None:
 # ------------------------------------------------------------------------------------------- what they show
 
 
-def at(label: str, size: int, seconds: float, noise: float = 0.0, **changes: Any) -> Run:
-    """A run at a size, with work that does not depend on it: seconds alone tell the speed."""
+def curve(label: str, times: dict[int, float], noise: float = 0.0, **changes: Any) -> list[Run]:
+    """Runs at some sizes, with work that does not depend on them: seconds alone tell the speed."""
     steps = tuple(1 + noise * step for step in (-3, -2, -1, 0, 1, 2, 3))
-    return run(label, seconds, parameters={"size": size}, steps=steps, **changes)
-
-
-def curve(label: str, times: dict[int, float], **changes: Any) -> list[Run]:
-    return [at(label, size, seconds, **changes) for size, seconds in times.items()]
+    return [run(label, seconds, parameters={"size": size}, steps=steps, **changes) for size, seconds in times.items()]
 
 
 def said(gpu: dict[int, float], noise: float = 0.0, **changes: Any) -> str:
     cpu = curve("CPU", dict.fromkeys((256, 512, 1024, 2048), 1.0))
-    (text,) = overtaking([*cpu, *curve("1 GPU", gpu, noise=noise, **changes)], "size", "N")
+    (text,) = overtaking([*cpu, *curve("1 GPU", gpu, noise, **changes)], "size", "N")
     return text
 
 
@@ -381,32 +359,17 @@ def test_saturation(times: dict[int, float], text: str) -> None:
     assert list(saturation(curve("CPU", times), "size", "N")) == [text]
 
 
-# ------------------------------------------------------------------------------------------- how it is printed
-
-
-def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def printed(found: BenchResult) -> list[str]:
-        monkeypatch.setenv("COLUMNS", "400")
-        stream = io.StringIO()
-        renderer("text", "bench", {})(found, console_for(stream))
-        return stream.getvalue().splitlines()
-
+def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last() -> None:
     found = sweep(cubic(gpus=1))
-    lines = printed(found)
+    lines = printed("bench", found, 400).splitlines()
     assert "1 GPU, size " in lines[-1] and "TFLOP/s" in lines[-1] and verdict(found) in lines[-1]
     assert all(sentence in "\n".join(lines) for sentence in found.conclusions)
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
-    (line,) = [line for line in printed(slow) if line.startswith("!")]
+    (line,) = [line for line in printed("bench", slow, 400).splitlines() if line.startswith("!")]
     assert line.startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
 
 
 # ------------------------------------------------------------------------------------------- for real
-
-
-def test_wrong_usage() -> None:
-    refuses(["matpow", "--size", "256,big"], "'big' is not a size from 16 to 131072; for example 4096, 256,512,1024 or")
 
 
 @pytest.mark.full

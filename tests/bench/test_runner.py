@@ -5,27 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
+from tests.bench.planned import QUICK
+from tests.bench.planned import Workers as Planned
+from tests.healthy import MATRIX, healthy
 from tests.tables import each
 from tfgpu_doctor.bench.devices import Case, Job
+from tfgpu_doctor.bench.plans.base import PlanBase, TooSlowError
+from tfgpu_doctor.bench.plans.inference import Inference
+from tfgpu_doctor.bench.plans.matpow import MatPow
+from tfgpu_doctor.bench.plans.training import Cnn, Gan
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import runner
 from tfgpu_doctor.bench.runner.process import WorkerError, Workers
 from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
-from tfgpu_doctor.bench.speeds import with_speed
+from tfgpu_doctor.bench.runner.telemetry import busy_seconds
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, transfer
-from tfgpu_doctor.render.outlines.bench import taken as taken_of
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
 RULE = StoppingRule(deadline=30.0)
 RESTLESS = (0.1, 0.3)  # two modes: the interval of the median reaches from one to the other, however many samples
+FIT = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s", "ci95": [800.0, 820.0]}]}
 
 
 def job(case: Case = CPU, dtype: str = "float32", **options: Any) -> Job:
@@ -50,30 +58,39 @@ def runs(
     return [to_run(one, rule) for one in measured]
 
 
+def says(answer: dict[str, Any], to: str = "sample") -> FakeWorker:
+    """A worker that says this when it is asked for it."""
+    return FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == to else None)
+
+
+def one(worker: FakeWorker, **options: Any) -> Run:
+    (found,) = runs([options.pop("case", CPU)], [worker], **options)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ when it ends
+
+
 def test_a_steady_device_stops_when_there_is_enough() -> None:
-    worker = FakeWorker(Clock(), 0.1)
-    (one,) = runs([CPU], [worker])
-    assert one.failure is None and one.stopped is None
-    assert len(one.samples_s) == 10  # and 1.0 s, in blocks of 0.2 s
-    assert one.median_s == pytest.approx(0.1)
-    assert one.throughput and one.throughput.value == pytest.approx(2e10)
-    assert len(one.warmup_s) == 2
-    assert one.verified and one.verified.ok and one.verified.samples == 11
-    assert one.computed_in == "float32"
+    found = one(FakeWorker(Clock(), 0.1))
+    assert found.failure is None and found.stopped is None
+    assert len(found.samples_s) == 10  # and 1.0 s, in blocks of 0.2 s
+    assert found.median_s == pytest.approx(0.1)
+    assert found.throughput and found.throughput.value == pytest.approx(2e10)
+    assert len(found.warmup_s) == 2
+    assert found.verified and found.verified.ok and found.verified.samples == 11
+    assert found.computed_in == "float32"
 
 
-def test_a_restless_device_goes_on_to_the_deadline_and_says_so() -> None:
-    (one,) = runs([CPU], [FakeWorker(Clock(), RESTLESS)])
-    assert sum(one.samples_s) >= 30.0
-    assert one.stopped and one.stopped.startswith("interval ±") and one.stopped.endswith(" % (target ±0.5 %)")
-    assert len(one.doubts) == 1 and one.doubts[0].startswith("95 % interval ±")
-    assert one.throughput is not None
-
-
-def test_virtual_devices_need_no_more_than_the_fewest_samples() -> None:
+def test_a_restless_device_goes_on_to_the_deadline_and_virtual_ones_do_not() -> None:
+    found = one(FakeWorker(Clock(), RESTLESS))
+    assert sum(found.samples_s) >= 30.0
+    assert found.stopped and found.stopped.startswith("interval ±") and found.stopped.endswith(" % (target ±0.5 %)")
+    assert len(found.doubts) == 1 and found.doubts[0].startswith("95 % interval ±")
+    assert found.throughput is not None
     virtual = Case("2 virtual CPUs, rows", ("/CPU:0", "/CPU:1"), (), "rows", True)
-    (one,) = runs([virtual], [FakeWorker(Clock(), RESTLESS)])
-    assert len(one.samples_s) == 11 and one.stopped is None and one.doubts == ()
+    found = one(FakeWorker(Clock(), RESTLESS), case=virtual)
+    assert len(found.samples_s) == 11 and found.stopped is None and found.doubts == ()
 
 
 def test_each_of_several_cases_has_its_own_deadline() -> None:
@@ -91,18 +108,13 @@ def test_each_of_several_cases_has_its_own_deadline() -> None:
     assert all(abs(part - (4 + 8 * now / 120) / 3) < 0.2 for now, part in shown[4:]), "a third by the start"
 
 
-@each("deadline", [1.0, 5.0])
-def test_the_deadline_is_kept_to_a_sample(deadline: float) -> None:
-    clock = Clock()
-    (one,) = runs([CPU], [FakeWorker(clock, [0.4, 0.7])], rule=StoppingRule(deadline=deadline))
-    assert deadline <= sum(one.samples_s) < deadline + 0.7 and clock.now < deadline + 0.7 + 1.1
-
-
-def test_a_slow_device_is_warmed_up_once_and_given_time() -> None:
-    (one,) = runs([CPU], [FakeWorker(Clock(), 40.0)], expected=40.0)
-    assert len(one.warmup_s) == 1
-    assert one.samples_s == (40.0,)
-    assert one.stopped == "only 1 of 10 samples"
+def test_the_deadline_is_kept_to_a_sample_and_a_slow_device_is_warmed_up_once() -> None:
+    for deadline in (1.0, 5.0):
+        clock = Clock()
+        found = one(FakeWorker(clock, [0.4, 0.7]), rule=StoppingRule(deadline=deadline))
+        assert deadline <= sum(found.samples_s) < deadline + 0.7 and clock.now < deadline + 0.7 + 1.1
+    found = one(FakeWorker(Clock(), 40.0), expected=40.0)
+    assert (len(found.warmup_s), found.samples_s, found.stopped) == (1, (40.0,), "only 1 of 10 samples")
 
 
 def test_devices_take_turns() -> None:
@@ -113,123 +125,113 @@ def test_devices_take_turns() -> None:
         return lambda verb, _sample: order.append(name) if verb == "sample" else None
 
     runs([CPU, GPU], [FakeWorker(clock, 0.2, note("cpu")), FakeWorker(clock, 0.2, note("gpu"))])
-    turns = order[4:]  # behind the warm-ups
-    assert turns == ["cpu", "gpu"] * 10
+    assert order[4:] == ["cpu", "gpu"] * 10  # behind the warm-ups
 
 
 def test_training_steps_are_queued_together() -> None:
-    (one,) = runs([CPU], [FakeWorker(Clock(), 0.01)], of=job(blocks=True, step_name="step"))
-    assert one.steps == 10  # 0.1 s
-    assert one.median_s == pytest.approx(0.1)
-    assert one.throughput and one.throughput.value == pytest.approx(2e9 / 0.01)
-    assert one.flop == pytest.approx(2e10)
+    found = one(FakeWorker(Clock(), 0.01), of=job(blocks=True, step_name="step"))
+    assert found.steps == 10 and found.median_s == pytest.approx(0.1)
+    assert found.throughput and found.throughput.value == pytest.approx(2e9 / 0.01)
+    assert found.flop == pytest.approx(2e10)
 
 
-def test_figures_beside_the_samples() -> None:
-    answer = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s", "ci95": [800.0, 820.0]}]}
-    worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == "figures" else None)
-    (one,) = runs([CPU], [worker], of=job(figures=True))
-    assert [(figure.name, figure.value, figure.ci95) for figure in one.figures] == [("fit", 812.5, (800.0, 820.0))]
-
-
-def test_the_last_word_goes_to_others_where_a_job_has_them() -> None:
-    worker = FakeWorker(Clock())
-    runs([CPU], [worker], of=job(figures=True, farewell=True))
+def test_figures_beside_the_samples_and_the_last_word() -> None:
+    slowest = lambda samples: (Figure(name="slowest", value=max(samples), unit="s"),)  # noqa: E731
+    worker = says(FIT, "figures")
+    found = one(worker, of=job(figures=True, farewell=True, derive=slowest))
+    shown = [(figure.name, figure.value, figure.ci95) for figure in found.figures]
+    assert shown == [("slowest", pytest.approx(0.1), None), ("fit", 812.5, (800.0, 820.0))]
     assert worker.asked[-2:] == ["figures", "farewell"]
 
 
-def test_figures_that_the_samples_show() -> None:
-    def derive(samples: Sequence[float]) -> tuple[Figure, ...]:
-        return (Figure(name="slowest", value=max(samples), unit="s"),)
-
-    (one,) = runs([CPU], [FakeWorker(Clock(), 0.1)], of=job(derive=derive))
-    assert [(figure.name, figure.value) for figure in one.figures] == [("slowest", pytest.approx(0.1))]
+# ------------------------------------------------------------------------------------------------ processes
 
 
 def test_a_process_that_is_needed_again_is_kept() -> None:
-    workers = [FakeWorker(Clock())]
-    waiting = list(workers)
-    with Workers(lambda: waiting.pop(0)) as alive:
+    worker = FakeWorker(Clock())
+    with Workers(lambda: worker) as alive:
         for keep in ({("CPU", "float32")}, set()):
-            measure([job()], alive, rule=RULE, clock=workers[0].clock, keep=keep)
-            assert workers[0].closed is not bool(keep)
-    assert workers[0].asked.count("hello") == 1
+            measure([job()], alive, rule=RULE, clock=worker.clock, keep=keep)
+            assert worker.closed is not bool(keep)
+    assert worker.asked.count("hello") == 1
 
 
 def test_several_processes_share_the_samples_and_the_time() -> None:
     clock = Clock()
     workers = [FakeWorker(clock, seconds) for seconds in (0.1, 0.12, 0.11)]
     saved: list[Run] = []
-    (one,) = runs([CPU], workers, processes=3, save=lambda found: saved.extend(to_run(part, RULE) for part in found))
+    save = lambda found: saved.extend(to_run(part, RULE) for part in found)  # noqa: E731
+    (found,) = runs([CPU], workers, processes=3, save=save)
     assert {part.processes for part in saved} >= {(2,), (6,), (6, 2), (6, 6, 6)}
-    assert one.ci95_s and one.ci95_s[0] < 0.1 < 0.12 < one.ci95_s[1]  # what the processes say, and not the samples
-    assert one.processes == (6, 6, 6)  # at least five, in blocks of 0.25 s
-    assert one.samples_s == (0.1,) * 6 + (0.12,) * 6 + (0.11,) * 6
-    assert len(one.warmup_s) == 2 and one.cold_start_s == {"import": 1.5}
+    assert found.ci95_s and found.ci95_s[0] < 0.1 < 0.12 < found.ci95_s[1]  # what the processes say, not the samples
+    assert found.processes == (6, 6, 6)  # at least five, in blocks of 0.25 s
+    assert found.samples_s == (0.1,) * 6 + (0.12,) * 6 + (0.11,) * 6
+    assert len(found.warmup_s) == 2 and found.cold_start_s == {"import": 1.5}
     assert all(worker.asked.count("verify") == 1 for worker in workers)
-    assert one.verified and one.verified.samples == 19
-
-
-def test_processes_of_restless_devices_share_the_deadline() -> None:
+    assert found.verified and found.verified.samples == 19
     clock = Clock()
-    (one,) = runs([CPU], [FakeWorker(clock, RESTLESS) for _ in range(2)], processes=2)
-    edge = one.processes[0]
-    assert [round(sum(part)) for part in (one.samples_s[:edge], one.samples_s[edge:])] == [15, 15]
-
-
-def test_one_of_several_processes_that_dies_takes_the_case_with_it() -> None:
-    clock = Clock()
-    (one,) = runs([CPU], [FakeWorker(clock), FakeWorker(clock, 0.1, dies(3))], processes=3)
-    assert one.failure == "the worker was killed by SIGSEGV"
-    assert (one.samples_s, one.throughput) == ((), None)
+    (found,) = runs([CPU], [FakeWorker(clock, RESTLESS) for _ in range(2)], processes=2)
+    edge = found.processes[0]
+    assert [round(sum(part)) for part in (found.samples_s[:edge], found.samples_s[edge:])] == [15, 15]
+    (found,) = runs([CPU], [FakeWorker(clock), FakeWorker(clock, 0.1, dies(3))], processes=3)
+    assert (found.failure, found.samples_s, found.throughput) == ("the worker was killed by SIGSEGV", (), None)
 
 
 def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
-    answer = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s"}]}
+    workers = [says(FIT, "figures"), says(FIT, "figures")]
+    for worker, seconds in zip(workers, (0.01, 0.02), strict=True):
+        worker.clock, worker.seconds = workers[0].clock, iter(lambda seconds=seconds: seconds, None)
+    (found,) = runs([CPU], workers, of=job(blocks=True, figures=True), processes=2)
+    assert found.steps == 10 and found.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
+    assert [worker.asked.count("figures") for worker in workers] == [0, 1] and len(found.figures) == 1
+
+
+# ------------------------------------------------------------------------------------------------ other programs
+
+
+def test_a_run_says_what_others_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = busy_seconds()
+    sum(range(1_000_000))
+    assert busy_seconds() >= before > 0
+    assert one(FakeWorker(Clock(), 0.2)).others_cpus is None, "a worker that does not say what it used leaves it open"
     clock = Clock()
-    workers = [
-        FakeWorker(clock, seconds, lambda verb, _sample: answer if verb == "figures" else None)
-        for seconds in (0.01, 0.02)
-    ]
-    (one,) = runs([CPU], workers, of=job(blocks=True, figures=True), processes=2)
-    assert one.steps == 10 and one.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
-    assert [worker.asked.count("figures") for worker in workers] == [0, 1]
-    assert len(one.figures) == 1
+    # the machine has 4 CPUs, of which the worker uses 2 while it samples, and somebody else 1.5 all the time
+    monkeypatch.setattr(runner, "busy_seconds", lambda: 3.5 * clock.now)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=clock))
+    taken: list[float] = []
+
+    def busy(verb: str, _sample: int) -> dict[str, float] | None:
+        if verb != "sample":
+            return None
+        taken.append(clock.now - sum(taken))
+        return {"busy": 2.0 * taken[-1]}
+
+    assert one(FakeWorker(clock, 0.2, busy)).others_cpus == pytest.approx(1.5)
 
 
 def test_waiting_for_a_cpu_stands_beside_each_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = iter(range(1_000_000))  # CPU seconds of everybody, far more than the worker's
     monkeypatch.setattr(runner, "busy_seconds", lambda: next(machine))
-
-    def measured(waited: float | None, busy: float) -> Run:
-        said = {"waited": waited, "busy": busy}
-        (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: said if verb == "sample" else None)])
-        return one
-
-    assert measured(0.7512, 0.5).cpu_wait == (0.751,) * 10
-    assert measured(0.7512, 1.0).cpu_wait == (0.0,) * 10  # nobody else ran: its threads waited for one another
-    assert measured(None, 0.5).cpu_wait == ()  # a kernel that does not tell
+    assert one(says({"waited": 0.7512, "busy": 0.5})).cpu_wait == (0.751,) * 10
+    assert one(says({"waited": 0.7512, "busy": 1.0})).cpu_wait == (0.0,) * 10, "its threads waited for one another"
+    assert one(says({"waited": None, "busy": 0.5})).cpu_wait == (), "a kernel that does not tell"
 
 
 def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = iter(range(1_000_000))
     monkeypatch.setattr(runner, "busy_seconds", lambda: next(machine))
 
-    def trouble(until: int) -> Callable[[str, int], dict[str, Any] | None]:
+    def measured(until: int, cpus: float | None) -> Run:
         def said(verb: str, sample: int) -> dict[str, Any] | None:
             waited = 1.0 if sample <= until else 0.0
             return {"waited": waited, "busy": 0.5, "loads": [1.0, 1.0]} if verb == "sample" and sample > 2 else None
 
-        return said
+        return one(FakeWorker(Clock(), 0.1, said), cpus=cpus)
 
-    def measured(until: int, cpus: float | None) -> Run:
-        (one,) = runs([CPU], [FakeWorker(Clock(), 0.1, trouble(until))], cpus=cpus)
-        return one
-
-    assert len(measured(22, 2.0).samples_s) == 30  # the first 20 samples were disturbed
-    assert measured(22, 2.0).stopped is None
-    assert (measured(22, 2.0).left_out, measured(22, 1.0).left_out) == (20, 0)
-    assert len(measured(22, 1.0).samples_s) == 10  # it had the one CPU that it may use
+    found = measured(22, 2.0)
+    assert len(found.samples_s) == 30, "the first 20 samples were disturbed"
+    assert (found.stopped, found.left_out, measured(22, 1.0).left_out) == (None, 20, 0)
+    assert len(measured(22, 1.0).samples_s) == 10, "it had the one CPU that it may use"
     assert len(measured(22, None).samples_s) == 10
     never = measured(10_000, 2.0)
     assert never.stopped == "only 0 of 10 samples undisturbed by other programs"
@@ -237,16 +239,7 @@ def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypat
     assert never.left_out == 0 and never.median_s == pytest.approx(0.1), "no others are left"
 
 
-def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
-    times, loads, waits = (2.0,) * 8 + (1.0,) * 10, (1.0,) * 8 + (2.0,) * 10, (1.0,) * 8 + (0.0,) * 10
-    taken = Run(label="CPU", devices=("/CPU:0",), dtype="float32", spread="one device", samples_s=times)
-    taken = msgspec.structs.replace(taken, cpu_load=loads, cpu_wait=waits)
-    one = with_speed(taken, 6.0, "FLOP/s", 2.0)
-    assert (one.left_out, one.median_s, one.ci95_s) == (8, 1.0, (1.0, 1.0))
-    assert one.throughput and one.throughput.value == 6.0
-    assert taken_of(one) == "18 samples (8 left out)"
-    unknown = with_speed(taken, 6.0, "FLOP/s", None)
-    assert (unknown.left_out, unknown.median_s) == (0, 1.0) and unknown.ci95_s == (1.0, 2.0)
+# ------------------------------------------------------------------------------------------------ trouble
 
 
 def dies(at: int) -> Callable[[str, int], dict[str, Any] | None]:
@@ -258,30 +251,48 @@ def dies(at: int) -> Callable[[str, int], dict[str, Any] | None]:
     return trouble
 
 
-@each("at", [0, 1, 7])
-def test_a_worker_that_dies_takes_no_other_with_it(at: int) -> None:
-    clock = Clock()
-    broken, fine = runs([CPU, GPU], [FakeWorker(clock, 0.1, dies(at)), FakeWorker(clock)])
-    assert broken.failure == "the worker was killed by SIGSEGV"
-    assert (broken.throughput, broken.median_s, broken.samples_s) == (None, None, ())
-    assert fine.throughput is not None
+def test_a_worker_that_dies_or_does_not_start_takes_no_other_with_it() -> None:
+    for at in (0, 1, 7):
+        clock = Clock()
+        broken, fine = runs([CPU, GPU], [FakeWorker(clock, 0.1, dies(at)), FakeWorker(clock)])
+        assert broken.failure == "the worker was killed by SIGSEGV"
+        assert (broken.throughput, broken.median_s, broken.samples_s) == (None, None, ())
+        assert fine.throughput is not None
 
-
-def test_a_worker_that_cannot_be_started() -> None:
     def start() -> FakeWorker:
         raise WorkerError("no such interpreter")
 
     with Workers(start) as alive:
-        (one,) = measure([job()], alive, rule=RULE)
-    assert to_run(one, RULE).failure == "no such interpreter"
+        (found,) = measure([job()], alive, rule=RULE)
+    assert to_run(found, RULE).failure == "no such interpreter"
 
 
-def test_a_wrong_result_has_no_speed() -> None:
-    worker = FakeWorker(Clock(), 0.1, lambda verb, _sample: WRONG if verb == "verify" else None)
-    (one,) = runs([CPU], [worker])
-    assert one.failure == "the result is wrong: relative error 0.3 (limit 5.4e-06)"
-    assert one.verified and not one.verified.ok
-    assert (one.throughput, one.samples_s) == (None, ())
+TF32 = {"rms": 6e-4, "worst_row": 2e-3}
+ELSEWHERE = {"misplaced": "computed on /CPU:0 instead of /GPU:0", "placed_on": ["/CPU:0"]}
+
+
+@each(
+    ("verb", "answer", "failure"),
+    [
+        ("verify", WRONG, "the result is wrong: relative error 0.3 (limit 5.4e-06)"),
+        ("verify", TF32, "the result is wrong: relative error 0.0006"),  # float32 that was tf32
+        ("sample", ELSEWHERE, "computed on /CPU:0 instead of /GPU:0"),
+        ("sample", {"placed_on": ["/CPU:0"]}, "computed on /CPU:0"),
+        ("sample", {"rechecked": [RIGHT, WRONG]}, "the result is wrong"),
+    ],
+)
+def test_what_is_wrong_or_from_elsewhere_has_no_speed(verb: str, answer: dict[str, Any], failure: str) -> None:
+    worker = FakeWorker(Clock(), 0.1, lambda asked, sample: answer if asked == verb and sample != 1 else None)
+    found = one(worker, case=GPU)
+    assert found.failure is not None and found.failure.startswith(failure)
+    assert (found.throughput, found.samples_s) == (None, ())
+    assert found.verified is None or found.verified.ok is (verb == "sample" and "rechecked" not in answer)
+
+
+def test_which_of_tf32_and_float32_ran_is_what_the_residual_says() -> None:
+    for answer, computed in ((RIGHT, "float32"), (TF32, "tf32")):
+        found = one(says(answer, "verify"), case=GPU, dtype="tf32")
+        assert (found.dtype, found.computed_in) == ("tf32", computed) and found.throughput is not None
 
 
 JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge)
@@ -301,7 +312,6 @@ VERIFIED: dict[str, Any] = {
     "arrived": [1],
     "elements": 1,
     "how": "",
-    "expected_losses": [2.0, 1.0],
     "moved": [1.0],
     "identical": True,
     **RIGHT,
@@ -315,47 +325,14 @@ def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None
     odd = [{**VERIFIED, name: one} for name in VERIFIED for one in ("x", [], {}, [None], [0.0, 0.0], math.nan, object)]
     failures = []
     for answer in ({}, *odd):
-        judged = replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters))
-        with Workers(lambda: FakeWorker(Clock())) as workers:
-            (one,) = measure([judged], workers, rule=RULE)
-        failures.append(one.failure or "")
+        measurement = Measurement(replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters)))
+        try:
+            measurement.judge({})
+        except WorkerError as error:
+            failures.append(str(error))
     assert failures[0].startswith("the answer to 'verify' cannot be used: KeyError: ")
-    assert {failure.split(":")[0] for failure in failures} <= {
-        *("", "the answer to 'verify' cannot be used", "the result is wrong"),
-    }
-
-
-def test_a_result_that_goes_wrong_later_is_noticed() -> None:
-    worker = FakeWorker(
-        Clock(), 0.1, lambda verb, sample: {"rechecked": [RIGHT, WRONG]} if verb == "sample" and sample > 6 else None
-    )
-    (one,) = runs([CPU], [worker])
-    assert one.failure is not None and one.failure.startswith("the result is wrong")
-    assert one.throughput is None
-
-
-ELSEWHERE = {"misplaced": "computed on /CPU:0 instead of /GPU:0", "placed_on": ["/CPU:0"]}
-
-
-@each(("said", "failure"), [(ELSEWHERE, ELSEWHERE["misplaced"]), ({"placed_on": ["/CPU:0"]}, "computed on /CPU:0")])
-def test_a_result_from_elsewhere_has_no_speed(said: dict[str, Any], failure: str) -> None:
-    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: said if verb == "sample" else None)])
-    assert (one.failure, one.throughput) == (failure, None)
-
-
-@each(("found", "computed"), [(RIGHT, "float32"), ({"rms": 6e-4, "worst_row": 2e-3}, "tf32")])
-def test_which_of_tf32_and_float32_ran_is_what_the_residual_says(found: dict[str, Any], computed: str) -> None:
-    (one,) = runs(
-        [GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)], dtype="tf32"
-    )
-    assert (one.dtype, one.computed_in) == ("tf32", computed)
-    assert one.throughput is not None
-
-
-def test_float32_that_was_tf32_has_no_speed() -> None:
-    found = {"rms": 6e-4, "worst_row": 2e-3}
-    (one,) = runs([GPU], [FakeWorker(Clock(), 0.1, lambda verb, _sample: found if verb == "verify" else None)])
-    assert one.failure is not None and one.failure.startswith("the result is wrong: relative error 0.0006")
+    kinds = {failure.split(":")[0] for failure in failures}
+    assert kinds <= {"the answer to 'verify' cannot be used", "the result is wrong"}
 
 
 def test_a_hang_among_many_short_samples_costs_no_more_patience_than_one() -> None:
@@ -367,26 +344,16 @@ def test_a_hang_among_many_short_samples_costs_no_more_patience_than_one() -> No
                 waits.append(timeout)
             return super().ask(timeout, **request)
 
-    worker = Listens(Clock(), 0.0005)
-    (one,) = runs([CPU], [worker])
-    assert len(one.samples_s) >= 500
+    assert len(one(Listens(Clock(), 0.0005)).samples_s) >= 500
     assert set(waits) == {60.0}
 
 
-def test_what_there_is_is_saved_after_every_round() -> None:
+def test_what_there_is_is_saved_after_every_round_and_an_interrupt_ends_every_worker() -> None:
     clock = Clock()
     counts: list[list[int]] = []
-
-    def save(measurements: Sequence[Measurement]) -> None:
-        counts.append([len(one.samples) for one in measurements])
-
+    save = lambda found: counts.append([len(one.samples) for one in found])  # noqa: E731
     runs([CPU, GPU], [FakeWorker(clock, 0.25), FakeWorker(clock, 0.25)], save=save)
-    assert counts[:4] == [[0, 0], [0, 0], [1, 1], [2, 2]]
-    assert counts[-1] == [10, 10]
-
-
-def test_an_interrupt_ends_every_worker() -> None:
-    clock = Clock()
+    assert counts[:4] == [[0, 0], [0, 0], [1, 1], [2, 2]] and counts[-1] == [10, 10]
 
     def interrupted(_verb: str, sample: int) -> None:
         if sample > 4:
@@ -397,3 +364,37 @@ def test_an_interrupt_ends_every_worker() -> None:
     with Workers(lambda: waiting.pop(0)) as alive, pytest.raises(KeyboardInterrupt):
         measure([job(), job(GPU)], alive, rule=RULE, clock=clock)
     assert all(worker.closed for worker in workers)
+
+
+# ------------------------------------------------------------------------------------------------ the session
+
+
+def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
+    said: list[str] = []
+    rule = StoppingRule(deadline=20.0)
+    Session(MatPow(sizes=(512,)), MATRIX, healthy(), Planned(), rule, announce=said.append).begin(["CPU", "1 GPU"])
+    assert said == ["2 runs (CPU; 1 GPU): at most 40 s of sampling"]
+    for size, doing in ((None, "choosing a size"), (512, "estimating the time")):
+        shown: list[str] = []
+        show = lambda label, _, shown=shown: shown.append(label)  # noqa: E731 - without the progress
+        Session(MatPow(sizes=(size,) if size else ()), MATRIX, healthy(), Planned(), QUICK, progress=show).run()
+        assert shown[:2] == ["starting TensorFlow", doing]
+
+
+@each(
+    "plan",
+    [
+        Cnn(model="resnet50", batch=4096),
+        Cnn(model="resnet50", global_batch=4096),
+        Gan(batch=2**20),
+        Inference(model="resnet50", batches=(1, 65536)),
+        MatPow(sizes=(16384,)),
+    ],
+)
+def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase) -> None:
+    workers = Planned(seconds=0.05)
+    rule = StoppingRule(deadline=5.0)
+    with pytest.raises(TooSlowError, match=r"would take about .* too long for --deadline 5\. Try --[a-z-]+ \d+, or"):
+        Session(plan, MATRIX, healthy(), workers, rule).run()
+    assert all(size is None or size < 4096 for worker in workers.started for size in worker.sizes)
+    assert all(worker.closed for worker in workers.started)

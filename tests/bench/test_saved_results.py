@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
 
@@ -14,9 +15,9 @@ from tests.bench.large_samples import LARGE, four, watched
 from tests.bench.samples import result, run
 from tests.guard import guarded
 from tests.tables import each
-from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.results import BenchResult, load_result
 from tfgpu_doctor.records.report import ReportError
+from tfgpu_doctor.records.schemas import FOLDER
 from tfgpu_doctor.redact.redaction import Redactor
 from tfgpu_doctor.render.html.bench import render
 
@@ -86,6 +87,25 @@ def test_what_tfgpu_measures_is_read_again(name: str) -> None:
 
 
 # --------------------------------------------------------------------------------------------------- large results
+
+
+def test_json_is_as_its_schema_and_other_tools_expect() -> None:
+    found = four()
+    data = json.loads(found.to_json())
+    schema = json.loads((FOLDER / "bench-1.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(data)
+    assert data["schema"] == "tfgpu.bench/1" and {"environment", "workload", "parameters", "runs"} <= set(data)
+    gpu = data["runs"][1]
+    assert {
+        *("label", "devices", "placed_on", "dtype", "samples_s", "warmup_s", "median_s", "ci95_s", "throughput"),
+        *("percent_of_peak", "verified", "speedup_vs_cpu", "speedup_vs_1gpu", "efficiency", "gpu", "advice"),
+    } <= set(gpu)
+    assert set(gpu["throughput"]) >= {"value", "unit"}
+    assert set(gpu["verified"]) >= {"ok", "residual", "tolerance", "method"}
+    assert set(gpu["gpu"][0]) >= {"utilization", "power_w", "sm_clock_mhz", "throttled"}
+    for change in ({"schema": "tfgpu.bench/2"}, {"runs": [{"label": "x"}]}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(json.dumps({**data, **change}), type=BenchResult)
 
 
 def many(count: int) -> BenchResult:

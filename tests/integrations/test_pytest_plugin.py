@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from tests.healthy import gpu
+from tests.healthy import gpu, spoil
 from tests.integrations.making import ROOT, facts_with, install, save, small
 from tests.lab import Lab
-from tfgpu_doctor.records.facts import Facts, Unknown
+from tfgpu_doctor.records.facts import Driver, Facts, Unknown
 
 pytest_plugins = ["pytester"]
 
@@ -29,9 +30,7 @@ MARKED = """
     def test_other(): pass
 """
 REASON = "gpu.none: This machine has no NVIDIA GPU"
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the fault lab is of Linux")
-NO_GPU = ["needs a GPU: no GPU that TensorFlow can use", REASON, "run tfgpu doctor"]
-
+NO_GPU = f"needs a GPU: no GPU that TensorFlow can use: {REASON}; run tfgpu doctor"
 Machine = Callable[[Facts], None]
 
 
@@ -52,15 +51,10 @@ def machine(pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory)
 
 def without_gpu() -> Facts:
     """The healthy machine, when its GPU has been taken out."""
-    import msgspec
-
     facts = facts_with()
-    return msgspec.structs.replace(
-        facts,
-        host=msgspec.structs.replace(facts.host, pci_gpus=msgspec.structs.replace(facts.host.pci_gpus, value=())),
-        driver=type(facts.driver)(version=Unknown("no driver"), kernel_module_loaded=facts.host.nouveau_loaded),
-        gpus=Unknown("no driver"),
-    )
+    none = msgspec.structs.replace(facts.host.pci_gpus, value=())
+    driver = Driver(version=Unknown("no driver"), kernel_module_loaded=facts.host.nouveau_loaded)
+    return spoil(msgspec.structs.replace(facts, driver=driver), {"host.pci_gpus": none, "gpus": Unknown("no driver")})
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
@@ -70,62 +64,40 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 # ----------------------------------------------------------------------------------------------------- the mark
 
 
-def test_marked_tests_run_where_the_machine_gives_what_they_need(pytester: pytest.Pytester, machine: Machine) -> None:
-    pytester.makepyfile(MARKED)
-    result = run(pytester)
+def test_marked_tests_run_or_are_skipped_with_the_reason(pytester: pytest.Pytester, machine: Machine) -> None:
+    pytester.makepyfile(test_it=MARKED)
+    result = run(pytester, "--strict-markers")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["tfgpu: TensorFlow 2.21.0, driver 570.86.15, 2 × NVIDIA H200"])
-
-
-def test_marked_tests_are_skipped_with_the_doctors_reason(pytester: pytest.Pytester, machine: Machine) -> None:
     machine(without_gpu())
-    pytester.makepyfile(MARKED)
     result = run(pytester, "-rs")
     result.assert_outcomes(passed=1, skipped=2)
-    text = result.stdout.str()
-    assert all(part in text for part in NO_GPU), text
-    assert "needs 2 GPUs with at least 100 GiB of memory and compute capability 9.0: no GPU that" in text
-    assert "test_marked_tests_are_skipped_with_the_doctors_reason.py:3: needs a GPU" in text  # where the test stands
-
-
-def test_what_was_asked_and_what_was_found(pytester: pytest.Pytester, machine: Machine) -> None:
+    assert f"test_it.py:3: {NO_GPU}" in result.stdout.str()  # where the test stands
+    assert "needs 2 GPUs with at least 100 GiB of memory and compute capability 9.0: no GPU" in result.stdout.str()
     machine(facts_with(gpu(0), small(1)))
-    pytester.makepyfile(MARKED)
     result = run(pytester, "-rs")
     result.assert_outcomes(passed=2, skipped=1)
     found = "found 1 × NVIDIA H200 (140 GiB, compute capability 9.0), 1 × NVIDIA GeForce RTX 3060 (12 GiB, compute"
     assert found in result.stdout.str()
+    pytester._monkeypatch.setenv("TFGPU_DOCTOR_FROM", str(pytester.path / "missing.json"))
+    result = run(pytester, "-rs")
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(["*tfgpu doctor came to no result: *missing.json*"])
+    described = "@pytest.mark.gpu(min=1, memory=None, compute_capability=None): skip the test, or *"
+    run(pytester, "--markers").stdout.fnmatch_lines([described])
 
 
 def test_required_gpus_fail_the_test(pytester: pytest.Pytester, machine: Machine) -> None:
-    """By the option, the variable, or the configuration; the variable can take back the last."""
+    """By the option or the variable; one that is skipped anyway does not fail."""
     machine(without_gpu())
-    pytester.makepyfile(MARKED)
-    for option, variable, configured, is_required in (
-        ("--require-gpu", "0", "false", True),
-        ("-v", "yes", "false", True),
-        ("-v", "", "true", True),
-        ("-v", "0", "true", False),
-    ):
-        pytester.makeini(f"[pytest]\nrequire_gpu = {configured}\n")
+    pytester.makepyfile(MARKED + "\n    @pytest.mark.gpu\n    @pytest.mark.skip\n    def test_later(): pass\n")
+    for option, variable, is_required in (("--require-gpu", "0", True), ("-v", "yes", True), ("-v", "0", False)):
         pytester._monkeypatch.setenv("TFGPU_REQUIRE_GPU", variable)
         result = run(pytester, option)
-        result.assert_outcomes(passed=1, **({"errors": 2} if is_required else {"skipped": 2}))
+        result.assert_outcomes(passed=1, **({"errors": 2, "skipped": 1} if is_required else {"skipped": 3}))
         assert result.ret == is_required
         if is_required:
             result.stdout.fnmatch_lines([f"ERROR *::test_one - Failed: needs a GPU: no GPU that TensorFlow*{REASON}*"])
-
-
-def test_a_test_that_is_skipped_anyway_does_not_fail(pytester: pytest.Pytester, machine: Machine) -> None:
-    machine(without_gpu())
-    pytester.makepyfile("""
-        import pytest
-
-        @pytest.mark.gpu
-        @pytest.mark.skip(reason="later")
-        def test_later(): pass
-    """)
-    run(pytester, "--require-gpu").assert_outcomes(skipped=1)
 
 
 def test_marks_of_class_and_module_count_together(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -150,8 +122,6 @@ def test_marks_of_class_and_module_count_together(pytester: pytest.Pytester, mac
     result.assert_outcomes(passed=1, skipped=3)
     result.stdout.fnmatch_lines(["*needs 2 GPUs with at least 100 GiB of memory: found *"])
 
-
-# ------------------------------------------------------------------------------------------------- wrong marks
 
 WRONG = {
     "minimum=2": "unknown keyword 'minimum'. Did you mean min?",
@@ -194,32 +164,17 @@ def test_a_marker_of_the_project_is_left_alone(pytester: pytest.Pytester, machin
         assert "tfgpu:" not in result.stdout.str()
 
 
-def test_a_test_that_uses_a_fixture_is_selected_as_a_marked_one(pytester: pytest.Pytester, machine: Machine) -> None:
-    """CI runs `-m gpu` on the GPU runner and skips on the others: a test in neither would never run."""
-    pytester.makepyfile("""
-        def test_a(gpu): pass
-        def test_b(gpus): pass
-        def test_c(): pass
-    """)
-    for marks, passed, deselected in (("gpu", 2, 1), ("not gpu", 1, 2)):
-        run(pytester, "-m", marks, "--strict-markers").assert_outcomes(passed=passed, deselected=deselected)
-
-
-def test_the_mark_is_registered(pytester: pytest.Pytester, machine: Machine) -> None:
-    result = run(pytester, "--markers")
-    result.stdout.fnmatch_lines(["@pytest.mark.gpu(min=1, memory=None, compute_capability=None): skip the test, or *"])
-    pytester.makepyfile(MARKED)
-    run(pytester, "--strict-markers").assert_outcomes(passed=3)
-
-
 # -------------------------------------------------------------------------------------------------- the fixtures
 
 
-def test_the_fixture_tells_which_gpu(pytester: pytest.Pytester, machine: Machine) -> None:
-    """The one with most memory, so that it meets the mark of the test."""
+def test_the_fixtures(pytester: pytest.Pytester, machine: Machine) -> None:
+    """The GPU is the one with most memory, so that it meets the mark of the test.
+
+    A test that uses one is selected as a marked one: CI runs `-m gpu` on the GPU runner and skips on the others.
+    """
     machine(facts_with(small(0), gpu(1)))
     pytester.makepyfile("""
-        import pytest
+        import pytest, sys
 
         @pytest.mark.gpu(memory="100GiB")
         def test_large(gpu, gpus):
@@ -227,24 +182,23 @@ def test_the_fixture_tells_which_gpu(pytester: pytest.Pytester, machine: Machine
             assert gpu.uuid == "GPU-10000000-0000-0000-0000-000000000000"
             assert (gpu.memory, gpu.compute_capability) == (150754820096, "9.0")
             assert [one.index for one in gpus] == [1, 0]
-    """)
-    run(pytester).assert_outcomes(passed=1)
 
-
-def test_a_fixture_without_a_gpu(pytester: pytest.Pytester, machine: Machine) -> None:
-    machine(without_gpu())
-    pytester.makepyfile("""
-        def test_fixture(gpu): pass
+        def test_fixture(gpu): assert "tensorflow" not in sys.modules
         def test_later(request): request.getfixturevalue("gpus")
+        def test_none(): pass
     """)
-    run(pytester, "-rs").assert_outcomes(skipped=2)
-    assert run(pytester, "--require-gpu").ret == 1
+    pytester.runpytest_subprocess("-p", "no:xdist").assert_outcomes(passed=4)
+    for marks, passed in (("gpu", 2), ("not gpu", 2)):
+        run(pytester, "-m", marks, "--strict-markers").assert_outcomes(passed=passed, deselected=4 - passed)
+    machine(without_gpu())
+    run(pytester).assert_outcomes(skipped=3, passed=1)
+    assert run(pytester, "--require-gpu", "-k", "later").ret == 1
 
 
 # ----------------------------------------------------------------------------------------- what it costs otherwise
 
 LOADED = """
-import json, sys
+import json, pytest, sys
 before = set(sys.modules)
 import tfgpu_doctor.integrations.pytest_plugin
 print(json.dumps(sorted(set(sys.modules) - before)))
@@ -252,15 +206,9 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 
 
 def test_the_plugin_imports_nothing_but_itself() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import pytest\n{LOADED}"], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert json.loads(done.stdout) == [
-        "tfgpu_doctor",
-        *(f"tfgpu_doctor.{empty}" for empty in ("bench", "compare", "integrations")),
-        "tfgpu_doctor.integrations.pytest_plugin",
-        "tfgpu_doctor.plan",
-    ]
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
+    names = ("bench", "compare", "integrations", "integrations.pytest_plugin", "plan")
+    assert json.loads(done.stdout) == ["tfgpu_doctor", *(f"tfgpu_doctor.{name}" for name in names)]
 
 
 def test_a_run_without_marked_tests_loads_nothing_of_ours(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -278,24 +226,6 @@ def test_a_run_without_marked_tests_loads_nothing_of_ours(pytester: pytest.Pytes
         assert "tfgpu:" not in result.stdout.str()
 
 
-def test_tensorflow_is_not_imported_in_the_process_of_pytest(pytester: pytest.Pytester, machine: Machine) -> None:
-    pytester.makepyfile("""
-        import sys, pytest
-
-        @pytest.mark.gpu
-        def test_a(gpu): assert "tensorflow" not in sys.modules
-    """)
-    pytester.runpytest_subprocess("-p", "no:xdist").assert_outcomes(passed=1)
-
-
-def test_a_variable_that_makes_no_sense_to_the_doctor(pytester: pytest.Pytester, machine: Machine) -> None:
-    pytester._monkeypatch.setenv("TFGPU_DOCTOR_FROM", str(pytester.path / "missing.json"))
-    pytester.makepyfile(MARKED)
-    result = run(pytester, "-rs")
-    result.assert_outcomes(passed=1, skipped=2)
-    result.stdout.fnmatch_lines(["*tfgpu doctor came to no result: *missing.json*"])
-
-
 # --------------------------------------------------------------------------------------------------------- workers
 
 TELLING = """
@@ -307,6 +237,7 @@ TELLING = """
         told = [gpus[0].index, gpus[0].device, len(gpus), *map(os.environ.get, names)]
         (request.config.rootpath / f"{worker_id}-{n}").write_text(str(told))
 """
+UUIDS = [f"GPU-{number}0000000-0000-0000-0000-000000000000" for number in range(4)]
 
 
 def told(pytester: pytest.Pytester) -> dict[str, list[object]]:
@@ -320,10 +251,7 @@ def told(pytester: pytest.Pytester) -> dict[str, list[object]]:
 
 
 def parallel(pytester: pytest.Pytester, *arguments: str, n: int = 2) -> pytest.RunResult:
-    return pytester.runpytest_subprocess(f"-n{n}", "--dist=each" if n < 0 else "--dist=load", *arguments, timeout=120)
-
-
-UUIDS = [f"GPU-{number}0000000-0000-0000-0000-000000000000" for number in range(4)]
+    return pytester.runpytest_subprocess(f"-n{n}", *arguments, timeout=120)
 
 
 def test_each_worker_has_a_gpu_of_its_own(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -332,6 +260,7 @@ def test_each_worker_has_a_gpu_of_its_own(pytester: pytest.Pytester, machine: Ma
     assert told(pytester) == {"gw0": [0, "/GPU:0", 1, UUIDS[0], None], "gw1": [1, "/GPU:0", 1, UUIDS[1], None]}
 
 
+@pytest.mark.full
 def test_more_workers_than_gpus_share_them(pytester: pytest.Pytester, machine: Machine) -> None:
     pytester.makepyfile(TELLING)
     parallel(pytester, n=3).assert_outcomes(passed=8)
@@ -340,19 +269,14 @@ def test_more_workers_than_gpus_share_them(pytester: pytest.Pytester, machine: M
 
 @pytest.mark.full
 def test_gpus_that_were_chosen_before_are_respected(pytester: pytest.Pytester, machine: Machine) -> None:
-    machine(facts_with(*map(gpu, range(4)), visible="3,1", listed=(3, 1)))
-    pytester._monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
-    pytester.makepyfile(TELLING)
-    parallel(pytester).assert_outcomes(passed=8)
-    assert told(pytester) == {"gw0": [3, "/GPU:0", 1, "3", None], "gw1": [1, "/GPU:0", 1, "1", None]}
-
-
-@pytest.mark.full
-def test_gpus_that_tx_chose_are_respected(pytester: pytest.Pytester, machine: Machine) -> None:
     pytester.makepyfile(TELLING)
     workers = [f"--tx=popen//env:CUDA_VISIBLE_DEVICES={number}" for number in (1, 0)]
     pytester.runpytest_subprocess(*workers, "--dist=load", timeout=120).assert_outcomes(passed=8)
     assert [values[3] for values in told(pytester).values()] == ["1", "0"]
+    machine(facts_with(*map(gpu, range(4)), visible="3,1", listed=(3, 1)))
+    pytester._monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    parallel(pytester).assert_outcomes(passed=8)
+    assert told(pytester) == {"gw0": [3, "/GPU:0", 1, "3", None], "gw1": [1, "/GPU:0", 1, "1", None]}
 
 
 def test_wrong_marks_and_missing_gpus_with_workers(pytester: pytest.Pytester, machine: Machine) -> None:
@@ -367,22 +291,20 @@ def test_wrong_marks_and_missing_gpus_with_workers(pytester: pytest.Pytester, ma
 # ---------------------------------------------------------------- the real doctor, under a driver of the fault lab
 
 
-def in_lab(pytester: pytest.Pytester, driver_lab: Lab, **answers: object) -> None:
-    """Let the inner run have three GPUs by a driver of the fault lab."""
-    h200 = {"name": "NVIDIA H200", "cc": "9.0", "memory_mib": 143771, "driver": "580.65.06"}
-    pytester._monkeypatch.delenv("TFGPU_DOCTOR_FROM")
-    for name, value in driver_lab.environ(cuda=True, gpus=3, **h200, **answers).items():
-        pytester._monkeypatch.setenv(name, value)
-
-
 @pytest.mark.tensorflow
 @pytest.mark.full
-@LINUX
+@pytest.mark.skipif(sys.platform != "linux", reason="the fault lab is of Linux")
 def test_workers_of_the_fault_lab(
     pytester: pytest.Pytester, machine: Machine, driver_lab: Lab, tensorflow_python: str
 ) -> None:
-    """Three GPUs, the real TensorFlow: the doctor asks once, and each worker lists its own GPU only."""
-    in_lab(pytester, driver_lab)
+    """Three GPUs, the real TensorFlow: the doctor asks once, and each worker lists its own GPU only.
+
+    A test file that lists the GPUs when it is imported is told so.
+    """
+    h200 = {"name": "NVIDIA H200", "cc": "9.0", "memory_mib": 143771, "driver": "580.65.06"}
+    pytester._monkeypatch.delenv("TFGPU_DOCTOR_FROM")
+    for name, value in driver_lab.environ(cuda=True, gpus=3, **h200).items():
+        pytester._monkeypatch.setenv(name, value)
     pytester.makepyfile("""
         import os, pytest
         import numpy
@@ -400,18 +322,7 @@ def test_workers_of_the_fault_lab(
                 product = tf.matmul(ONES, ONES)
             assert product.device.endswith("GPU:0") and product.numpy()[0, 0] == 64
     """)
-    result = parallel(pytester)
-    result.assert_outcomes(passed=4)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.full
-@LINUX
-def test_cuda_that_was_initialized_too_early(
-    pytester: pytest.Pytester, machine: Machine, driver_lab: Lab, tensorflow_python: str
-) -> None:
-    """A test file that lists the GPUs when it is imported."""
-    in_lab(pytester, driver_lab)
+    parallel(pytester).assert_outcomes(passed=4)
     pytester.makepyfile("""
         import pytest
         import tensorflow as tf
@@ -434,19 +345,11 @@ def test_cuda_that_was_initialized_too_early(
 PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 
 
-def examples() -> dict[str, str]:
-    """The files of the page: each block begins with the name."""
-    return dict(re.findall(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
-
-
-def test_the_examples_of_the_page(pytester: pytest.Pytester, machine: Machine) -> None:
-    assert set(examples()) == {"test_training.py", "pyproject.toml"}
+def test_the_example_of_the_page(pytester: pytest.Pytester, machine: Machine) -> None:
+    ((name, text),) = re.findall(r"^```python\n# (\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     pytester.path.joinpath("tox.ini").unlink()
-    for name, text in examples().items():
-        pytester.path.joinpath(name).write_text(f"# {name}\n{text}", encoding="utf-8")
+    pytester.path.joinpath(name).write_text(f"# {name}\n{text}", encoding="utf-8")
     run(pytester).assert_outcomes(passed=3)
-    parallel(pytester).assert_outcomes(passed=2, skipped=1)
-    pytester.path.joinpath("pyproject.toml").unlink()
     machine(without_gpu())
     pytester._monkeypatch.setenv("COLUMNS", "80")
     (shown,) = re.findall(r"^```console\n\$ pytest -rs\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

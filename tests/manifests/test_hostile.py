@@ -27,6 +27,7 @@ def test_noise_and_the_files_of_the_other_kinds(kind: str) -> None:
     for sample in SAMPLES:
         for end in range(0, len(sample), 49):
             survives(sample[:end], kind)
+            survives(sample[:end] + chance.choice("\t\x1b[]{}:*&'\"\\#=\u2028é%$") + sample[end + 1 :], kind)
     for size in range(0, 400, 5):
         survives(chance.randbytes(size).decode("latin-1"), kind)
         survives("".join(chance.choices("[]{}:,-=$'\"\\#&*! \n\taF1%", k=size)), kind)

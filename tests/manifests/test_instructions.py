@@ -20,29 +20,10 @@ ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 @each(
     ("text", "expected"),
-    [
-        ("from x\n\trun\ta  b \n", [("FROM", 1, "x"), ("RUN", 2, "a  b ")]),
-        ("\ufeffFROM x\r\nRUN a \\\r\n b\r\n", [("FROM", 1, "x"), ("RUN", 2, "a  b")]),
-        ("RUN a\\\nb", [("RUN", 1, "ab")]),
-        ("RUN a \\  \n# c\n\n   \n  # c \\\n b\nFROM x", [("RUN", 1, "a  b"), ("FROM", 7, "x")]),
-        ("RUN \\\n  a", [("RUN", 1, "  a")]),
-        ("\\\n\n  RUN a\nFROM x", [("RUN", 3, "a"), ("FROM", 4, "x")]),
-        ("RUN a \\\\\nFROM x", [("RUN", 1, "a \\\\"), ("FROM", 2, "x")]),  # no continuation
-        ("RUN a \\", [("RUN", 1, "a ")]),
-        ("# escape=`\nRUN a `\n b\nCOPY a C:\\\nFROM x", [("RUN", 2, "a  b"), ("COPY", 4, "a C:\\"), ("FROM", 5, "x")]),
-        ("# syntax=x\n#ESCAPE = ` \nRUN a `\n b", [("RUN", 3, "a  b")]),
-        ("# text\n# escape=`\nRUN a `\n b", [("RUN", 3, "a `"), ("B", 4, "")]),  # a comment ends the directives
-        ("\n# escape=`\nRUN a `", [("RUN", 3, "a `")]),
-        ('RUN ["a", \\\n "b"]', [("RUN", 1, '["a",  "b"]')]),
-        ("ONBUILD RUN a", [("ONBUILD", 1, "RUN a")]),
-        ("EXPOSE\nRUN", [("EXPOSE", 1, ""), ("RUN", 2, "")]),
-        ("RUN a\u2028b\x0cc\x85d", [("RUN", 1, "a\u2028b\x0cc\x85d")]),
-        ("", []),
-        ("# a", []),
-    ],
+    ROWS["test_instructions"],
 )
-def test_instructions(text: str, expected: list[tuple[str, int, str]]) -> None:
-    assert [(one.verb, one.line, one.value) for one in instructions(text)] == expected
+def test_instructions(text: str, expected: list[list[object]]) -> None:
+    assert [[one.verb, one.line, one.value] for one in instructions(text)] == expected
 
 
 @each(("text", "expected"), ROWS["test_here_documents"])
@@ -56,25 +37,13 @@ def test_the_line_of_a_character() -> None:
     assert [one.line_at(offset) for offset in range(len(one.value))] == [3] * 5 + [5] * 4 + [6]
 
 
-def settings(text: str) -> list[tuple[str, str, int]]:
-    (found,) = read("Dockerfile", text, "dockerfile")
-    return [(one.name, one.value, one.place.line) for one in found.settings]
-
-
 @each(
     ("text", "expected"),
-    [
-        ("ENV A b c=d ", [("A", "b c=d", 2)]),
-        ("ENV A=b\\ c D='e f' G=h'i j'\"k\"", [("A", "b c", 2), ("D", "e f", 2), ("G", "hi jk", 2)]),
-        ('ENV A="b \\" c"', [("A", 'b " c', 2)]),
-        ("ENV A=1 \\\n  B=2 \\\n  # c\n  A=3", [("A", "3", 5), ("B", "2", 3)]),
-        ('ENV A="b \\\n c" D=', [("A", "b  c", 2), ("D", "", 3)]),
-        ("ENV a.b-c=1", [("a.b-c", "1", 2)]),
-        ("ENV", []),
-    ],
-)  # fmt: skip
-def test_both_forms_of_env(text: str, expected: list[tuple[str, str, int]]) -> None:
-    assert settings(f"FROM x\n{text}\n") == expected
+    ROWS["test_both_forms_of_env"],
+)
+def test_both_forms_of_env(text: str, expected: list[list[object]]) -> None:
+    (found,) = read("Dockerfile", f"FROM x\n{text}\n", "dockerfile")
+    assert [[one.name, one.value, one.place.line] for one in found.settings] == expected
 
 
 def test_a_stage_has_what_the_stages_below_it_have() -> None:

@@ -27,13 +27,9 @@ def capability(name: str) -> str | None:
 
 # ------------------------------------------------------------------------------------- one answer
 
-AS_THE_DRIVER_WRITES = ROWS["AS_THE_DRIVER_WRITES"]
-AS_PEOPLE_WRITE = ROWS["AS_PEOPLE_WRITE"]
-AS_OTHER_TOOLS_WRITE = ROWS["AS_OTHER_TOOLS_WRITE"]
-
 
 def test_a_name_has_one_compute_capability() -> None:
-    rows = [*AS_THE_DRIVER_WRITES, *AS_PEOPLE_WRITE, *AS_OTHER_TOOLS_WRITE]
+    rows = [(name, expected) for expected, names in ROWS["NAMES"].items() for name in names]
     assert [(name, found, expected) for name, expected in rows if (found := capability(name)) != expected] == []
 
 

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.gpu_names import InstanceIndex
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.records.facts import Known
 
-NAMED = {
-    "p2.xlarge": "Tesla K80", "p3.2xlarge": "Tesla V100", "p3dn.24xlarge": "Tesla V100", "p4d.24xlarge": "A100",
-    "p4de.24xlarge": "A100", "p5.48xlarge": "H100", "p5en.48xlarge": "H200", "g2.2xlarge": "GRID K520",
-    "g3s.xlarge": "Tesla M60", "g4dn.metal": "Tesla T4", "g5.12xlarge": "A10G", "g5g.metal": "T4G", "g6.xlarge": "L4",
-    "g6e.4xlarge": "L40S", "ml.p3.8xlarge": "Tesla V100", "g4dn": "Tesla T4", "p3 instance": "Tesla V100",
-    "a2-highgpu-1g": "A100", "a2-ultragpu-8g": "A100", "a3-highgpu-8g": "H100", "g2-standard-96": "L4",
-    "a2-highgpu": "A100", "Colab": "Tesla T4", "Standard_NC6": "Tesla K80", "NC24r": "Tesla K80",
-    "Standard_NC12s_v2": "Tesla P100", "NC6s_v3": "Tesla V100", "NCv3": "Tesla V100",
-    "Standard_NC4as_T4_v3": "Tesla T4",
-    "STANDARD_NC40ADS_H100_V5": "H100", "Standard_NC24ads_A100_v4": "A100", "Standard_ND6s": "Tesla P40",
-    "Standard_ND96asr_v4": "A100", "Standard_NV6": "Tesla M60", "Standard_NV36ads_A10_v5": "A10",
-}  # fmt: skip
-WRITTEN = {
-    "I launched a g4dn.xlarge with the Deep Learning AMI": "Tesla T4",
-    "my EC2 p3 with Ubuntu": "Tesla V100",
-    "We train on p2 instances": "Tesla K80",
-    "在AWS g5.xlarge上": "A10G",
-    "запустил на Standard_NC6s_v3": "Tesla V100",
-    "a2-highgpu-1g on GKE": "A100",
-}
-NONE = (
-    "see p3.py and g5.txt",
-    "python p2.7, gpt-g4",
-    "NC6 is a room, ND6s is another",
-    "layer p3 of the network",
-    "instances of class p3",
-    "In Colab it works",
-    "it worked before on a p3.2xlarge",
-    "an m5.xlarge without a GPU",
-    "2024-01-01 10:00:00.1: I gpu_device.cc:1] g4dn.xlarge",
-)
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
+NAMED = ROWS["NAMED"]
+WRITTEN = ROWS["WRITTEN"]
+NONE = ROWS["NONE"]
 
 
 @each("name", NAMED)

@@ -78,53 +78,10 @@ def test_oldest_drivers_of_a_release(version: str, linux: str, windows: str) -> 
     assert (row.min_driver_linux, row.min_driver_windows) == (linux, windows)
 
 
-@each(("version", "linux", "windows", "minor", "first", "last"), ROWS["test_toolkits"])
-def test_toolkits(version: str, linux: str, windows: str | None, minor: str, first: str, last: str) -> None:
-    row = MATRIX.cuda(version)
-    assert row is not None
-    assert (row.min_driver_linux, row.min_driver_windows, row.minor_compat_min_linux) == (linux, windows, minor)
-    assert (row.compute_capabilities[0], row.compute_capabilities[-1]) == (first, last)
-
-
 def test_an_unknown_update_is_answered_by_its_minor_version() -> None:
     row = MATRIX.cuda("12.5.9")
     assert row is not None and row.version == "12.5"
     assert MATRIX.cuda("42.0") is None
-
-
-@each(
-    ("version", "majors", "lowest"),
-    [
-        # cuDNN support matrices, and the architectures in libcudnn_ops of the nvidia-cudnn wheels
-        ("9.28.0.42", ("12", "13"), "7.5"),
-        ("9.11.0", ("12",), "7.5"),
-        ("9.10.2", ("11", "12"), "5.0"),
-        ("9.3", ("11", "12"), "5.0"),
-        ("8.9.7", ("11", "12"), "5.0"),
-        ("8.6", ("10", "11"), "3.0"),
-    ],
-)
-def test_cudnn(version: str, majors: tuple[str, ...], lowest: str) -> None:
-    row = MATRIX.cudnn(version)
-    assert row is not None
-    assert (row.cuda_majors, row.min_compute_capability) == (majors, lowest)
-
-
-@each(
-    ("capability", "name", "first", "last"),
-    [("8.9", "Ada Lovelace", "520", None), ("6.1", "Pascal", "367", "580"), ("3.5", "Kepler", None, "470")],
-)
-def test_architectures(capability: str, name: str, first: str | None, last: str | None) -> None:
-    # NVIDIA Data Center Drivers, "CUDA Toolkit, Driver, and Architecture Matrix"
-    row = MATRIX.architecture(capability)
-    assert row is not None
-    assert (row.name, row.first_driver_branch, row.last_driver_branch) == (name, first, last)
-
-
-@each(("name", "capability"), ROWS["test_gpus_by_name"])
-def test_gpus_by_name(name: str, capability: str) -> None:
-    gpu = MATRIX.gpu(name)
-    assert gpu is not None and gpu.compute_capability == capability
 
 
 def test_unknown_names_are_unknown() -> None:
@@ -132,15 +89,6 @@ def test_unknown_names_are_unknown() -> None:
     assert MATRIX.architecture("1.7") is None
     assert MATRIX.cudnn("3.1") is None
     assert MATRIX.peak("1.7") is None
-
-
-@each(("name", "capability", "multiprocessors", "ghz", "dtype", "tflops"), ROWS["test_peaks_give_the_data_sheets"])
-def test_peaks_give_the_data_sheets(
-    name: str, capability: str, multiprocessors: int, ghz: float, dtype: str, tflops: float
-) -> None:
-    row = MATRIX.peak(capability, name)
-    assert row is not None
-    assert multiprocessors * ghz * getattr(row, dtype) / 1000 == pytest.approx(tflops, rel=0.01)
 
 
 # ------------------------------------------------------------------------------------------ look-ups

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tests.bench.fake_worker import WRONG
 from tests.bench.large_samples import failures, four
-from tests.bench.test_bench_compare_text import COMPARISONS
+from tests.bench.test_bench_text import COMPARISONS
 from tests.cli.hostile import BOMB
 from tests.compare.test_compare import DONE
 from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent, off_path
@@ -30,7 +30,7 @@ from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
-from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.parsers import lines, text_to_facts

@@ -32,7 +32,7 @@ from tests.render.results import (
 from tests.render.showing import GOLDEN, as_format, check_goldens, printed
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import Check, Page, Remedy, Sign, Source, all_ids, headline_of, page_of
-from tfgpu_doctor.fleet.fleet import judge_fleet
+from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.console import console_for

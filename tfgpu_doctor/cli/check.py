@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import define_command, machine_options, matrix_option, option
+from tfgpu_doctor.cli.options import choice, define_command, machine_options, matrix_option, option
 from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options, shows_changes
-from tfgpu_doctor.manifests import INSTEAD, KINDS
+from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
     from tfgpu_doctor.records.report import FailOn
-
-
-class _Kind(click.Choice):  # type: ignore[type-arg]
-    """A kind of file; those that were read once are refused by what to give instead."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Find the kind. Raises click.BadParameter: there is none."""
-        if value in ("lock", "pipfile", "setup", "devcontainer"):
-            raise click.BadParameter(f"{value}: {INSTEAD}", ctx, param)
-        return super().convert(value, param, ctx)
 
 
 @define_command(
@@ -31,7 +21,7 @@ class _Kind(click.Choice):  # type: ignore[type-arg]
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @option("--target", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
-@option("--kind", type=_Kind(KINDS, case_sensitive=False), help="Kind of the files, if their names do not show it.")
+@choice("--kind", choices=KINDS, help="Kind of the files, if their names do not show it.")
 @machine_options()
 @matrix_option
 @option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are only shown.")

@@ -13,8 +13,7 @@ from tfgpu_doctor.cli.output import Results, redact_option, result_options
 from tfgpu_doctor.records.parameters import Listed
 from tfgpu_doctor.render.formats import choices
 
-FAIL_ON_REPORTS = ("error", "warning", "never")
-FAIL_ON_BENCHES = ("slower", "faster", "change", "never")
+_FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster", "change", "never")}
 
 
 @define_command(
@@ -86,15 +85,15 @@ def command(
     from tfgpu_doctor.records.report import Report
     from tfgpu_doctor.redact.redaction import redact
 
-    names = tuple("standard input" if path == "-" else PurePath(path).name for path in (base, new))
-    names = names if names[0] != names[1] else (base, new)
-    pair: Any = commands.load_pair(base, new)
+    called = tuple("standard input" if path == "-" else PurePath(path).name for path in (base, new))
+    names: Any = called if called[0] != called[1] else (base, new)
+    pair = commands.load_pair(base, new)
     are_reports = isinstance(pair[0], Report)
-    _refuse_others(are_reports, fail_on, context.params)
     everything = asked.pop("all")
+    _refuse_others("report" if are_reports else "bench", fail_on, everything, context.params["format"])
 
     def compared(pair: Any) -> Any:
-        comparison = commands.compare(*pair, names=names, **asked)
+        comparison: Any = commands.compare(*pair, names=names, **asked)
         return reports.without_noise(comparison) if are_reports and not everything else comparison
 
     fail_on = fail_on or ("error" if are_reports else "slower")
@@ -106,14 +105,11 @@ def command(
     context.exit(module.exit_code(comparison, fail_on))
 
 
-def _refuse_others(are_reports: bool, fail_on: str | None, asked: dict[str, Any]) -> None:
-    """Refuse the options that are for results of the other kind. Raises click.UsageError."""
-    names = ("factor", "across") if are_reports else ("all", "require_gpus")
-    given = [f"--{name.replace('_', '-')}" for name in names if asked[name] not in (None, (), False)]
-    if fail_on and fail_on not in (FAIL_ON_REPORTS if are_reports else FAIL_ON_BENCHES):
-        given.insert(0, f"--fail-on {fail_on}")
-    if are_reports:
-        given += [f"--format {name}" for name in asked["format"] if name not in choices("report comparison")]
+def _refuse_others(kind: str, fail_on: str | None, everything: bool, formats: tuple[str, ...]) -> None:
+    """Refuse what is for results of the other kind. Raises click.UsageError."""
+    given = [f"--fail-on {fail_on}"] if fail_on and fail_on not in _FAIL_ON[kind] else []
+    given += ["--all"] if everything and kind == "bench" else []
+    given += [f"--format {name}" for name in formats if name not in choices(f"{kind} comparison")]
     if given:
-        mine, other = ("bench results", "doctor reports") if are_reports else ("doctor reports", "bench results")
-        raise click.UsageError(f"{', '.join(given)}: only for {mine}, but these are {other}")
+        these, others = ("doctor reports", "bench results")[:: 1 if kind == "report" else -1]
+        raise click.UsageError(f"{', '.join(given)}: only for {others}, but these are {these}")

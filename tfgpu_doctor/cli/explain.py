@@ -14,16 +14,14 @@ import click
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
 from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options
-from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.records.report import FailOn, Report
 
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
-# what may be a message: words, CUDA_ERROR_NO_DEVICE
-_NO_FILE_NAME = re.compile(r".*\s.*|[A-Z]+(?:_[A-Z]+)+", re.DOTALL)
-_SENTENCE = re.compile(r"(?:[^\s/\\]+\s+){4}(?!.*\.[A-Za-z]{2,5}$)", re.DOTALL)  # more words than a file name has
+# what is a message, and no name of a file: CUDA_ERROR_NO_DEVICE, or several words without the ending of a file
+_MESSAGE = re.compile(r"[A-Z]+(?:_[A-Z]+)+|(?:[^\s/\\]+\s+){3}(?!.*\.[A-Za-z]{2,5}$).*", re.DOTALL)
 _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 
 
@@ -69,26 +67,15 @@ def _explained(source: str, **options: Any) -> Report:
     if source == "-" and sys.stdin and sys.stdin.isatty():
         end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
         say(f"Paste the log or error message, then press {end} on an empty line.")
-    is_text = _is_message(source)
+    is_file = source == "-" or os.path.exists(source)
+    if not is_file and _MESSAGE.fullmatch(source):
+        return commands.explain(source, note=note, **options)
     try:
-        return commands.explain(source if is_text else Path(source), note=note, **options)
+        return commands.explain(Path(source), note=note, **options)
     except commands.UsageError as error:
-        if is_text or source == "-" or os.path.exists(source) or not str(error).startswith("cannot read"):
+        if is_file or not str(error).startswith("cannot read"):
             raise
         raise commands.UsageError(f"{error}. {_PIPE}") from error
-
-
-def _is_message(source: str) -> bool:
-    """True if the argument is no file, but itself a text: a sentence, or a message that the catalogue knows."""
-    if not _NO_FILE_NAME.fullmatch(source) or os.path.exists(source):
-        return False
-    if _SENTENCE.match(source):
-        return True
-    from tfgpu_doctor.parsers import lines
-    from tfgpu_doctor.parsers import messages as catalogue
-
-    read = lines.read([utf8(source)])
-    return any(catalogue.is_failure(message.kind) for message in catalogue.read(read.lines))
 
 
 def _page(finding_id: str, results: Results) -> None:

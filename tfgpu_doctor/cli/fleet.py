@@ -38,31 +38,17 @@ _COLLECT = "Run doctor, smoke or bench once on each node of a Ray or Slurm clust
 class _Fleet(LazyGroup):
     """A command over files that has a command of its own: its first word is that one, or a file."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options and files; before a command of its own there are none."""
-        own = args if args[:1] == ["collect"] else []
-        hint = did_you_mean(args[0], ["collect"], 1) if args and not own else ""
-        if hint and not os.path.lexists(args[0]):
-            ctx.fail(f"{args[0]!r} is neither a file nor a command.{hint}")
-        super().parse_args(ctx, [] if own else args)
-        ctx.args = own
-        return own
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command of its own that is named, or itself."""
-        if not ctx.args:
-            return super().invoke(ctx)
-        ctx.invoked_subcommand = "collect"
-        with collect.make_context("collect", ctx.args[1:], parent=ctx) as inner:
-            return collect.invoke(inner)
-
-
-class _Files(click.Argument):
-    """Of the group itself: its commands take none."""
-
-    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """What the usage line shows."""
-        return super().get_usage_pieces(ctx) if ctx.command.name == "fleet" else []
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the options and files, or those of the command of its own."""
+        if args[:1] == ["collect"]:
+            above = click.Context(click.Group("fleet"), parent, info_name)  # without files in the line of its usage
+            return collect.make_context("collect", args[1:], above, **extra)
+        if args and not os.path.lexists(args[0]) and (hint := did_you_mean(args[0], ["collect"], 1)):
+            message = f"{args[0]!r} is neither a file nor a command.{hint}"
+            raise click.UsageError(message, click.Context(self, parent, info_name))
+        return super().make_context(info_name, args, parent, **extra)
 
 
 @click.group(
@@ -75,7 +61,7 @@ class _Files(click.Argument):
     epilog="Examples: tfgpu fleet reports/; srun --label tfgpu doctor --format json | tfgpu fleet -; "
     "tfgpu fleet collect --ray auto | tfgpu fleet -",
 )
-@click.argument("files", cls=_Files, metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
+@click.argument("files", metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
 @option("--baseline", metavar="FILE", type=_FILE, help="Compare with earlier reports, not with most nodes.")
 @fail_on_option
 @redact_option
@@ -110,7 +96,7 @@ def command(
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
     if list(files).count("-") + (baseline == "-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
-    from tfgpu_doctor.fleet.fleet import exit_code
+    from tfgpu_doctor.fleet.picture import exit_code
 
     found = commands.fleet(*files, baseline=baseline, **asked)
     results.write(found, "fleet", fail_on=fail_on)

@@ -16,18 +16,6 @@ from tfgpu_doctor.render.streams import say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# commands of earlier versions, each with what replaces it
-_SUCCESSORS = {
-    "completion": 'eval "$(_TFGPU_COMPLETE=bash_source tfgpu)" enables completion; also zsh_source, fish_source',
-    "help": "tfgpu COMMAND --help shows the help page of a command",
-    "memory": "tfgpu bench cnn --batch-size auto finds the largest batch that fits, and measures it",
-    "container": "tfgpu matrix find IMAGE:TAG shows it",
-    "jetpack": "tfgpu matrix find VERSION shows it",
-    "driver": "tfgpu matrix tensorflow --driver VERSION shows what runs on it",
-    "python": "tfgpu matrix tensorflow --python VERSION shows what runs on it",
-    "about": "tfgpu matrix find shows the tables",
-}
-
 
 class _Refused(click.UsageError):
     """Wrong usage in several messages, each of which is shown on a line of its own."""
@@ -48,8 +36,7 @@ class Command(click.Command):
             raise _Refused(error, ctx) from error
         except commands.TfgpuError as error:
             first, *more = str(error).splitlines()
-            say(f"tfgpu: {first}")
-            for line in more:
+            for line in (f"tfgpu: {first}", *more):
                 say(line)
             ctx.exit(error.exit_code)
 
@@ -62,14 +49,6 @@ class Group(click.Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Keep the order of the declarations."""
         return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. Raises click.UsageError: there is none of that name, or no longer."""
-        if args[0] in _SUCCESSORS and args[0] not in self.commands:
-            ctx.fail(f"{args[0]} was removed: {_SUCCESSORS[args[0]]}.")
-        return super().resolve_command(ctx, args)
 
 
 class LazyGroup(Command, Group):
@@ -84,7 +63,15 @@ class LazyGroup(Command, Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take arguments that the system could not give, half an emoji in a call from Python, as U+FFFD."""
-        return super().parse_args(ctx, [word if _is_possible(word) else whole(word) for word in args])
+
+        def possible(word: str) -> str:
+            try:
+                os.fsencode(word)
+            except UnicodeEncodeError:
+                return whole(word)
+            return word
+
+        return super().parse_args(ctx, [possible(word) for word in args])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of `cmd_name`."""
@@ -97,14 +84,6 @@ class LazyGroup(Command, Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(100)) for name, one in self.commands.items()])
-
-
-def _is_possible(word: str) -> bool:
-    try:
-        os.fsencode(word)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def option(*names: str, **attributes: Any) -> Callable[[_Function], _Function]:

@@ -17,13 +17,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from tfgpu_doctor.files.reading import STDIN, chunks, files_below, in_mib, shown, why
-from tfgpu_doctor.fleet.nodes import LONGEST_NAME, Result, decode
+from tfgpu_doctor.fleet.nodes import LONGEST_NAME, Result, decode, no_answer
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.parsers.lines import utf8 as as_utf8
 from tfgpu_doctor.records.printable import cut, utf8
 from tfgpu_doctor.records.report import ReportError, decode_saved
-from tfgpu_doctor.records.units import count
 
 LARGEST = 64 << 20  # bytes of one document, and of one line
 MOST_OPEN = 100_000  # documents whose end has not come; a fleet has a few for each node
@@ -112,42 +113,38 @@ def documents(lines: Iterable[bytes]) -> Iterator[Document]:
 
 @dataclass
 class Gathered:
-    """All that was read."""
+    """All that was read, and what is no result of tfgpu by file and reason."""
 
     results: list[Result] = field(default_factory=list)
-    refused: dict[tuple[str, str], tuple[int | None, int]] = field(default_factory=dict)  # → first line, count
-    more: int = 0  # that are refused and not kept
+    refused: dict[tuple[str, str], Unreadable] = field(default_factory=dict)
 
     @property
     def unreadable(self) -> tuple[Unreadable, ...]:
         """What is no result of tfgpu, with the reason."""
-        return tuple(
-            Unreadable(file=file, line=line, reason=reason, count=many)
-            for (file, reason), (line, many) in self.refused.items()
-        )
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What to know beside that."""
-        return (f"{count(self.more, 'more part')} of files cannot be read",) * bool(self.more)
+        return tuple(self.refused.values())
 
     def refuse(self, file: str, line: int | None, reason: str) -> None:
         """Remember a file, or a part of it, that is no result."""
-        key = (file, cut(_BYTE.sub("", reason), 400))
-        first, many = self.refused.get(key, (line, 0))
-        if many or len(self.refused) < MOST_UNREADABLE:
-            self.refused[key] = (first, many + 1)
-        else:
-            self.more += 1
+        reason = cut(_BYTE.sub("", reason), 400)
+        if len(self.refused) >= MOST_UNREADABLE and (file, reason) not in self.refused:
+            file, line, reason = "further files", None, "no results, for reasons that are left out"
+        known = self.refused.get((file, reason), Unreadable(file=file, line=line, reason=reason, count=0))
+        self.refused[file, reason] = msgspec.structs.replace(known, count=known.count + 1)
 
     def take(self, lines: Iterable[bytes], file: str) -> None:
         """Read the results in the lines of a file, which are called after the file where they have no other name."""
         number, taken = 0, list[Result]()
         try:
             for document in documents(lines):
-                if any(mark in document.data for mark in _OURS):
-                    number += 1
-                    taken += self._taken(document, f"{file}, line {document.line}", file)
+                if not any(mark in document.data for mark in _OURS):
+                    continue
+                number += 1
+                try:
+                    taken.append(_result(document))
+                    taken[-1].source = f"{file}, line {document.line}"
+                except ReportError as error:
+                    reason = str(error).removeprefix("it is not a saved report: ")
+                    self.refuse(file, document.line, "it is cut off" if "truncated" in reason else reason)
         except ReportError as error:
             self.refuse(file, None, str(error))
         if not number:
@@ -158,17 +155,6 @@ class Gathered:
             result.node = result.node or (_name_of(file) if number == 1 else f"result {place} of {file}")
         self.results += taken
 
-    def _taken(self, document: Document, source: str, file: str) -> Iterator[Result]:
-        """Yield the result that a document is; one that is none is refused."""
-        try:
-            found = _result(document)
-        except ReportError as error:
-            reason = str(error).removeprefix("it is not a saved report: ")
-            self.refuse(file, document.line, "it is cut off" if "truncated" in reason else reason)
-        else:
-            found.source = source
-            yield found
-
 
 def _result(document: Document) -> Result:
     """Return the result with the name of its node, the surest one; empty: nothing names it. Raises ReportError."""
@@ -178,7 +164,7 @@ def _result(document: Document) -> Result:
         line = decode_saved(data, NodeResult, "it", "line of tfgpu fleet collect")
         node, data = cut(line.node, LONGEST_NAME) or "unnamed", bytes(line.result)
         if data == bytes(NO_RESULT):
-            return Result(None, node, verdict="no answer", failure=cut(line.failure or "it gave no answer", 400))
+            return no_answer(node, cut(line.failure or "it gave no answer", 400))
     found = decode(data)
     found.node = node or found.host
     return found
@@ -198,30 +184,21 @@ def read_fleet(paths: Sequence[str]) -> Gathered:
     """
     gathered = Gathered()
     for path in paths:
-        try:
-            for file in _files(path):
-                _read(file, gathered)
-        except OSError as error:
-            gathered.refuse(shown(path), None, why(error))
+        files = [path]
+        if path != STDIN and os.path.isdir(path):
+            try:
+                files = [file for file in files_below(path, _MOST_FILES).files if file.lower().endswith(_ENDINGS)]
+            except OSError as error:
+                gathered.refuse(shown(path), None, why(error))
+                continue
+            if not files:
+                gathered.refuse(path, None, f"no file in it is called {', '.join(f'*{one}' for one in _PLAIN)}")
+        for file in files:
+            try:
+                gathered.take(_lines(as_utf8(chunks(file))), shown(file))
+            except OSError as error:
+                gathered.refuse(shown(file), None, why(error))
     return gathered
-
-
-def _files(path: str) -> list[str]:
-    """Return the file itself, or those of a folder. Raises OSError: there are none."""
-    if path == STDIN or not os.path.isdir(path):
-        return [path]
-    listing = files_below(path, _MOST_FILES)
-    found = [file for file in listing.files if file.lower().endswith(_ENDINGS)]
-    if not found:
-        raise FileNotFoundError(0, f"no file in it is called {', '.join(f'*{one}' for one in _PLAIN)}")
-    return found
-
-
-def _read(file: str, gathered: Gathered) -> None:
-    try:
-        gathered.take(_lines(as_utf8(chunks(file))), shown(file))
-    except OSError as error:
-        gathered.refuse(shown(file), None, why(error))
 
 
 def _lines(source: Iterator[bytes]) -> Iterator[bytes]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VISIBLE, GROWTH = "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH"
 KEYWORDS = ("min", "memory", "compute_capability")
 _FORM = '@pytest.mark.gpu(min=2, memory="10GiB", compute_capability="8.0")'
+_NO_GPU = ("gpu.none", "driver.missing", "driver.not-loaded")
 _LARGEST = 1 << 20  # bytes of the file that workers share
 _POLL, _PATIENCE = 0.05, 120.0  # seconds
 
@@ -183,16 +184,14 @@ def _has_surely_none(report: Report) -> bool:
     count: int = value_or(report.facts.driver.cuda_device_count, 0)
     if gpus or count:
         return False
-    causes = ("gpu.none", "driver.missing", "driver.not-loaded")
     certain = (one for one in report.findings if one.root_cause and not one.possible)
-    return any(one.severity is Severity.ERROR and one.id in causes for one in certain)
+    return any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in certain)
 
 
 def _why(report: Report) -> str:
     """Return the first problem that the doctor found, or what it could not determine."""
-    errors = [one for one in report.findings if one.severity is Severity.ERROR]
-    if errors:
-        first = min(errors, key=lambda one: (one.possible, not one.root_cause))
+    errors = (one for one in report.findings if one.severity is Severity.ERROR)
+    if first := min(errors, key=lambda one: (one.possible, not one.root_cause), default=None):
         return f"{first.id}: {first.title}"
     devices = report.facts.tensorflow.devices
     return f"could not be determined: {devices.reason}" if isinstance(devices, Unknown) else ""
@@ -202,12 +201,9 @@ def _stack(report: Report) -> str:
     facts = report.facts
     names = [value_or(gpu.name, "GPU of unknown name") for gpu in value_or(facts.gpus, ())]
     tensorflow, driver = value_or(facts.tensorflow.version, ""), value_or(facts.driver.version, "")
-    parts = (
-        f"TensorFlow {tensorflow}" if tensorflow else "no TensorFlow",
-        f"driver {driver}" if driver else "no NVIDIA driver",
-        _counted(names) or "no NVIDIA GPU",
-    )
-    return one_line(", ".join(parts))
+    software = f"TensorFlow {tensorflow}" if tensorflow else "no TensorFlow"
+    drives = f"driver {driver}" if driver else "no NVIDIA driver"
+    return one_line(f"{software}, {drives}, {_counted(names) or 'no NVIDIA GPU'}")
 
 
 def _counted(names: Sequence[str]) -> str:
@@ -226,7 +222,11 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     entries = () if chosen is None else visible_devices(chosen, known)
     checks = value_or(facts.tensorflow.checks, ())
     failed = {check.device for check in checks if check.kind == "matmul" and not check.ok}
-    left = list(known) if chosen is None else [gpu for entry in entries for gpu in known if _is_named(gpu, entry)]
+
+    def is_named(gpu: Gpu, entry: str) -> bool:
+        return entry == str(gpu.index) or (entry[:4] == "GPU-" and value_or(gpu.uuid, "").startswith(entry))
+
+    left = list(known) if chosen is None else [gpu for entry in entries for gpu in known if is_named(gpu, entry)]
     found = []
     for number, device in enumerate(one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"):
         gpu = next((gpu for gpu in left if value_or(gpu.name, None) == device.device_name), left[0] if left else None)
@@ -235,10 +235,6 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
         if f"/GPU:{number}" not in failed:
             found.append(_usable_gpu(number, device, gpu, entries[number] if number < len(entries) else ""))
     return tuple(sorted(found, key=lambda one: -(one.memory or 0)))
-
-
-def _is_named(gpu: Gpu, entry: str) -> bool:
-    return entry == str(gpu.index) or (entry[:4] == "GPU-" and value_or(gpu.uuid, "").startswith(entry))
 
 
 def _usable_gpu(number: int, device: TfDevice, gpu: Gpu | None, entry: str) -> UsableGpu:

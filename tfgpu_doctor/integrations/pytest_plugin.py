@@ -30,14 +30,13 @@ _FOLDER = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare --require-gpu and the value of the configuration that stands for it."""
+    """Declare --require-gpu."""
     parser.getgroup("tfgpu", "GPUs for tests of TensorFlow (tfgpu)").addoption(
         "--require-gpu",
         action="store_true",
         help="Fail tests marked gpu, instead of skipping them, where TensorFlow cannot use the GPUs that they need "
-        "(also: require_gpu in the configuration, TFGPU_REQUIRE_GPU=1).",
+        "(also: TFGPU_REQUIRE_GPU=1).",
     )
-    parser.addini("require_gpu", "Fail tests marked gpu that cannot run, as --require-gpu does.", "bool", False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,10 +50,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _is_required(config: pytest.Config) -> bool:
-    """The option comes before the variable, the variable before the configuration."""
-    variable = os.environ.get("TFGPU_REQUIRE_GPU", "")
-    by_default = variable.lower() not in ("0", "false", "f", "no", "n", "off") if variable else False
-    return bool(config.getoption("require_gpu") or (by_default if variable else config.getini("require_gpu")))
+    variable = os.environ.get("TFGPU_REQUIRE_GPU", "").lower()
+    return bool(config.getoption("require_gpu")) or variable not in ("", "0", "false", "f", "no", "n", "off")
 
 
 def _has_own_mark(config: pytest.Config) -> bool:

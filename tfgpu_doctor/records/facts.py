@@ -109,7 +109,7 @@ class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown
 
 Fact: TypeAlias = Union[Known[T], Unknown]  # noqa: UP007 - `Known[T] | Unknown` is no generic alias at run time on 3.10
 
-NOT_EXAMINED = Unknown("not examined")
+NOT_EXAMINED = OPEN = Unknown("not examined")  # the short name stands in the declarations
 NOT_IN_TEXT = Unknown("the text does not say")
 NOT_ASKED = Unknown("not asked for")  # a question that nobody put is no open one
 
@@ -131,11 +131,9 @@ class LibraryFile(Record, frozen=True):
     """A shared library on disk."""
 
     path: Annotated[str, private("path", unit="path")]
-    # from the file name behind the link, or from the package that owns it
-    version: Annotated[str | None, public("version")] = None
+    version: Annotated[str | None, public("version")] = None  # of the file behind the link, or of its package
     soname: Annotated[str | None, public("soname")] = None  # DT_SONAME
-    # why the loader would refuse it: "empty file", "not ELF", "32-bit"
-    problem: Annotated[str | None, private("problem")] = None
+    problem: Annotated[str | None, private("problem")] = None  # to the loader: "empty file", "not ELF", "32-bit"
 
 
 class PciGpu(Record, frozen=True):
@@ -176,47 +174,35 @@ class TemporaryFolder(Record, frozen=True):
 class Host(Record, frozen=True):
     """The machine or container below Python."""
 
-    # "node-17"; of a container, its own
-    name: Annotated[Fact[str], private("host name", unit=HOST, grade="noise", group="system")] = NOT_EXAMINED
-    # "linux", "windows", "wsl2", "macos"
-    os: Annotated[Fact[str], public("operating system", group="system")] = NOT_EXAMINED
-    # "x86_64", "aarch64", "arm64", "amd64" as the kernel says it, in lower case
-    machine: Annotated[Fact[str], public("architecture", group="system")] = NOT_EXAMINED
-    kernel: Annotated[Fact[str], public("kernel")] = NOT_EXAMINED  # "6.8.0-45-generic"
-    # "Debian GNU/Linux 12 (bookworm)"
-    distribution: Annotated[Fact[str], public("distribution", group="system")] = NOT_EXAMINED
-    # "debian", "ubuntu", "fedora", "rhel", "arch" ...
-    distribution_id: Annotated[Fact[str], public("distribution", grade="noise", group="system")] = NOT_EXAMINED
-    # "12", "22.04"
-    distribution_version: Annotated[Fact[str], public("distribution", grade="noise", group="system")] = NOT_EXAMINED
-    libc: Annotated[Fact[str], public("C library")] = NOT_EXAMINED  # "glibc 2.36", "musl 1.2.4"
-    cpu_model: Annotated[Fact[str], public("CPU")] = NOT_EXAMINED
-    cpu_flags: Annotated[Fact[tuple[str, ...]], public("CPU flags")] = NOT_EXAMINED  # sorted, as in /proc/cpuinfo
-    cpus: Annotated[Fact[int], public("CPUs for this process")] = NOT_EXAMINED  # logical CPUs that this process may use
-    # CPUs that the cgroup allows; unknown("no limit") without one
-    cpu_quota: Annotated[Fact[float], public("CPU limit of the container")] = NOT_EXAMINED
-    memory: Annotated[Fact[int], public("memory", unit="bytes")] = NOT_EXAMINED
-    # cgroup limit; unknown("no limit") without one
-    memory_limit: Annotated[Fact[int], public("memory limit of the container", unit="bytes")] = NOT_EXAMINED
-    # RLIMIT_AS of the process that imports TensorFlow (ulimit -v)
-    address_space_limit: Annotated[Fact[Limit], public("limit of the address space")] = NOT_EXAMINED
-    temporary_folder: Annotated[Fact[TemporaryFolder], private("temporary folder")] = NOT_EXAMINED
-    shm: Annotated[Fact[int], public("/dev/shm", unit="bytes")] = NOT_EXAMINED  # size of /dev/shm
-    # "none", "docker", "podman", "kubernetes", "lxc", "apptainer", ...
-    container: Annotated[Fact[str], public("container")] = NOT_EXAMINED
+    name: Annotated[Fact[str], private("host name", unit=HOST, grade="noise", group="system")] = OPEN
+    os: Annotated[Fact[str], public("operating system", group="system")] = OPEN  # "linux", "windows", "wsl2", "macos"
+    machine: Annotated[Fact[str], public("architecture", group="system")] = OPEN
+    kernel: Annotated[Fact[str], public("kernel")] = OPEN  # "6.8.0-45-generic"
+    distribution: Annotated[Fact[str], public("distribution", group="system")] = OPEN
+    distribution_id: Annotated[Fact[str], public("distribution", grade="noise", group="system")] = OPEN
+    distribution_version: Annotated[Fact[str], public("distribution", grade="noise", group="system")] = OPEN
+    libc: Annotated[Fact[str], public("C library")] = OPEN  # "glibc 2.36", "musl 1.2.4"
+    cpu_model: Annotated[Fact[str], public("CPU")] = OPEN
+    cpu_flags: Annotated[Fact[tuple[str, ...]], public("CPU flags")] = OPEN  # sorted, as in /proc/cpuinfo
+    cpus: Annotated[Fact[int], public("CPUs for this process")] = OPEN  # logical CPUs that this process may use
+    cpu_quota: Annotated[Fact[float], public("CPU limit of the container")] = OPEN  # unknown("no limit") without one
+    memory: Annotated[Fact[int], public("memory", unit="bytes")] = OPEN
+    # unknown("no limit") without one
+    memory_limit: Annotated[Fact[int], public("memory limit of the container", unit="bytes")] = OPEN
+    address_space_limit: Annotated[Fact[Limit], public("limit of the address space")] = OPEN
+    temporary_folder: Annotated[Fact[TemporaryFolder], private("temporary folder")] = OPEN
+    shm: Annotated[Fact[int], public("/dev/shm", unit="bytes")] = OPEN  # size of /dev/shm
+    container: Annotated[Fact[str], public("container")] = OPEN  # "none", "docker", "podman", "kubernetes" ...
     pci_gpus: Annotated[
         Fact[tuple[PciGpu, ...]], private("PCI GPUs", layer="GPU", group="gpus", key="address", element="PCI device {}")
-    ] = NOT_EXAMINED
-    # the lines that set the variables of this process, as far as they are found
+    ] = OPEN
     startup_settings: Annotated[
         Fact[tuple[Setting, ...]], private("variables set at start", layer="Python", grade="noise", key="name")
-    ] = NOT_EXAMINED
-    nouveau_loaded: Annotated[Fact[bool], public("nouveau loaded", layer="Driver")] = NOT_EXAMINED
-    secure_boot: Annotated[Fact[bool], public("Secure Boot", layer="Driver")] = NOT_EXAMINED
-    # Windows: DLLs of the Visual C++ runtime in System32, of those that TensorFlow needs
-    vc_runtime: Annotated[Fact[tuple[LibraryFile, ...]], private("Visual C++ runtime")] = NOT_EXAMINED
-    # WSL2: /dev/dxg is there, so the Windows side passes a GPU through
-    dxg_device: Annotated[Fact[bool], public("/dev/dxg", layer="GPU")] = NOT_EXAMINED
+    ] = OPEN
+    nouveau_loaded: Annotated[Fact[bool], public("nouveau loaded", layer="Driver")] = OPEN
+    secure_boot: Annotated[Fact[bool], public("Secure Boot", layer="Driver")] = OPEN
+    vc_runtime: Annotated[Fact[tuple[LibraryFile, ...]], private("Visual C++ runtime")] = OPEN
+    dxg_device: Annotated[Fact[bool], public("/dev/dxg", layer="GPU")] = OPEN  # of WSL2: Windows passes a GPU through
 
 
 # ------------------------------------------------------------------------------------- driver
@@ -227,8 +213,7 @@ class CallResult(Record, frozen=True):
 
     code: Annotated[int, public("code")]  # 0 is success; minus the number of the signal that the call died of
     message: Annotated[str, private("message")]  # "NVML_SUCCESS", "Driver/library version mismatch"
-    # "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "NVML_ERROR_LIB_RM_VERSION_MISMATCH"
-    name: Annotated[str | None, private("name")] = None
+    name: Annotated[str | None, private("name")] = None  # "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
     library: Annotated[str | None, private("library", unit="path")] = None  # the file that answered
 
 
@@ -238,35 +223,28 @@ class SmiResult(Record, frozen=True):
     exit_code: Annotated[int, public("exit code")]
     output: Annotated[str, private("output")]  # first lines of stdout and stderr, at most 2000 characters
     driver_version: Annotated[str | None, private("driver")] = None
-    # newest CUDA that this driver supports, not what is installed
-    cuda_version: Annotated[str | None, private("CUDA")] = None
+    cuda_version: Annotated[str | None, private("CUDA")] = None  # newest CUDA that the driver supports
 
 
 class Driver(Record, frozen=True):
     """The NVIDIA driver: kernel module, device nodes, user-space libraries."""
 
-    version: Annotated[Fact[str], public("driver")] = NOT_EXAMINED  # "535.113.01", the best of the sources below
-    # newest CUDA that the driver supports, "12.2"
-    cuda_supported: Annotated[Fact[str], public("newest CUDA that the driver supports")] = NOT_EXAMINED
-    # version of the loaded module; unknown("not loaded: ...") without one
-    kernel_module: Annotated[Fact[str], public("kernel module")] = NOT_EXAMINED
-    kernel_module_loaded: Annotated[Fact[bool], public("kernel module loaded")] = NOT_EXAMINED
-    kernel_module_kind: Annotated[Fact[str], public("kind of kernel module")] = NOT_EXAMINED  # "open" or "proprietary"
-    # nvidia.ko files for the running kernel, or for others
-    kernel_module_on_disk: Annotated[Fact[tuple[str, ...]], private("kernel modules on disk")] = NOT_EXAMINED
-    # "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"
-    device_nodes: Annotated[Fact[tuple[str, ...]], private("device nodes")] = NOT_EXAMINED
-    # every libcuda.so.1 the loader could use, winner first
-    libcuda: Annotated[Fact[tuple[LibraryFile, ...]], private("libcuda.so.1")] = NOT_EXAMINED
-    nvml_init: Annotated[Fact[CallResult], private("NVML answers", grade="observation")] = NOT_EXAMINED
-    cuda_init: Annotated[Fact[CallResult], private("cuInit answers", grade="observation")] = NOT_EXAMINED  # cuInit(0)
-    # cuDeviceGetCount, under CUDA_VISIBLE_DEVICES
-    cuda_device_count: Annotated[Fact[int], public("GPUs that CUDA counts", grade="observation")] = NOT_EXAMINED
-    nvidia_smi: Annotated[Fact[SmiResult], private("nvidia-smi", grade="noise")] = NOT_EXAMINED
-    # calls that did not answer in time: "nvmlInit", "nvidia-smi"
-    unresponsive: Annotated[Fact[tuple[str, ...]], private("calls without answer", grade="observation")] = NOT_EXAMINED
-    # kernel log lines with "NVRM: Xid", newest last
-    xid_events: Annotated[Fact[tuple[str, ...]], private("Xid events", grade="observation", group="xid")] = NOT_EXAMINED
+    version: Annotated[Fact[str], public("driver")] = OPEN  # "535.113.01", the best of the sources below
+    cuda_supported: Annotated[Fact[str], public("newest CUDA that the driver supports")] = OPEN
+    kernel_module: Annotated[Fact[str], public("kernel module")] = OPEN  # of the loaded one
+    kernel_module_loaded: Annotated[Fact[bool], public("kernel module loaded")] = OPEN
+    kernel_module_kind: Annotated[Fact[str], public("kind of kernel module")] = OPEN  # "open" or "proprietary"
+    kernel_module_on_disk: Annotated[Fact[tuple[str, ...]], private("kernel modules on disk")] = OPEN
+    device_nodes: Annotated[Fact[tuple[str, ...]], private("device nodes")] = OPEN
+    libcuda: Annotated[Fact[tuple[LibraryFile, ...]], private("libcuda.so.1")] = OPEN  # winner first
+    nvml_init: Annotated[Fact[CallResult], private("NVML answers", grade="observation")] = OPEN
+    cuda_init: Annotated[Fact[CallResult], private("cuInit answers", grade="observation")] = OPEN  # cuInit(0)
+    # as CUDA_VISIBLE_DEVICES leaves them
+    cuda_device_count: Annotated[Fact[int], public("GPUs that CUDA counts", grade="observation")] = OPEN
+    nvidia_smi: Annotated[Fact[SmiResult], private("nvidia-smi", grade="noise")] = OPEN
+    unresponsive: Annotated[Fact[tuple[str, ...]], private("calls without answer", grade="observation")] = OPEN
+    # newest last
+    xid_events: Annotated[Fact[tuple[str, ...]], private("Xid events", grade="observation", group="xid")] = OPEN
 
 
 # --------------------------------------------------------------------------------------- GPUs
@@ -292,42 +270,41 @@ class Gpu(Record, frozen=True):
     """One physical GPU, or what is known of it."""
 
     index: Annotated[int, public("index")]
-    name: Annotated[Fact[str], private("name")] = NOT_EXAMINED
-    uuid: Annotated[Fact[str], private("uuid", grade="noise")] = NOT_EXAMINED
-    pci_bus_id: Annotated[Fact[str], public("PCI address", grade="noise")] = NOT_EXAMINED
-    compute_capability: Annotated[Fact[str], public("compute capability")] = NOT_EXAMINED  # "8.9"
-    multiprocessors: Annotated[Fact[int], public("multiprocessors")] = NOT_EXAMINED
-    memory_total: Annotated[Fact[int], public("memory total", unit="bytes")] = NOT_EXAMINED
-    memory_used: Annotated[Fact[int], public("memory used", unit="bytes", grade="noise")] = NOT_EXAMINED
-    memory_free: Annotated[Fact[int], public("memory free", unit="bytes", grade="noise")] = NOT_EXAMINED
-    processes: Annotated[Fact[tuple[GpuProcess, ...]], private("processes", grade="noise")] = NOT_EXAMINED
-    utilization: Annotated[Fact[int], public("utilization", unit="%", grade="noise")] = NOT_EXAMINED
-    temperature: Annotated[Fact[int], public("temperature", unit="°C", grade="noise")] = NOT_EXAMINED
-    power: Annotated[Fact[float], public("power", unit="W", grade="noise")] = NOT_EXAMINED
-    power_limit: Annotated[Fact[float], public("power limit", unit="W")] = NOT_EXAMINED
-    sm_clock: Annotated[Fact[int], public("SM clock", unit="MHz", grade="noise")] = NOT_EXAMINED
-    sm_clock_max: Annotated[Fact[int], public("maximum SM clock", unit="MHz")] = NOT_EXAMINED
-    memory_clock_max: Annotated[Fact[int], public("maximum memory clock", unit="MHz")] = NOT_EXAMINED
-    memory_bus_width: Annotated[Fact[int], public("memory bus width", unit="bits")] = NOT_EXAMINED
-    # "sw_power_cap", "hw_thermal_slowdown", "gpu_idle" ...
-    throttle_reasons: Annotated[Fact[tuple[str, ...]], public("throttle reasons", grade="noise")] = NOT_EXAMINED
-    ecc_mode: Annotated[Fact[bool], public("ECC mode")] = NOT_EXAMINED
+    name: Annotated[Fact[str], private("name")] = OPEN
+    uuid: Annotated[Fact[str], private("uuid", grade="noise")] = OPEN
+    pci_bus_id: Annotated[Fact[str], public("PCI address", grade="noise")] = OPEN
+    compute_capability: Annotated[Fact[str], public("compute capability")] = OPEN  # "8.9"
+    multiprocessors: Annotated[Fact[int], public("multiprocessors")] = OPEN
+    memory_total: Annotated[Fact[int], public("memory total", unit="bytes")] = OPEN
+    memory_used: Annotated[Fact[int], public("memory used", unit="bytes", grade="noise")] = OPEN
+    memory_free: Annotated[Fact[int], public("memory free", unit="bytes", grade="noise")] = OPEN
+    processes: Annotated[Fact[tuple[GpuProcess, ...]], private("processes", grade="noise")] = OPEN
+    utilization: Annotated[Fact[int], public("utilization", unit="%", grade="noise")] = OPEN
+    temperature: Annotated[Fact[int], public("temperature", unit="°C", grade="noise")] = OPEN
+    power: Annotated[Fact[float], public("power", unit="W", grade="noise")] = OPEN
+    power_limit: Annotated[Fact[float], public("power limit", unit="W")] = OPEN
+    sm_clock: Annotated[Fact[int], public("SM clock", unit="MHz", grade="noise")] = OPEN
+    sm_clock_max: Annotated[Fact[int], public("maximum SM clock", unit="MHz")] = OPEN
+    memory_clock_max: Annotated[Fact[int], public("maximum memory clock", unit="MHz")] = OPEN
+    memory_bus_width: Annotated[Fact[int], public("memory bus width", unit="bits")] = OPEN
+    # "sw_power_cap", "gpu_idle" ...
+    throttle_reasons: Annotated[Fact[tuple[str, ...]], public("throttle reasons", grade="noise")] = OPEN
+    ecc_mode: Annotated[Fact[bool], public("ECC mode")] = OPEN
     # volatile, since the driver was loaded
-    ecc_uncorrected: Annotated[Fact[int], public("uncorrected ECC errors", grade="observation")] = NOT_EXAMINED
-    remapped_rows_pending: Annotated[Fact[bool], public("pending row remapping", grade="observation")] = NOT_EXAMINED
-    remapped_rows_failed: Annotated[Fact[bool], public("failed row remapping", grade="observation")] = NOT_EXAMINED
-    mig_mode: Annotated[Fact[bool], public("MIG mode")] = NOT_EXAMINED
-    mig_instances: Annotated[Fact[tuple[str, ...]], private("MIG instances")] = NOT_EXAMINED  # names or UUIDs
-    # "default", "prohibited", "exclusive_process"
-    compute_mode: Annotated[Fact[str], public("compute mode")] = NOT_EXAMINED
-    persistence_mode: Annotated[Fact[bool], public("persistence mode")] = NOT_EXAMINED
-    pcie_generation: Annotated[Fact[int], public("PCIe generation", grade="noise")] = NOT_EXAMINED
-    pcie_generation_max: Annotated[Fact[int], public("maximum PCIe generation")] = NOT_EXAMINED
-    pcie_width: Annotated[Fact[int], public("PCIe width", unit="lanes", grade="noise")] = NOT_EXAMINED
-    pcie_width_max: Annotated[Fact[int], public("maximum PCIe width", unit="lanes")] = NOT_EXAMINED
-    nvlinks: Annotated[Fact[tuple[NvLink, ...]], private("NVLinks", grade="noise")] = NOT_EXAMINED
-    # what NVML says of a GPU it cannot open: "GPU is lost"; unknown("none") when fine
-    fault: Annotated[Fact[str], private("fault", grade="observation")] = NOT_EXAMINED
+    ecc_uncorrected: Annotated[Fact[int], public("uncorrected ECC errors", grade="observation")] = OPEN
+    remapped_rows_pending: Annotated[Fact[bool], public("pending row remapping", grade="observation")] = OPEN
+    remapped_rows_failed: Annotated[Fact[bool], public("failed row remapping", grade="observation")] = OPEN
+    mig_mode: Annotated[Fact[bool], public("MIG mode")] = OPEN
+    mig_instances: Annotated[Fact[tuple[str, ...]], private("MIG instances")] = OPEN  # names or UUIDs
+    compute_mode: Annotated[Fact[str], public("compute mode")] = OPEN  # "default", "prohibited", "exclusive_process"
+    persistence_mode: Annotated[Fact[bool], public("persistence mode")] = OPEN
+    pcie_generation: Annotated[Fact[int], public("PCIe generation", grade="noise")] = OPEN
+    pcie_generation_max: Annotated[Fact[int], public("maximum PCIe generation")] = OPEN
+    pcie_width: Annotated[Fact[int], public("PCIe width", unit="lanes", grade="noise")] = OPEN
+    pcie_width_max: Annotated[Fact[int], public("maximum PCIe width", unit="lanes")] = OPEN
+    nvlinks: Annotated[Fact[tuple[NvLink, ...]], private("NVLinks", grade="noise")] = OPEN
+    # "GPU is lost"; unknown("none") when fine
+    fault: Annotated[Fact[str], private("fault", grade="observation")] = OPEN
 
 
 # --------------------------------------------------------------------------------------- CUDA
@@ -339,8 +316,7 @@ class Toolkit(Record, frozen=True):
     path: Annotated[str, private("path", unit="path")]
     version: Annotated[str | None, public("version")]  # "12.4.131", "11.8"; None when the folder does not tell
     source: Annotated[str, private("source", grade="noise")]  # the file that told the version
-    # "CUDA_HOME", "CUDA_PATH", "PATH", "/usr/local", "conda", "spack" ...
-    via: Annotated[str, public("found by", grade="noise")]
+    via: Annotated[str, public("found by", grade="noise")]  # "CUDA_HOME", "PATH", "/usr/local", "conda" ...
 
 
 class Nvcc(Record, frozen=True):
@@ -354,8 +330,7 @@ class XlaFile(Record, frozen=True):
     """A file or folder that XLA needs, where it looks for one."""
 
     path: Annotated[str, private("path", unit="path")]
-    # "XLA_FLAGS", "PATH", "the build's toolkit", "/usr/local", "pip wheel", "conda" ...
-    via: Annotated[str, private("found by")]
+    via: Annotated[str, private("found by")]  # "XLA_FLAGS", "PATH", "/usr/local", "pip wheel", "conda" ...
     version: Annotated[str | None, private("version")] = None  # of ptxas: "12.5.82"
     problem: Annotated[str | None, private("problem")] = None  # why it is of no use: "no libdevice.10.bc in it"
 
@@ -364,16 +339,15 @@ class Cuda(Record, frozen=True):
     """CUDA toolkits, wherever they come from."""
 
     toolkits: Annotated[Fact[tuple[Toolkit, ...]], private("CUDA toolkits", key="path", element="CUDA toolkit {}")] = (
-        NOT_EXAMINED
+        OPEN
     )
-    nvcc: Annotated[Fact[Nvcc], private("nvcc")] = NOT_EXAMINED
+    nvcc: Annotated[Fact[Nvcc], private("nvcc")] = OPEN
     # what XLA compiles for a GPU with, in the order in which this TensorFlow looks
-    # folders that it takes for CUDA, there or not
-    xla_roots: Annotated[Fact[tuple[XlaFile, ...]], private("folders that XLA takes for CUDA")] = NOT_EXAMINED
+    xla_roots: Annotated[Fact[tuple[XlaFile, ...]], private("folders that XLA takes for CUDA")] = OPEN
     # libdevice.10.bc; the first one counts
-    libdevice: Annotated[Fact[tuple[XlaFile, ...]], private("libdevice.10.bc")] = NOT_EXAMINED
+    libdevice: Annotated[Fact[tuple[XlaFile, ...]], private("libdevice.10.bc")] = OPEN
     # the first one whose version XLA accepts counts
-    ptxas: Annotated[Fact[tuple[XlaFile, ...]], private("ptxas")] = NOT_EXAMINED
+    ptxas: Annotated[Fact[tuple[XlaFile, ...]], private("ptxas")] = OPEN
 
 
 LibraryState = Literal["fine", "off path", "unloadable", "other version", "absent"]
@@ -388,8 +362,7 @@ class Candidate(Record, frozen=True):
     via: Annotated[str, public("found by")]
     reachable: Annotated[bool, public("reachable")]  # the loader looks there
     version: Annotated[str | None, public("version")] = None
-    # why the loader refuses or skips it: "empty file", "not ELF", "needs libz.so.1, not found"
-    problem: Annotated[str | None, private("problem")] = None
+    problem: Annotated[str | None, private("problem")] = None  # "not ELF", "needs libz.so.1, not found"
     # what follows from the problem: "skipped" (the loader looks further), "ends the list" (of folders), "fatal" (dlopen
     # fails, whatever lies behind it), "later" (it loads, and fails when used: a part that it opens itself is missing)
     effect: Annotated[str | None, public("effect")] = None
@@ -409,7 +382,7 @@ class Soname(Record, frozen=True):
     candidates: Annotated[tuple[Candidate, ...], private("candidates")]  # reachable ones first, in the loader's order
     # path of the file that loads and works; None when there is none, or a broken one in the way
     winner: Annotated[str | None, private("file that is loaded", unit="path")]
-    # files of the same library with another soname: ".../libcudart.so.13"
+    # of another soname: ".../libcudart.so.13"
     other_versions: Annotated[tuple[str, ...], private("other versions", unit="path")] = ()
 
     @property
@@ -433,12 +406,11 @@ class Loader(Record, frozen=True):
     # of the TensorFlow library that calls dlopen, $ORIGIN resolved
     runpath: Annotated[
         Fact[tuple[str, ...]], private("RUNPATH of TensorFlow", unit="path", grade="noise", group="tensorflow")
-    ] = NOT_EXAMINED
+    ] = OPEN
     sonames: Annotated[
         Fact[tuple[Soname, ...]], private("libraries that TensorFlow opens", key="soname", element="{}:")
-    ] = NOT_EXAMINED
-    # CUDA libraries in the child's own memory map, after its last phase
-    loaded: Annotated[Fact[tuple[str, ...]], private("libraries loaded", unit="path", grade="noise")] = NOT_EXAMINED
+    ] = OPEN
+    loaded: Annotated[Fact[tuple[str, ...]], private("libraries loaded", unit="path", grade="noise")] = OPEN
 
 
 class CudnnFile(Record, frozen=True):
@@ -453,10 +425,9 @@ class Cudnn(Record, frozen=True):
     """cuDNN on disk and as loaded."""
 
     installed: Annotated[Fact[tuple[CudnnFile, ...]], private("cuDNN on disk", key="path", element="cuDNN in {}")] = (
-        NOT_EXAMINED
+        OPEN
     )
-    # cudnnGetVersion() of the file that the loader picks: "9.3.0"
-    runtime: Annotated[Fact[str], public("cuDNN loaded", grade="observation")] = NOT_EXAMINED
+    runtime: Annotated[Fact[str], public("cuDNN loaded", grade="observation")] = OPEN  # cudnnGetVersion(): "9.3.0"
 
 
 # ------------------------------------------------------------------------------------- Python
@@ -478,8 +449,7 @@ class DamagedPackage(Record, frozen=True):
     name: Annotated[str, public("name")]  # normalised: "nvidia-cudnn-cu12"
     version: Annotated[str, public("version")]
     record: Annotated[str, private("RECORD", unit="path")]  # the list that pip or uv wrote when they installed it
-    # the first few, as RECORD writes them: "nvidia/cudnn/lib/libcudnn.so.9"
-    missing: Annotated[tuple[str, ...], private("missing files")] = ()
+    missing: Annotated[tuple[str, ...], private("missing files")] = ()  # the first few, as RECORD writes them
     overwritten: Annotated[tuple[str, ...], private("files of another size")] = ()
     files: Annotated[int, public("files that are missing or of another size")] = 0
 
@@ -500,8 +470,7 @@ class ShadowedModule(Record, frozen=True):
     version: Annotated[str | None, public("version that is imported")]  # None: there is no distribution in that folder
     package: Annotated[str, public("package")]  # the distribution beside TensorFlow that has this module
     package_version: Annotated[str, public("version of the package")]
-    # how the folder came on sys.path: "PYTHONPATH", "current folder", a .pth file; None where it cannot be told
-    via: Annotated[str | None, private("found by")] = None
+    via: Annotated[str | None, private("found by")] = None  # how it came on sys.path: "PYTHONPATH", a .pth file
     line: Annotated[int | None, public("line")] = None  # of that .pth file
 
 
@@ -513,8 +482,7 @@ class OtherPython(Record, frozen=True):
     prefix: Annotated[str, private("environment folder", unit="path")]  # the environment's folder
     # "tensorflow 2.20.0"; None: none is installed there
     tensorflow: Annotated[str | None, private("TensorFlow")] = None
-    # CUDA's libraries are installed beside it (nvidia-* wheels, conda's cudatoolkit)
-    cuda: Annotated[bool, public("has CUDA")] = False
+    cuda: Annotated[bool, public("has CUDA")] = False  # beside it: nvidia-* wheels, conda's cudatoolkit
 
 
 class Kernel(Record, frozen=True):
@@ -529,39 +497,26 @@ class Kernel(Record, frozen=True):
 class Python(Record, frozen=True):
     """The interpreter under test and its packages."""
 
-    executable: Annotated[Fact[str], private("interpreter", unit="path", group="interpreter")] = NOT_EXAMINED
-    version: Annotated[Fact[str], public("Python", group="interpreter")] = NOT_EXAMINED  # "3.11.7"
-    implementation: Annotated[Fact[str], public("implementation", group="interpreter")] = NOT_EXAMINED  # "cpython"
-    bits: Annotated[Fact[int], public("bits", group="interpreter")] = NOT_EXAMINED  # 64 or 32
-    prefix: Annotated[Fact[str], private("environment folder", unit="path", grade="noise", group="interpreter")] = (
-        NOT_EXAMINED
-    )
-    # "venv", "conda", "system", "pyenv"
-    environment: Annotated[Fact[str], public("kind of environment", group="interpreter")] = NOT_EXAMINED
-    # PEP 668
-    externally_managed: Annotated[Fact[bool], public("managed by the distribution", group="interpreter")] = NOT_EXAMINED
-    # the user's own site-packages; unknown("not on sys.path") when switched off
-    user_site: Annotated[Fact[str], private("user's own site-packages", unit="path")] = NOT_EXAMINED
-    pip: Annotated[Fact[bool], public("pip")] = NOT_EXAMINED  # `python -m pip` would start
-    # of pip, uv, conda, mamba, poetry, pixi: those on PATH
-    installers: Annotated[Fact[tuple[str, ...]], public("installers on PATH")] = NOT_EXAMINED
-    # TensorFlow's family, nvidia-*, numpy, protobuf, keras
-    packages: Annotated[Fact[tuple[Package, ...]], private("packages", key="name")] = NOT_EXAMINED
-    # of these packages, those whose files are missing or overwritten; empty: all are as they were installed
-    damaged: Annotated[Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name")] = NOT_EXAMINED
-    # shared libraries that the error of the import names; empty where it names none, or nothing failed
-    failing_files: Annotated[Fact[tuple[FailingFile, ...]], private("files that fail to load", key="path")] = (
-        NOT_EXAMINED
-    )
-    # every `tensorflow` importable over sys.path, winner first
-    tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = NOT_EXAMINED
-    # modules that TensorFlow needs, imported from elsewhere
-    shadowed: Annotated[Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module")] = NOT_EXAMINED
-    kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = NOT_EXAMINED  # Jupyter's, of Python
-    # of other environments than this one
-    elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = NOT_EXAMINED
-    # matrix platform: "linux_x86_64", "macos_arm64" ...
-    wheel_platform: Annotated[Fact[str], public("platform of wheels", group="system")] = NOT_EXAMINED
+    executable: Annotated[Fact[str], private("interpreter", unit="path", group="interpreter")] = OPEN
+    version: Annotated[Fact[str], public("Python", group="interpreter")] = OPEN  # "3.11.7"
+    implementation: Annotated[Fact[str], public("implementation", group="interpreter")] = OPEN  # "cpython"
+    bits: Annotated[Fact[int], public("bits", group="interpreter")] = OPEN  # 64 or 32
+    prefix: Annotated[Fact[str], private("environment folder", unit="path", grade="noise", group="interpreter")] = OPEN
+    environment: Annotated[Fact[str], public("kind of environment", group="interpreter")] = OPEN
+    externally_managed: Annotated[Fact[bool], public("managed by the distribution", group="interpreter")] = OPEN
+    # unknown when it is switched off
+    user_site: Annotated[Fact[str], private("user's own site-packages", unit="path")] = OPEN
+    pip: Annotated[Fact[bool], public("pip")] = OPEN  # `python -m pip` would start
+    installers: Annotated[Fact[tuple[str, ...]], public("installers on PATH")] = OPEN
+    packages: Annotated[Fact[tuple[Package, ...]], private("packages", key="name")] = OPEN
+    damaged: Annotated[Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name")] = OPEN
+    failing_files: Annotated[Fact[tuple[FailingFile, ...]], private("files that fail to load", key="path")] = OPEN
+    # winner first
+    tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = OPEN
+    shadowed: Annotated[Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module")] = OPEN
+    kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = OPEN  # Jupyter's, of Python
+    elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = OPEN
+    wheel_platform: Annotated[Fact[str], public("platform of wheels", group="system")] = OPEN
 
 
 # --------------------------------------------------------------------------------- TensorFlow
@@ -574,16 +529,13 @@ class Phase(Record, frozen=True):
     name: Annotated[str, public("name")]
     outcome: Annotated[str, public("outcome")]  # "ok", "raised", "died", "timeout", "skipped"
     seconds: Annotated[float | None, public("seconds", unit="s", grade="noise")] = None
-    # "ImportError: libcudart.so.11.0: cannot open shared object file"
-    exception: Annotated[str | None, private("exception")] = None
+    exception: Annotated[str | None, private("exception")] = None  # "ImportError: libcudart.so.11.0: cannot open ..."
     traceback: Annotated[tuple[str, ...], private("traceback", grade="noise")] = ()  # last lines
     signal: Annotated[str | None, public("signal")] = None  # "SIGSEGV", "SIGKILL"
     exit_code: Annotated[int | None, public("exit code")] = None
-    # last lines written to stderr when it ended badly
     log_tail: Annotated[tuple[str, ...], private("end of its log", grade="noise")] = ()
-    # why it was skipped; "killed by the kernel's OOM killer"
-    note: Annotated[str | None, private("note", grade="noise")] = None
-    # how long it had neither used the CPU nor read anything when it was stopped for that
+    note: Annotated[str | None, private("note", grade="noise")] = None  # why it was skipped, or what killed it
+    # for how long, when it was stopped for that
     idle: Annotated[float | None, public("idle", unit="s", grade="noise")] = None
 
 
@@ -627,22 +579,20 @@ class ComputeCheck(Record, frozen=True):
 class TensorFlow(Record, frozen=True):
     """TensorFlow as it answered in a child process."""
 
-    # tf.__version__, or the distribution's version when it cannot be imported
-    version: Annotated[Fact[str], public("TensorFlow", group="tensorflow")] = NOT_EXAMINED
+    # where it is not imported, the package's
+    version: Annotated[Fact[str], public("TensorFlow", group="tensorflow")] = OPEN
     # "tensorflow", "tensorflow-cpu", "tensorflow-macos" ...
-    distribution: Annotated[Fact[str], public("distribution of TensorFlow", group="tensorflow")] = NOT_EXAMINED
-    # tf.__file__
-    file: Annotated[Fact[str], private("tf.__file__", unit="path", grade="noise", group="tensorflow")] = NOT_EXAMINED
-    build: Annotated[Fact[Build], private("built for", group="tensorflow")] = NOT_EXAMINED
+    distribution: Annotated[Fact[str], public("distribution of TensorFlow", group="tensorflow")] = OPEN
+    file: Annotated[Fact[str], private("tf.__file__", unit="path", grade="noise", group="tensorflow")] = OPEN
+    build: Annotated[Fact[Build], private("built for", group="tensorflow")] = OPEN
     devices: Annotated[
         Fact[tuple[TfDevice, ...]], private("TensorFlow lists", layer="Devices", grade="observation")
-    ] = NOT_EXAMINED
+    ] = OPEN
     checks: Annotated[Fact[tuple[ComputeCheck, ...]], private("computations", layer="Compute", grade="observation")] = (
-        NOT_EXAMINED
+        OPEN
     )
     phases: Annotated[tuple[Phase, ...], private("phases", grade="observation", key="name", element="phase {}:")] = ()
-    # what TensorFlow wrote to stderr, at most 400 lines
-    log: Annotated[Fact[tuple[str, ...]], private("TensorFlow's log", unit="lines", grade="noise")] = NOT_EXAMINED
+    log: Annotated[Fact[tuple[str, ...]], private("TensorFlow's log", unit="lines", grade="noise")] = OPEN
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
@@ -653,8 +603,7 @@ class Message(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, private("text")]  # the line, at most 300 characters
     values: Annotated[dict[str, str], private("values")] = {}
     count: Annotated[int, public("count")] = 1  # how often it was printed
-    # whose line: "TensorFlow's log" in a live report; None in a pasted text
-    source: Annotated[str | None, private("source")] = None
+    source: Annotated[str | None, private("source")] = None  # "TensorFlow's log" of a live report; else None
 
 
 # ----------------------------------------------------------------------------------- together
@@ -667,7 +616,7 @@ class Facts(Record, frozen=True):
     driver: Annotated[Driver, private("driver", layer="Driver", group="driver")] = Driver()
     gpus: Annotated[
         Fact[tuple[Gpu, ...]], private("GPUs", layer="GPU", group="gpus", key="index", element="GPU {}")
-    ] = NOT_EXAMINED
+    ] = OPEN
     cuda: Annotated[Cuda, private("CUDA", layer="CUDA")] = Cuda()
     loader: Annotated[Loader, private("loader", layer="CUDA")] = Loader()
     cudnn: Annotated[Cudnn, private("cuDNN", layer="cuDNN", group="cudnn")] = Cudnn()
@@ -675,12 +624,11 @@ class Facts(Record, frozen=True):
     # environment variables that matter, as the interpreter under test gets them
     variables: Annotated[
         Fact[dict[str, str]], private("environment variables", layer="Python", key="name", element="{}:")
-    ] = NOT_EXAMINED
+    ] = OPEN
     tensorflow: Annotated[TensorFlow, private("TensorFlow", layer="TensorFlow")] = TensorFlow()
-    # what TensorFlow and the tools around it were seen to print
     messages: Annotated[
         Fact[tuple[Message, ...]], private("messages", layer="TensorFlow", grade="observation", key="kind")
-    ] = NOT_EXAMINED
+    ] = OPEN
 
 
 def look_up(facts: Facts, path: str) -> Any:

@@ -23,6 +23,7 @@ EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_UNKNOWN = 0, 1, 2, 3
 
 
 _SHOWN = 300  # characters of a message that quotes a file
+_MARK = b"\xef\xbb\xbf"  # byte order mark, which PowerShell writes
 
 
 class ReportError(Exception):
@@ -192,14 +193,9 @@ def decode_saved(data: bytes, kind: type[_Saved], name: str, what: str) -> _Save
     Raises ReportError: its fields are not those of `kind`.
     """
     try:
-        return msgspec.json.decode(without_mark(data), type=kind)
+        return msgspec.json.decode(data.removeprefix(_MARK), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReportError(f"{name} is not a valid {what}: {_reason(error)}") from error
-
-
-def without_mark(data: bytes) -> bytes:
-    """The data without a byte order mark, which PowerShell writes."""
-    return data.removeprefix(b"\xef\xbb\xbf")
 
 
 def schema_of(data: bytes, name: str) -> str:
@@ -207,9 +203,7 @@ def schema_of(data: bytes, name: str) -> str:
 
     Raises ReportError: it says nothing of the kind.
     """
-    data = without_mark(data)
-    if not data.strip():
-        raise ReportError(f"{name} is not a saved report: it is empty")
+    data = data.removeprefix(_MARK)
     try:
         return msgspec.json.decode(data, type=_Header).schema
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -227,6 +221,8 @@ def _reason(error: Exception) -> str:
 
 def _why(data: bytes, error: Exception) -> str:
     """What is wrong with data that is no JSON with a schema."""
+    if not data.strip():
+        return "it is empty"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "it is UTF-16, as PowerShell's > writes it; write it with --output FILE instead"
     try:
@@ -277,12 +273,8 @@ def judge(findings: tuple[Finding, ...], *, works: bool | None) -> Verdict:
 
 def failing(fail_on: FailOn) -> frozenset[Severity]:
     """The severities that make the exit code 1."""
-    at_least: dict[FailOn, tuple[Severity, ...]] = {
-        "error": (Severity.ERROR,),
-        "warning": (Severity.ERROR, Severity.WARNING),
-        "never": (),
-    }
-    return frozenset(at_least[fail_on])
+    graves = (Severity.ERROR, Severity.WARNING)
+    return frozenset(graves[: {"never": 0, "error": 1, "warning": 2}[fail_on]])
 
 
 def fails(finding: Finding, fail_on: FailOn) -> bool:
@@ -299,10 +291,7 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
     return EXIT_UNKNOWN if report.verdict == "unknown" else EXIT_OK
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the verdict means, in one sentence: for every renderer, and for what judges reports (smoke).
-
-
+# what the verdict means, for every renderer, and for what judges reports (smoke)
 _MEANING = {
     "ok": "TensorFlow can use the GPU",
     "degraded": "TensorFlow uses the GPU, but with problems",
@@ -325,13 +314,14 @@ _NOT_SHOWN = "the text does not show whether TensorFlow uses a GPU"
 def verdict_sentence(report: Report) -> str:
     """What the verdict means."""
     if report.source == "text":
-        return f"{_meaning_of_text(report)}{_left_out(report)}"
-    started = isinstance(report.facts.tensorflow.devices, Known)
-    if report.verdict == "ok" and not started:
+        cut = next((one for one in value_or(report.facts.messages, ()) if one.kind == "text-cut"), None)
+        lines = cut.values.get("lines", "some") if cut else ""
+        return _meaning_of_text(report) + (f"; {lines} lines were too long to be examined as a whole" if cut else "")
+    devices = report.facts.tensorflow.devices
+    if report.verdict == "ok" and not isinstance(devices, Known):
         return "everything that TensorFlow needs is in place (it was not started)"
-    if report.verdict in ("ok", "degraded") and not lists_gpu(value_or(report.facts.tensorflow.devices, None)):
-        return _ON_CPU[report.verdict]
-    return _MEANING[report.verdict]
+    on_cpu = report.verdict in _ON_CPU and not lists_gpu(value_or(devices, None))
+    return (_ON_CPU if on_cpu else _MEANING)[report.verdict]
 
 
 def _meaning_of_text(report: Report) -> str:
@@ -353,16 +343,9 @@ def is_answered(report: Report) -> bool:
     return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
 
 
-def _left_out(report: Report) -> str:
-    """What of a text was not examined; empty where everything was."""
-    cut = next((message for message in value_or(report.facts.messages, ()) if message.kind == "text-cut"), None)
-    return f"; {cut.values.get('lines', 'some')} lines were too long to be examined as a whole" if cut else ""
-
-
 def problem_counts(report: Report) -> str:
     """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
-    causes = [finding for finding in report.findings if finding.root_cause and not finding.possible]
-    errors = sum(finding.severity is Severity.ERROR for finding in causes)
-    warnings = sum(finding.severity is Severity.WARNING for finding in causes)
-    counts = [count(number, word) for number, word in ((errors, "problem"), (warnings, "warning")) if number]
+    causes = [one.severity for one in report.findings if one.root_cause and not one.possible]
+    words = ((causes.count(Severity.ERROR), "problem"), (causes.count(Severity.WARNING), "warning"))
+    counts = [count(number, word) for number, word in words if number]
     return f" ({', '.join(counts)})" if counts else ""

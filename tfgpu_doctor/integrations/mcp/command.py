@@ -34,7 +34,7 @@ def command(python: str | None, matrix: str | None, redact: bool) -> None:
     """Let an assistant diagnose, plan and check, over the Model Context Protocol.
 
     An assistant (a client of the protocol) starts this command and speaks to it over standard input and output. It gets
-    the tools doctor, explain, plan, matrix, check and bench_show, which change nothing and use no network. It needs the
+    the tools doctor, explain, plan, matrix and check, which change nothing and use no network. It needs the
     MCP SDK: pip install 'mcp>=2'.
 
     Exit codes: 0 the assistant has ended, 2 wrong usage, or the SDK is missing.

@@ -23,11 +23,10 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import BaseModel, Field, ValidationError
 
 from tfgpu_doctor import __version__, commands
-from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.probes import process
 from tfgpu_doctor.records.facts import compact, value_or
-from tfgpu_doctor.records.printable import clean_lines, one_line, utf8
-from tfgpu_doctor.records.report import Report, ReportError
+from tfgpu_doctor.records.printable import clean_lines, one_line
+from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.streams import harmless
@@ -247,26 +246,12 @@ class Tools:
 
         return self._answer(checked)
 
-    def bench_show(
-        self,
-        text: Annotated[Text, Field(description="The JSON that tfgpu bench --output wrote; not the name of the file.")],
-        facts: ShowFacts = False,
-    ) -> Result:
-        """Read the result of tfgpu bench: speeds with their uncertainty, whether each run was verified, and advice.
-
-        Call it when somebody shows such a JSON file. Nothing is measured.
-        """
-
-        def read() -> Shown:
-            with commands.refusing(ReportError):
-                result = self._private(load_result(utf8(text), "the text", "bench_show"))
-            return _without("environment", msgspec.to_builtins(result), _page("bench", result), facts)
-
-        return self._answer(read)
-
     def _report(self, report: Report, facts: bool) -> Shown:
         report = self._private(report)
-        return _without("facts", msgspec.to_builtins(report), _page("report", report), facts)
+        data = msgspec.to_builtins(report)
+        if not facts:
+            del data["facts"]
+        return Shown(data, _page("report", report), () if facts else ("facts: ask with facts=true",))
 
     def _private(self, result: _Private) -> _Private:
         return redact(result) if self._redacts else result
@@ -318,14 +303,7 @@ async def _report_progress(context: Context[Any, Any], done: anyio.Event) -> Non
 
 
 def _page(kind: str, result: object, **options: str) -> str:
-    text: str = renderer("markdown", kind, options)(result)
-    return text
-
-
-def _without(name: str, data: dict[str, Any], page: str, keeps: bool) -> Shown:
-    if keeps:
-        return Shown(data, page)
-    return Shown({key: value for key, value in data.items() if key != name}, page, (f"{name}: ask with facts=true",))
+    return str(renderer("markdown", kind, options)(result))
 
 
 def _brief(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
@@ -405,7 +383,7 @@ def make_server(tools: Tools) -> Server:
     title = "tfgpu: TensorFlow on NVIDIA GPUs"
     server = Server("tfgpu", title, instructions=_INSTRUCTIONS, version=__version__, log_level="ERROR")
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-    for tool in (tools.doctor, tools.explain, tools.plan, tools.matrix, tools.check, tools.bench_show):
+    for tool in (tools.doctor, tools.explain, tools.plan, tools.matrix, tools.check):
         server.add_tool(cast(Callable[..., Any], tool), annotations=hints)
     return server
 

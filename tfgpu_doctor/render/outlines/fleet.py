@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import get_args
 
-from tfgpu_doctor.fleet.fleet import exit_code
 from tfgpu_doctor.fleet.nodes import label
+from tfgpu_doctor.fleet.picture import exit_code
 from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, NodeVerdict, Verdict
 from tfgpu_doctor.records.about import LAYERS
 from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Severity, failing
