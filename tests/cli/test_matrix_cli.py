@@ -42,7 +42,12 @@ def versions(*filters: str) -> list[str]:
 def test_one_release() -> None:
     row = answer("tensorflow", "--version", "2.15.1")
     assert set(row) >= RELEASE_KEYS
-    assert [row[one] for one in ("version", "platform", "package", "gpu")] == ["2.15.1", "linux_x86_64", "tensorflow", True]
+    assert [row[one] for one in ("version", "platform", "package", "gpu")] == [
+        "2.15.1",
+        "linux_x86_64",
+        "tensorflow",
+        True,
+    ]
     assert (row["cuda"], row["cudnn"], row["python"]) == ("12.2", "8.9", ["3.9", "3.10", "3.11"])
     assert (row["sass"], row["ptx"]) == (["5.0", "6.0", "7.0", "7.5"], ["8.0"])
     assert (row["min_driver_linux"], row["min_driver_windows"]) == ("525.60.13", "528.33")
