@@ -46,26 +46,6 @@ def test_both_forms_of_env(text: str, expected: list[list[object]]) -> None:
     assert [[one.name, one.value, one.place.line] for one in found.settings] == expected
 
 
-def test_a_stage_has_what_the_stages_below_it_have() -> None:
-    text = """FROM x AS base
-ENV A=1
-RUN pip install keras
-FROM y AS other
-RUN pip install h5py
-FROM BASE AS next
-COPY --from=1 /opt/venv /opt/venv
-FROM z
-RUN pip install absent
-FROM next
-ENV A=2
-RUN pip install numpy
-"""
-    (found,) = read("Dockerfile", text, "dockerfile")
-    assert [one.name for one in found.requirements] == ["keras", "h5py", "numpy"]
-    assert [(one.name, one.value) for one in found.settings] == [("A", "2")]
-    assert found.image and found.image.name == "x"
-
-
 N = 5_000
 HOSTILE = {
     "ENV of itself": "ENV A=$A$A\n" * N,
