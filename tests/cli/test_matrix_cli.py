@@ -42,12 +42,7 @@ def versions(*filters: str) -> list[str]:
 def test_one_release() -> None:
     row = answer("tensorflow", "--version", "2.15.1")
     assert set(row) >= RELEASE_KEYS
-    assert (row["version"], row["platform"], row["package"], row["gpu"]) == (
-        "2.15.1",
-        "linux_x86_64",
-        "tensorflow",
-        True,
-    )
+    assert [row[one] for one in ("version", "platform", "package", "gpu")] == ["2.15.1", "linux_x86_64", "tensorflow", True]
     assert (row["cuda"], row["cudnn"], row["python"]) == ("12.2", "8.9", ["3.9", "3.10", "3.11"])
     assert (row["sass"], row["ptx"]) == (["5.0", "6.0", "7.0", "7.5"], ["8.0"])
     assert (row["min_driver_linux"], row["min_driver_windows"]) == ("525.60.13", "528.33")
@@ -147,16 +142,11 @@ def test_a_gpu() -> None:
     assert windows["newest_tensorflow"] == "2.10.1"
 
 
-def test_the_version_is_an_argument_and_was_an_option(subtests: pytest.Subtests) -> None:
-    for table, version in (
-        ("tensorflow", "2.15"),
-        ("cuda", "12.5"),
-        ("cudnn", "9.3"),
-    ):
-        with subtests.test(table=table, version=version):
-            assert answer(table, version) == answer(table, "--version", version)
-            assert "--version" not in matrix(table, "--help").stdout
-            assert matrix(table, version, "--version", version).exit_code == 2
+def test_the_version_is_an_argument_and_was_an_option() -> None:
+    for table, version in (("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3")):
+        assert answer(table, version) == answer(table, "--version", version)
+        assert "--version" not in matrix(table, "--help").stdout
+        assert matrix(table, version, "--version", version).exit_code == 2
 
 
 def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
@@ -197,18 +187,11 @@ def test_without_a_key_the_tables_are_listed() -> None:
     assert sum(one["rows"] for one in tables["cuda"]["sources"]) == tables["cuda"]["rows"]
 
 
-def test_answers_as_pages(subtests: pytest.Subtests) -> None:
-    for words in (
-        "cuda 12.5",
-        "tensorflow 2.15",
-        "gpu T4",
-        "find",
-        "find 6.1",
-    ):
-        with subtests.test(words=words):
-            markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
-            assert markdown.startswith("**") and "| --- | --- |" in markdown
-            assert html.startswith("<!DOCTYPE html>") and "<table" in html
+def test_answers_as_pages() -> None:
+    for words in ("cuda 12.5", "tensorflow 2.15", "gpu T4", "find", "find 6.1"):
+        markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
+        assert markdown.startswith("**") and "| --- | --- |" in markdown, words
+        assert html.startswith("<!DOCTYPE html>") and "<table" in html, words
 
 
 # -------------------------------------------------------------------------------------------------- house rules
