@@ -18,10 +18,7 @@ from tfgpu_doctor.manifests.reading import read
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
-@each(
-    ("text", "expected"),
-    ROWS["test_instructions"],
-)
+@each(("text", "expected"), ROWS["test_instructions"])
 def test_instructions(text: str, expected: list[list[object]]) -> None:
     assert [[one.verb, one.line, one.value] for one in instructions(text)] == expected
 
@@ -37,10 +34,7 @@ def test_the_line_of_a_character() -> None:
     assert [one.line_at(offset) for offset in range(len(one.value))] == [3] * 5 + [5] * 4 + [6]
 
 
-@each(
-    ("text", "expected"),
-    ROWS["test_both_forms_of_env"],
-)
+@each(("text", "expected"), ROWS["test_both_forms_of_env"])
 def test_both_forms_of_env(text: str, expected: list[list[object]]) -> None:
     (found,) = read("Dockerfile", f"FROM x\n{text}\n", "dockerfile")
     assert [[one.name, one.value, one.place.line] for one in found.settings] == expected

@@ -45,10 +45,7 @@ ALL_STABLE = ["2.18.0", "2.15.1", "2.15.0", "2.14.0", "2.13.0", "2.10.1", "1.14.
 CUDA_11 = ["2.14.0", "2.13.0", "2.10.1", "tensorflow-gpu 2.10.1"]
 
 
-@each(
-    ("filters", "expected"),
-    ROWS["test_releases"],
-)
+@each(("filters", "expected"), ROWS["test_releases"])
 def test_releases(filters: dict[str, Any], expected: list[str]) -> None:
     assert names(**filters) == expected
 

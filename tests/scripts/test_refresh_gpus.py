@@ -87,9 +87,7 @@ def lists() -> Lists:
         460: {"1EB8": "Tesla T4", "1FB0_1028_1489": "T1000"},
         470: {"1EB8": "Tesla T4", "1FB0_1028_1489": "T1000", "20F2_10DE_1584": "A100-PG506-217"},
     }
-    modules = {
-        515: {"2238_10DE_15E9": "A10M", "2233_1028_165A": "RTX A5500", "1EB8_10DE_1367": "GRID RTX T4-4"},
-    }
+    modules = {515: {"2238_10DE_15E9": "A10M", "2233_1028_165A": "RTX A5500", "1EB8_10DE_1367": "GRID RTX T4-4"}}
     added = {"A100-SXM4-80GB": 450, "Tesla T4": 410, "RTX A5500": 510}
     return Lists(added, {410, 418, 440, 450, 455, 460, 465, 470, 495, 510}, manuals, modules, {}, CHIPS, [])
 
