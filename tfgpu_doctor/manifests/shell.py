@@ -294,10 +294,9 @@ class Sources:
         """Take what a stage copied."""
         self.names = [*self.names, *names][:MOST_SOURCES]
 
-    def candidates(self, names: Iterable[str]) -> Iterator[str]:
-        """Where files of the container may lie, in the order in which to look for them."""
-        several = tuple(names)
-        return (posixpath.join(one, file) for one in self.contexts for name in several for file in self._in(name))
+    def candidates(self, name: str) -> Iterator[str]:
+        """Where a file of the container may lie, in the order in which to look."""
+        return (posixpath.join(one, file) for one in self.contexts for file in self._in(name))
 
     def found_at(self, file: str) -> None:
         """Take the context in which a file was found for that of the others."""
@@ -330,7 +329,7 @@ def with_files(
     for file in installed.files[:MOST_FILES]:
         wanted = "pyproject.toml" if file.kind == "project" else file.name
         try:
-            found = _look(sources.candidates((wanted,)), include)
+            found = _look(sources.candidates(wanted), include)
         except IncludeError as error:
             lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{sources.hint}")
             continue
