@@ -14,9 +14,9 @@ from typing import Any
 
 from tests.findings.advice import refused_repairs
 from tests.lab import Lab
-from tests.test_doctor import left_behind
 
 ROOT = Path(__file__).parents[1]
+PATIENTS = Path(__file__).parent / "patients"
 PATIENCE = 120.0  # seconds after which the doctor itself hangs
 H100 = {"cuinit": 0, "name": "NVIDIA H100 80GB HBM3", "cc": "9.0", "driver": "570.86.15", "cuda_version": 12080}
 WHEELS = {
@@ -57,6 +57,23 @@ def examine(
     assert refused_repairs(done.stdout.encode()) == []  # law 11, of every machine of the lab
     assert done.returncode == (1 if report["verdict"] == "broken" else 0) or report["verdict"] == "unknown"
     return report
+
+
+def left_behind(marker: str) -> list[str]:
+    """Command lines of processes that inherited the marker and still live."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def roots(report: dict[str, Any]) -> list[str]:
+    """The ids of the root causes, in order."""
+    return [finding["id"] for finding in report["findings"] if finding["root_cause"]]
 
 
 def first(report: dict[str, Any]) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_doctor import PATIENTS, left_behind
+from tests.fault_bench import PATIENTS, left_behind
 from tests.tiers import every_other, usual
 
 ROOT = Path(__file__).parents[1]

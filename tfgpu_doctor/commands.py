@@ -180,7 +180,7 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
 
 def load_bench(file: File, command: str) -> BenchResult:
     """Load a bench result; "-" is standard input. Raises UsageError, as load_report does."""
-    from tfgpu_doctor.bench.saved import load_result
+    from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.records.report import ReportError
 
     with refusing(ReportError):
@@ -205,7 +205,7 @@ def load_pair(base: File, new: File) -> tuple[Report | BenchResult, Report | Ben
 
 
 def _load_either(data: bytes, name: str) -> Report | BenchResult:
-    from tfgpu_doctor.bench.saved import load_result
+    from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.records.report import SCHEMA, ReportError, load_report, other_kind, schema_of
 
     with refusing(ReportError):

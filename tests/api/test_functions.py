@@ -19,7 +19,7 @@ from tests.cli.runner import tfgpu
 from tests.fuzz.samples import results
 from tfgpu_doctor import TfgpuError, UsageError, bench, check, commands, compare, diagnose, explain, plan
 from tfgpu_doctor.bench.comparison import BenchComparison
-from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.results import load_result
 from tfgpu_doctor.compare.records import Comparison
 
 NO_DEVICE = "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"

@@ -15,8 +15,7 @@ from tests.bench.large_samples import LARGE, four, watched
 from tests.bench.samples import result, run
 from tests.guard import guarded
 from tests.tables import each
-from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.results import BenchResult, load_result
 from tfgpu_doctor.records.report import ReportError
 from tfgpu_doctor.records.schemas import FOLDER
 from tfgpu_doctor.redact.redaction import Redactor

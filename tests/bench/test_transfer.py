@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared, refuses, share
+from tests.bench.live import WORKER_PROCESS, Shared, share
 from tests.bench.live import bench as command
 from tests.bench.planned import BUS_ID, CREATED, Workers, measured
 from tests.bench.samples import run
@@ -237,18 +237,6 @@ def alone(tensorflow_python: str) -> Iterator[Shared]:
     """A process of its own: reductions over devices share the keys of their collectives with trainings."""
     with share(tensorflow_python) as shared:
         yield shared
-
-
-@each(
-    ("arguments", "message"),
-    [
-        (["--size", "1"], "1 is not a number from 1024 to 68719476736 that is a multiple of 4"),
-        (["--size", "1MiB,lots"], "'lots' is not a number such as 512"),
-        (["--gpus", "none"], "must be a number from 1 up, or all"),
-    ],
-)
-def test_wrong_usage(arguments: list[str], message: str) -> None:
-    refuses(["transfer", *arguments], message)
 
 
 @pytest.mark.full

@@ -25,7 +25,7 @@ from tests.parsers.pasted import samples
 from tests.records.test_report import report
 from tests.smoke.smoking import Machine
 from tfgpu_doctor import __main__ as entry
-from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.results import load_result
 from tfgpu_doctor.cli import output
 from tfgpu_doctor.commands import TfgpuError
 from tfgpu_doctor.records.printable import clean

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.cli.runner import process
-from tests.test_doctor import left_behind
+from tests.fault_bench import left_behind
 from tests.tiers import usual
 
 ROOT = Path(__file__).parents[2]

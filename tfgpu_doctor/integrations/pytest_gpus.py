@@ -180,7 +180,9 @@ def examine() -> Machine:
 
 def _has_surely_none(report: Report) -> bool:
     """True if no TensorFlow whatsoever can use a GPU here."""
-    if value_or(report.facts.gpus, ()) or value_or(report.facts.driver.cuda_device_count, 0):
+    gpus: tuple[Gpu, ...] = value_or(report.facts.gpus, ())
+    count: int = value_or(report.facts.driver.cuda_device_count, 0)
+    if gpus or count:
         return False
     certain = (one for one in report.findings if one.root_cause and not one.possible)
     return any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in certain)

@@ -191,20 +191,26 @@ def _parts(texts: list[str]) -> tuple[str, ...]:
 
 def _installation(texts: list[str]) -> tuple[Installer, int] | None:
     """The installer, and where its arguments begin, wherever they stand: "sudo -H python3 -m pip install ..."."""
-    installs = [index for index, text in enumerate(texts) if text in _VERBS]
+    installs = [index for index, text in enumerate(texts) if text in _VERBS] or [-1]
     for index, text in enumerate(texts):
-        if _PIP.fullmatch(text) and installs and installs[0] > index:
+        if _PIP.fullmatch(text) and installs[0] > index:
             return "pip", installs[0] + 1
-        if text in _APT and installs and installs[-1] > index:
+        if text in _APT and installs[-1] > index:
             return "apt", next(one for one in installs if one > index) + 1
-        if _CONDA.fullmatch(text):
-            options = [*takewhile(lambda one: one.startswith("-"), texts[index + 1 : index + 20])]
-            behind = index + 2 + len(options)
-            if (verb := texts[behind - 1 : behind]) in (["install"], ["create"], ["update"], ["env"]):
-                return "conda", behind + (verb == ["env"])
+        if _CONDA.fullmatch(text) and (behind := _behind_conda(texts, index)):
+            return "conda", behind
         if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
             return "poetry", index + 2
     return None
+
+
+def _behind_conda(texts: list[str], index: int) -> int | None:
+    """Where the arguments of conda's install, create, update and env create begin; None: it does something else."""
+    options = [*takewhile(lambda one: one.startswith("-"), texts[index + 1 : index + 20])]
+    verb = index + 1 + len(options)
+    if texts[verb : verb + 1] == ["env"]:
+        return verb + 2
+    return verb + 1 if texts[verb : verb + 1] in (["install"], ["create"], ["update"]) else None
 
 
 def _uv_python(words: list[Word], path: str, found: Installed) -> None:
@@ -227,9 +233,9 @@ def _read(installer: Installer, arguments: list[Word], path: str, found: Install
     for word in words:
         text, place = word.text, Place(path, word.line)
         option, equals, value = text.partition("=")
-        if option in files and (equals or text == option):
+        if option in files:
             name = Word(value, word.line) if equals else next(words, None)
-            if name is not None and name.text:
+            if name and name.text:
                 found.files.append(File(files[option], name.text, Place(path, name.line)))
         elif installer == "pip" and (short := _SHORT.fullmatch(text)):
             found.files.append(File(files[short[1]], short[2], place))

@@ -236,12 +236,12 @@ class Smoking:
     def _job(self, step: Step, folder: str) -> tuple[Job, dict[str, Scalar]]:
         """Return the job of a step, and what two results of it must share."""
         dtype = self.options.dtype
-        if step.workload == "cnn":  # what `fit` needs beside it takes longer than all the rest
+        if step.workload == "cnn":  # its figures beside the steps take longer than all the rest
             cnn = Cnn(batch=BATCH)
             job, parameters = replace(cnn.job(CNN_TYPES[dtype], step.case), figures=False), cnn.parameters()
         else:
             size = (GPU_SIZE if step.case.gpus else CPU_SIZE) // (2 if dtype == "float64" else 1)
-            matpow = MatPow(size=size, dtypes=(dtype,), chosen=size, written=self.references)
+            matpow = MatPow(dtypes=(dtype,), chosen=size, written=self.references)
             job, parameters = matpow.job(step.case, dtype, size, folder), matpow.parameters()
         return replace(job, virtual_memory_mib=VIRTUAL_MIB), parameters
 
