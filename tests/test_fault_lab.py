@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fault_bench import H100, WHEELS, MadeUp, examine, first
+from tests.fault_bench import H100, WHEELS, MadeUp, examine, first, namespace, roots
 from tests.lab import Lab
 from tests.lab.hiding import hide_cudnn
 from tests.probes.elf_lab import CALLER, Forge
@@ -34,23 +30,42 @@ def ids(report: dict[str, Any], severity: str) -> list[str]:
 
 # ------------------------------------------------------------------ a driver, and the real TensorFlow on top of it
 
-INIT: dict[str, tuple[int, str]] = {
-    "no device nodes": (3, "driver.init-failed"),
-    "no device, though NVML lists one": (100, "driver.init-failed"),
-    "a slice that is gone": (101, "driver.init-failed"),
-    "a stub of old": (-1, "driver.stub-loaded"),
+# answers of the lab, further variables → the first finding
+DRIVER_FAULTS: dict[str, tuple[Answers, dict[str, str], str]] = {
+    "no device nodes": ({**H100, "cuinit": 3, "cuda": True}, {}, "driver.init-failed"),
+    "no device, though NVML lists one": ({**H100, "cuinit": 100, "cuda": True}, {}, "driver.init-failed"),
+    "a slice that is gone": ({**H100, "cuinit": 101, "cuda": True}, {}, "driver.init-failed"),
+    "a stub of old": ({**H100, "cuinit": -1, "cuda": True}, {}, "driver.stub-loaded"),
+    "module older": ({"cuinit": 803, "nvml_init": 18, "nvidia_smi": "mismatch"}, {}, "driver.version-mismatch"),
+    "forward compatibility": ({"cuinit": 804}, {}, "driver.too-old"),
+    "stub": ({"cuinit": 34}, {}, "driver.stub-loaded"),
+    "NVML hangs": ({"cuinit": 100, "nvml_init": "hang"}, {}, "driver.unresponsive"),
+    "cuInit hangs": ({"cuinit": "hang"}, {}, "driver.unresponsive"),
+    "nvidia-smi hangs": ({"cuinit": 100, "nvml_init": 9, "nvidia_smi": "hangs"}, {}, "driver.unresponsive"),
+    "libcuda crashes": ({"cuinit": "segv"}, {}, "driver.init-failed"),
+    "unknown error": ({"cuinit": 999, "nvml_init": 999, "nvidia_smi": "garbage"}, {}, "driver.init-failed"),
+    "fabric manager": ({"cuinit": 802}, {}, "driver.init-failed"),
+    "hidden": ({"cuinit": 100}, {"CUDA_VISIBLE_DEVICES": "-1"}, "gpu.hidden"),
+    "old driver": ({"driver": "470.256.02"}, {}, "driver.too-old"),
+    "old card": ({"name": "Tesla K80", "cc": "3.7"}, {}, "gpu.arch-too-old"),
+    "new card": (
+        {"name": "NVIDIA GeForce RTX 5090", "cc": "12.0", "driver": "570.86.15", "cuda_version": 12080},
+        {},
+        "gpu.arch-too-new",
+    ),
 }
 
 
-@pytest.mark.full  # each starts TensorFlow; test_doctor.py and the smoke tests do one of each by default
+# one by default: each starts TensorFlow, and the rest below has most of them without it
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", sorted(INIT))
-def test_cuinit(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
-    code, finding = INIT[name]
-    report = examine(tensorflow_python, environ=driver_lab.environ(**{**H100, "cuinit": code}, cuda=True))
-    assert first(report) == (finding, "error")
-    assert report["facts"]["driver"]["cuda_init"]["value"]["code"] == code
-    assert "gpu.not-visible" in report["findings"][0]["consequences"]
+@pytest.mark.parametrize("name", usual(sorted(DRIVER_FAULTS), lambda name: name == "new card"))
+def test_driver_faults(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
+    answers, variables, finding = DRIVER_FAULTS[name]
+    report = examine(tensorflow_python, environ={**driver_lab.environ(**answers), **variables})
+    assert roots(report)[0] == finding
+    if answers.get("cuda"):
+        assert report["facts"]["driver"]["cuda_init"]["value"]["code"] == answers["cuinit"]
+        assert "gpu.not-visible" in report["findings"][0]["consequences"]
 
 
 def works_with_the_lab(report: dict[str, Any]) -> bool:
@@ -80,12 +95,9 @@ COMPUTING: dict[str, tuple[Answers, str]] = {
 }
 
 
-@pytest.mark.full  # each starts TensorFlow; test_doctor.py and the smoke tests do one of each by default
+@pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "name",
-    sorted(COMPUTING),
-)
+@pytest.mark.parametrize("name", sorted(COMPUTING))
 def test_computing(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
     answers, finding = COMPUTING[name]
     report = examine(tensorflow_python, environ=driver_lab.environ(**H100, **answers, cuda=True))
@@ -167,121 +179,69 @@ def made_up(tmp_path_factory: pytest.TempPathFactory, driver_lab: Lab, caller: P
     return env
 
 
-Change = Callable[[MadeUp, Lab, Forge, Path], dict[str, str]]
-
-
-def plain_pip(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    return {}
-
-
-def without_runpath(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", forge.library(env.site / "own.so", code=CALLER, runpath="$ORIGIN"))
-    env.wheels(lab)
-    return {}
-
-
-def without_cudnn(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab, *(name for name in WHEELS if name != "cudnn"))
-    return {}
-
-
-def cudnn_of_another_major(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    without_cudnn(env, lab, forge, caller)
-    env.package("nvidia-cudnn-cu12", "8.9.7.29")
-    forge.library(env.site / "nvidia" / "cudnn" / "lib" / "libcudnn.so.8")
-    return {}
-
-
-def cuda_of_another_major(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.package("nvidia-cuda-runtime-cu11", "11.8.89")
-    for name, soname in (("cuda_runtime", "libcudart.so.11.0"), ("cublas", "libcublas.so.11")):
-        forge.library(env.site / "nvidia" / name / "lib" / soname)
-    return {}
-
-
-def half_of_cudnn(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab)
-    (env.site / "nvidia" / "cudnn" / "lib" / "libcudnn_ops.so.9").unlink()
-    return {}
-
-
-def empty_file_in_front(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab)
-    folder = env.site / "shadow"
-    folder.mkdir()
-    (folder / "libcudnn.so.9").touch()
-    return {"LD_LIBRARY_PATH": str(folder)}
-
-
-def another_version_in_front(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab)
-    folder = env.site / "shadow"
-    folder.mkdir()
-    real = forge.library(folder / "libcufft.so.11.0.2.54", soname="libcufft.so.11")
-    (folder / "libcufft.so.11").symlink_to(real.name)
-    return {"LD_LIBRARY_PATH": str(folder)}
-
-
-def two_tensorflows(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.package("tensorflow-cpu", "2.19.0")
-    return {}
-
-
-def dead_package(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.package("tensorflow-gpu", "2.12.0")
-    return {}
-
-
-def beside(tensorflow: str, name: str, version: str) -> Change:
-    """A release with a dependency that does not fit it."""
-
-    def change(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-        env.tensorflow(tensorflow, caller)
-        env.package(name, version)
-        return {}
-
-    return change
-
-
-MISSING = {"cuda.missing", "cuda.version-mismatch"}  # the latter where this machine has a toolkit of another CUDA
-PACKAGE_FAULTS: dict[str, tuple[Change, set[str]]] = {
-    "plain pip": (plain_pip, MISSING),
-    "no RUNPATH": (without_runpath, {"cuda.lib-path"}),
-    "no cuDNN": (without_cudnn, {"cudnn.missing"}),
-    "cuDNN 8": (cudnn_of_another_major, {"cudnn.version-mismatch"}),
-    "CUDA 11": (cuda_of_another_major, {"cuda.version-mismatch"}),
-    "half of cuDNN": (half_of_cudnn, {"cudnn.dep-missing"}),
-    "an empty file in front": (empty_file_in_front, {"cudnn.lib-path"}),
-    "another version in front": (another_version_in_front, {"env.ld-library-path"}),
-    "two TensorFlows": (two_tensorflows, {"tf.package-conflict"}),
-    "tensorflow-gpu 2.12": (dead_package, {"tf.package-removed"}),
-    "NumPy 2 under 2.15": (beside("2.15.1", "numpy", "2.1.2"), {"tf.abi-numpy"}),
-    "NumPy 2 under 2.10": (beside("2.10.1", "numpy", "2.0.2"), {"tf.abi-numpy"}),
-    "protobuf 6 under 2.13": (beside("2.13.1", "protobuf", "6.30.0"), {"tf.abi-protobuf"}),
-    "Keras 3 under 2.15": (beside("2.15.1", "keras", "3.4.1"), {"tf.package-conflict"}),
-    "Keras 2.12 under 2.15": (beside("2.15.1", "keras", "2.12.0"), {"tf.package-conflict"}),
+ALL, BUT_CUDNN = tuple(WHEELS), tuple(name for name in WHEELS if name != "cudnn")
+# what is installed, and the first finding; the last where this machine has a toolkit of another CUDA
+PACKAGE_FAULTS: dict[str, dict[str, Any]] = {
+    "plain pip": {"finding": ("cuda.missing", "cuda.version-mismatch")},
+    "no RUNPATH": {"finding": "cuda.lib-path", "runpath": "$ORIGIN", "wheels": ALL},
+    "no cuDNN": {"finding": "cudnn.missing", "wheels": BUT_CUDNN},
+    "cuDNN 8": {
+        "finding": "cudnn.version-mismatch",
+        "wheels": BUT_CUDNN,
+        "packages": {"nvidia-cudnn-cu12": "8.9.7.29"},
+        "libraries": ("nvidia/cudnn/lib/libcudnn.so.8",),
+    },
+    "CUDA 11": {
+        "finding": "cuda.version-mismatch",
+        "packages": {"nvidia-cuda-runtime-cu11": "11.8.89"},
+        "libraries": ("nvidia/cuda_runtime/lib/libcudart.so.11.0", "nvidia/cublas/lib/libcublas.so.11"),
+    },
+    "half of cuDNN": {"finding": "cudnn.dep-missing", "wheels": ALL, "gone": "nvidia/cudnn/lib/libcudnn_ops.so.9"},
+    "an empty file in front": {"finding": "cudnn.lib-path", "wheels": ALL, "empty": "shadow/libcudnn.so.9"},
+    "another version in front": {
+        "finding": "env.ld-library-path",
+        "wheels": ALL,
+        "libraries": ("shadow/libcufft.so.11.0.2.54",),
+        "link": "shadow/libcufft.so.11",
+    },
+    "two TensorFlows": {"finding": "tf.package-conflict", "packages": {"tensorflow-cpu": "2.19.0"}},
+    "tensorflow-gpu 2.12": {"finding": "tf.package-removed", "packages": {"tensorflow-gpu": "2.12.0"}},
+    "NumPy 2 under 2.15": {"finding": "tf.abi-numpy", "release": "2.15.1", "packages": {"numpy": "2.1.2"}},
+    "NumPy 2 under 2.10": {"finding": "tf.abi-numpy", "release": "2.10.1", "packages": {"numpy": "2.0.2"}},
+    "protobuf 6 under 2.13": {"finding": "tf.abi-protobuf", "release": "2.13.1", "packages": {"protobuf": "6.30.0"}},
+    "Keras 3 under 2.15": {"finding": "tf.package-conflict", "release": "2.15.1", "packages": {"keras": "3.4.1"}},
+    "Keras 2.12 under 2.15": {"finding": "tf.package-conflict", "release": "2.15.1", "packages": {"keras": "2.12.0"}},
 }
 
 
 @pytest.mark.parametrize("name", every_other(PACKAGE_FAULTS))
 def test_packages(name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, caller: Path) -> None:
-    change, expected = PACKAGE_FAULTS[name]
+    how = PACKAGE_FAULTS[name]
     env = MadeUp(tmp_path / "env")
+    if "runpath" in how:
+        caller = forge.library(env.site / "own.so", code=CALLER, runpath=how["runpath"])
+    env.tensorflow(how.get("release", "2.20.0"), caller)
+    if "wheels" in how:
+        env.wheels(driver_lab, *how["wheels"])
+    for package, version in how.get("packages", {}).items():
+        env.package(package, version)
+    (env.site / "shadow").mkdir()
+    for library in how.get("libraries", ()):
+        link = Path(how.get("link", library))
+        forge.library(env.site / library, soname=link.name)
+        if "link" in how:
+            (env.site / link).symlink_to(Path(library).name)
+    if "empty" in how:
+        (env.site / how["empty"]).touch()
+    if "gone" in how:
+        (env.site / how["gone"]).unlink()
     environ = driver_lab.environ(**H100)
-    more = change(env, driver_lab, forge, caller)
-    environ["LD_LIBRARY_PATH"] = ":".join(filter(None, (more.get("LD_LIBRARY_PATH"), environ["LD_LIBRARY_PATH"])))
+    environ["LD_LIBRARY_PATH"] = f"{env.site / 'shadow'}:{environ['LD_LIBRARY_PATH']}"
     hide = hide_cudnn(tmp_path / "hidden")
     report = examine(env.python, "--no-import", environ=environ, wrapper=namespace(hide) if hide else ())
     found = first(report)
     assert found is not None
+    expected = how["finding"] if isinstance(how["finding"], tuple) else (how["finding"],)
     assert found[0] in expected, [finding["id"] for finding in report["findings"]]
 
 
@@ -369,17 +329,6 @@ def test_xla_files(name: str, made_up: MadeUp, driver_lab: Lab, tmp_path: Path) 
     environ["XLA_FLAGS"] = f"--xla_gpu_cuda_data_dir={toolkit(tmp_path / 'kit', **how)}"  # type: ignore[arg-type]
     report = examine(made_up.python, "--no-import", environ=environ)
     assert first(report) == (finding, "warning")
-
-
-def namespace(mounts: str) -> list[str]:
-    """A command that runs another one in a mount namespace of its own, or a skipped test where none is allowed."""
-    if sys.platform != "linux" or not shutil.which("unshare"):
-        pytest.skip("needs unshare of util-linux")
-    command = ["unshare", "-rm", "sh", "-c", f'{mounts}\nexec "$@"', "sh"]
-    tried = subprocess.run([*command, "true"], capture_output=True, timeout=60, check=False)
-    if tried.returncode:
-        pytest.skip(f"no mount namespace here: {tried.stderr.decode()[:200]}")
-    return command
 
 
 @pytest.mark.parametrize(("gpus", "severity"), [(2, "warning"), (1, "note")])

@@ -13,6 +13,8 @@ def _rows(name: str) -> dict[str, Any]:
 
 
 _MESSAGES, QUESTIONS, FIRST = _rows("messages"), _rows("questions"), _rows("named_first")
+# finding → texts that leave it open, and texts that do, too, but show that it holds; logs of live runs, by finding
+POSSIBLE, LIVE = _rows("open_and_live").values()
 FIRES: dict[str, dict[str, str]] = {**_MESSAGES["fires"], **QUESTIONS["fires"]}
 LOOK_ALIKES: dict[str, dict[str, str]] = {**_MESSAGES["look_alikes"], **QUESTIONS["look_alikes"]}
 # (finding, text in which it stands first)

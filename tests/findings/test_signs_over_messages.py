@@ -11,8 +11,8 @@ from functools import cache
 import msgspec
 
 from tests.findings import logs
-from tests.findings.row_texts import FIRES, FIRST, LOOK_ALIKES, NAMED_FIRST
-from tests.findings.rows_open_and_live import LIVE, POSSIBLE
+from tests.findings.row_texts import FIRES, FIRST, LIVE, LOOK_ALIKES, NAMED_FIRST, POSSIBLE
+from tests.findings.rows_over_facts import NO_GPU_LISTED, env
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
 from tfgpu_doctor.findings import likeliest
@@ -116,10 +116,11 @@ def test_live_messages() -> None:
     wrong = []
     for finding, table in LIVE.items():
         for name, row in table.items():
-            log = catalogue.read(lines.read([row.log.encode()]).lines)
-            changes = {**row.changes, "messages": Known(log, "TensorFlow's log")}
+            log = catalogue.read(lines.read([row["log"].encode()]).lines)
+            changes = {"messages": Known(log, "TensorFlow's log"), **(env(**row["env"]) if "env" in row else {})}
+            changes |= {} if row.get("lists_gpu", True) else {"tensorflow.devices": NO_GPU_LISTED}
             found = [one.id for one in diagnose(spoil(healthy(), changes), MATRIX).findings]
-            if (finding in found) is not row.fires:
+            if (finding in found) is not row.get("fires", True):
                 wrong.append((finding, name, found))
     assert wrong == [], "\n".join(map(str, wrong))
 
@@ -129,7 +130,7 @@ def test_live_messages() -> None:
 
 def test_what_stays_open_is_a_warning_behind_what_is_certain() -> None:
     wrong = []
-    for finding, name, text in rows({f: row.open for f, row in POSSIBLE.items()}):
+    for finding, name, text in rows({f: row["open"] for f, row in POSSIBLE.items()}):
         found = findings(text)
         place = next((n for n, one in enumerate(found) if one.id == finding), None)
         if place is None:
@@ -145,7 +146,7 @@ def test_what_stays_open_is_a_warning_behind_what_is_certain() -> None:
 
 def test_what_is_certain_replaces_the_possibility() -> None:
     wrong = []
-    for finding, name, text in rows({f: row.replaced for f, row in POSSIBLE.items()}):
+    for finding, name, text in rows({f: row.get("replaced", {}) for f, row in POSSIBLE.items()}):
         alone = replace(DECLARATIONS[finding], signs=[])
         suspected = [one.possible for one in diagnose(facts_of(text), MATRIX, declarations=[alone]).findings]
         found = [one.possible for one in findings(text) if one.id == finding]
@@ -220,7 +221,7 @@ def test_every_finding_has_its_texts() -> None:
     assert [finding for finding, texts in FIRES.items() if len(texts) < 2] == []
     assert set(OPEN) <= set(POSSIBLE) <= {*OPEN, *COMMON}
     assert set(LIVE) <= set(CERTAIN)
-    assert {True, False} == {row.fires for table in LIVE.values() for row in table.values()}
+    assert {True, False} == {row.get("fires", True) for table in LIVE.values() for row in table.values()}
 
 
 def test_every_sign_fires_on_a_text() -> None:

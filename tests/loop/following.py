@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,24 +27,17 @@ class Outcome:
 
     row: str
     found: list[str] = field(default_factory=list)  # problems of the first run: root causes, without notes
-    titles: list[str] = field(default_factory=list)
     rank: int | None = None  # of the expected finding among them
     notes: list[str] = field(default_factory=list)  # findings of the first run that are no problems
     rounds: list[list[str]] = field(default_factory=list)  # the commands of each round
     advice: list[str] = field(default_factory=list)  # the sentence above them
     cured: bool = False
     why: str = ""  # what is left, when it is not
-    seconds: float = 0.0
-    revision: str | None = None  # of the tool
-
-    def is_named(self, row: Row) -> bool:
-        """Whether the fault is among the findings; where nothing is broken, whether there is none."""
-        return not self.found if row.finding is None else bool(self.rank) or any(map(row.expects, self.notes))
 
     def as_expected(self, row: Row) -> bool:
         """Whether the fault was named first (or both of two were), and its advice repaired the environment in time."""
         first = self.rank is not None and self.rank <= row.problems and len(self.found) <= row.problems
-        named = first or (not self.found and self.is_named(row))
+        named = first or (not self.found and (row.finding is None or any(map(row.expects, self.notes))))
         return named and self.cured and len(self.rounds) <= row.rounds
 
 
@@ -74,12 +66,7 @@ def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -
     """Make the environment of a row, follow the advice, and say what came of it."""
     patient = Patient(row, folder, machine, index)
     outcome = Outcome(row.name)
-    begin = time.monotonic()
     _rounds(row, patient, outcome)
-    outcome.seconds = time.monotonic() - begin
-    outcome.why = shown(outcome.why, patient)
-    outcome.advice = [shown(one, patient) for one in outcome.advice]
-    outcome.rounds = [[shown(one, patient) for one in commands] for commands in outcome.rounds]
     return outcome
 
 
@@ -90,12 +77,12 @@ def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
         report, trouble = _explained(patient, begins) if begins else _examined(patient, examined)
         left = problems(report) if report else []
         if number == 0:
-            outcome.found, outcome.titles = [one["id"] for one in left], [one["title"] for one in left]
+            outcome.found = [one["id"] for one in left]
             outcome.notes = [one["id"] for one in report["findings"] if one["severity"] == "note"] if report else []
             outcome.rank = next((n for n, one in enumerate(outcome.found, 1) if row.expects(one)), None)
         if report is None and (advised := REFUSED.search(trouble)) and not outcome.rounds:
             outcome.found, outcome.rank = ["wrong usage"], 1 if row.expects("wrong usage") else None
-            outcome.titles, outcome.why = [shown(trouble.splitlines()[-1], patient)], trouble
+            outcome.why = trouble
             outcome.rounds.append([advised[1]])
             outcome.advice.append("printed as wrong usage")
             _execute(patient, [advised[1]])
@@ -185,8 +172,3 @@ def _has_pip(python: Path) -> bool:
 
 def _last(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1][:200]
-
-
-def shown(text: str, patient: Patient) -> str:
-    """Without the paths of this run."""
-    return text.replace(str(patient.prefix), "ENV").replace(str(patient.folder), "ROW")

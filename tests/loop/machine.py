@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,7 +42,6 @@ class Done:
     code: int
     output: str
     errors: str
-    seconds: float
 
 
 def find_uv() -> str | None:
@@ -139,7 +137,6 @@ class Machine:
 
     def shell(self, script: str, environ: Mapping[str, str], cwd: Path, limit: float = 600) -> Done:
         """Run a script in a fresh bash without a terminal; what it leaves running is ended with it."""
-        begin = time.monotonic()
         process = subprocess.Popen(
             [*self.namespace, "bash", "--noprofile", "--norc", "-c", script],
             stdin=subprocess.DEVNULL,
@@ -157,4 +154,4 @@ class Machine:
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
             errors += f"\nstopped after {limit:.0f} s"
-        return Done(process.returncode, output, errors, time.monotonic() - begin)
+        return Done(process.returncode, output, errors)

@@ -13,7 +13,6 @@ from tests.loop.following import follow
 from tests.loop.machine import Machine
 from tests.loop.made_up import make_index
 from tests.loop.made_up_rows import MADE_UP
-from tests.loop.results import BEGIN, END, FILE, PAGE, about, read, tables
 from tests.loop.rows import ROWS
 from tests.probes.elf_lab import Forge
 
@@ -63,10 +62,3 @@ def test_rows_have_names_of_their_own() -> None:
         names = [row.name for row in rows]
         assert sorted(set(names)) == sorted(names)
     assert len(ROWS) >= 40
-
-
-def test_the_page_shows_the_results_that_are_kept() -> None:
-    if not FILE.is_file():
-        pytest.skip("no benchmarks in this copy of the sources")
-    shown = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    assert shown.strip() == tables(read(), about()).strip()

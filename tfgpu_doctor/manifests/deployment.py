@@ -72,7 +72,7 @@ def _service(
         place=image.place if image else node.place,
         image=read,
         settings=tuple({one.name: one for one in _settings(chain)}.values()),
-        gpu=_gpu(chain),
+        gpu=next(_gpu(chain), None),
         not_understood=tuple(not_understood),
     )
     return built(path, found, build, include) if build else found
@@ -135,24 +135,19 @@ def _settings(chain: list[Node]) -> Iterator[Setting]:
         yield Setting("ipc", "host", ipc.place)
 
 
-def _gpu(chain: list[Node]) -> GpuRequest | None:
-    """gpus: all, runtime: nvidia, CDI's device names, or a reservation of devices."""
+def _gpu(chain: list[Node]) -> Iterator[GpuRequest]:
+    """gpus: all, a reservation of devices, CDI's device names, or runtime: nvidia; what has no effect comes last."""
     if gpus := _first(chain, "gpus"):
-        return GpuRequest(_counted(gpus), gpus.place, f"gpus: {gpus.text or 'a list'}")
-    found = [request for node in chain for request in _reserved(node)]
-    if effective := next((one for one in found if one.problem is None), None):
-        return effective
-    if device := _cdi_device(chain):
-        return GpuRequest(None, device.place, f"devices: {device.text}")
+        yield GpuRequest(_counted(gpus), gpus.place, f"gpus: {gpus.text or 'a list'}")
+    reserved = [request for node in chain for request in _reserved(node)]
+    yield from (one for one in reserved if one.problem is None)
+    for device in (device for node in chain for device in node.items("devices")):
+        if (device.text or "").startswith("nvidia.com/gpu="):
+            yield GpuRequest(None, device.place, f"devices: {device.text}")
     runtime = _first(chain, "runtime")
     if runtime and runtime.text == "nvidia":
-        return GpuRequest(None, runtime.place, "runtime: nvidia")
-    return found[0] if found else None
-
-
-def _cdi_device(chain: list[Node]) -> Node | None:
-    devices = (device for node in chain for device in node.items("devices"))
-    return next((one for one in devices if (one.text or "").startswith("nvidia.com/gpu=")), None)
+        yield GpuRequest(None, runtime.place, "runtime: nvidia")
+    yield from reserved
 
 
 def _counted(gpus: Node) -> int | None:
@@ -220,26 +215,18 @@ def _pod(label: str, pod: Node) -> Iterator[Environment]:
             label=f"{label}{several}",
             place=image.place,
             image=read,
-            settings=(*_variables(container), *_shm(pod, container), *_runtime(pod)),
+            settings=tuple(_settings_of_pod(pod, container)),
             gpu=_gpu_of_kubernetes(container),
             not_understood=unknown_part(read),
         )
 
 
-def _variables(container: Node) -> Iterator[Setting]:
+def _settings_of_pod(pod: Node, container: Node) -> Iterator[Setting]:
+    """Variables, a volume in memory that is mounted at /dev/shm, the host's IPC namespace, the runtime."""
     for item in container.items("env"):
-        value = item.get("value")
-        if value is not None and value.text is not None and (name := item.string("name")):
+        value, name = item.get("value"), item.string("name")
+        if value is not None and value.text is not None and name:
             yield Setting(name, value.text, value.place)
-
-
-def _runtime(pod: Node) -> Iterator[Setting]:
-    if (runtime := pod.get("runtimeClassName")) and runtime.text:
-        yield Setting("runtimeClassName", runtime.text, runtime.place)
-
-
-def _shm(pod: Node, container: Node) -> Iterator[Setting]:
-    """A volume in memory that is mounted at /dev/shm, and the host's IPC namespace."""
     mounts = {one.string("name") for one in container.items("volumeMounts") if one.string("mountPath") == "/dev/shm"}
     for volume in pod.items("volumes"):
         if volume.string("name") in mounts and volume.string("emptyDir", "medium") == "Memory":
@@ -247,6 +234,8 @@ def _shm(pod: Node, container: Node) -> Iterator[Setting]:
             yield Setting("shm_size", read_quantity(limit) if limit else "unlimited", volume.place)
     if (ipc := pod.get("hostIPC")) and ipc.text == "true":
         yield Setting("ipc", "host", ipc.place)
+    if (runtime := pod.get("runtimeClassName")) and runtime.text:
+        yield Setting("runtimeClassName", runtime.text, runtime.place)
 
 
 def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:

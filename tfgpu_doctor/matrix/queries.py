@@ -8,15 +8,9 @@ from collections.abc import Iterable
 from msgspec import structs
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import (
-    driver_branches,
-    driver_reaches,
-    drives,
-    kernels_for,
-    oldest_driver,
-)
+from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, kernels_for, oldest_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.matrix.schema import PLATFORMS
+from tfgpu_doctor.matrix.schema import PLATFORMS, ReleaseRow
 from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import major, minor, numbers, padded
 
@@ -315,15 +309,18 @@ def _unknown(matrix: Matrix, text: str, platform: str, package: str) -> str:
     nearest = f"; the nearest known on {platform}: {', '.join(near)}"
     if not near:
         nearest = f"; the matrix knows {package} only for {_listed(name for _, row in rows for name in row.wheels)}"
-    of_minor = [(one, row) for one, row in rows if one.release[:2] == wanted.release]
-    same = [row for one, row in of_minor if not one.is_prerelease]
-    if _is_exact(wanted):
-        same = [row for one, row in rows if one == wanted]
-    if there := [name for row in same for name in row.wheels]:
+    if there := [name for row in _having(wanted, rows) for name in row.wheels]:
         return f"{package} {text} has no wheel for {platform}; it has wheels for {_listed(there)}{nearest}"
-    if any(platform in row.wheels for _, row in of_minor):
+    if any(platform in row.wheels for one, row in rows if one.release[:2] == wanted.release):
         return f"{package} {text} has no stable release yet{nearest}"
     return f"unknown {package} {text}{nearest}"
+
+
+def _having(wanted: Version, rows: list[tuple[Version, ReleaseRow]]) -> list[ReleaseRow]:
+    """The rows of that version; of a minor, of any stable patch."""
+    if _is_exact(wanted):
+        return [row for known, row in rows if known == wanted]
+    return [row for known, row in rows if known.release[:2] == wanted.release and not known.is_prerelease]
 
 
 def _listed(names: Iterable[str]) -> str:

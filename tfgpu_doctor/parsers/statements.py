@@ -341,10 +341,14 @@ def _of_part(part: str, alone: bool) -> list[Pair]:
         bare = [("driver", number)] if key == "driver" and number.isdecimal() and int(number) >= 180 else []
         if (pairs := _pairs(key, f"{named['label']} {number}") or bare) and pairs[0][0] in _VERSIONED:
             return pairs[:1]
-    digits = any(letter.isdigit() for letter in part)
-    if (_SYSTEM.fullmatch(plain) and any(map(str.isdigit, plain))) or (not alone and _PLAIN_SYSTEM.fullmatch(plain)):
+    named_system = _SYSTEM.fullmatch(plain) if re.search(r"\d", plain) else None
+    if named_system or (not alone and _PLAIN_SYSTEM.fullmatch(plain)):
         return [("os", " ".join(plain.lower().split()))]
-    card = _CARD.fullmatch(part) if digits else None
+    return _of_card(part)
+
+
+def _of_card(part: str) -> list[Pair]:
+    card = _CARD.fullmatch(part) if re.search(r"\d", part) else None
     if card and card["driver"]:
         return [("gpu", part[: card.start("driver")].rsplit("driver", 1)[0].strip()), ("driver", card["driver"])]
     return _pairs("gpu", part) if card else []
@@ -479,7 +483,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _read_field(key: str, value: str, number: int) -> Iterator[Statement]:
-    """The entries of one field."""
     plain = value.strip().strip("*`").strip()
     in_words = key == "gpu" and names_no_gpu(plain)
     pairs = _pairs(key, plain) if in_words or not _NOTHING.fullmatch(plain[:LONGEST]) else []

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from tfgpu_doctor.parsers.lines import Line
@@ -138,7 +139,7 @@ class GpuSeen:
 def _gpus(lines: Sequence[Line]) -> tuple[GpuSeen, ...]:
     """Every GPU once, with all that the log says of it, in the order of their first mention."""
     found: list[GpuSeen] = []
-    for one in _mentions(lines):
+    for one in filter(attrgetter("name"), _mentions(lines)):
         place = next((place for place, known in enumerate(found) if _same(known, one)), None)
         if place is None:
             found.append(one)
@@ -161,7 +162,7 @@ def _mentions(lines: Sequence[Line]) -> Iterator[GpuSeen]:
         header = _FOUND.search(text)
         row = None if header else _row(text, line.number, block if left >= 0 else None)
         described = [] if header or row else list(_described(text, lines, place))
-        if block and block.name and (header or described or (row and left < 0)):
+        if block and (header or described or (row and left < 0)):
             yield block
             block, left = None, -1
         if header:
@@ -169,16 +170,15 @@ def _mentions(lines: Sequence[Line]) -> Iterator[GpuSeen]:
         elif row:
             block, left = row, max(left, 3)
         yield from described
-    if block and block.name:
+    if block:
         yield block
 
 
 def _row(text: str, number: int, block: GpuSeen | None) -> GpuSeen | None:
     """The block with what a line of it adds; None for a line of no block."""
-    known = _BUS_NAME.search(text) or _NAME_MAJOR.search(text)
-    if block and not known:
-        known = _MAJOR_ALONE.match(text) or _BUS_ALONE.match(text)
-        known = known or (None if block.name else _NAME_ALONE.match(text))
+    alone = (_MAJOR_ALONE, _BUS_ALONE, *(() if block.name else (_NAME_ALONE,))) if block else ()
+    matches = (_BUS_NAME.search(text), _NAME_MAJOR.search(text), *(pattern.match(text) for pattern in alone))
+    known = next(filter(None, matches), None)
     sizes = {"memory_total": _bytes(_TOTAL.search(text)), "memory_free": _bytes(_FREE.search(text))}
     if not (known or (block and any(sizes.values()))):
         return None

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
-from tfgpu_doctor.bench.speeds import DOUBTFUL
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds
@@ -37,7 +36,6 @@ from tfgpu_doctor.render.shapes import (
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
 _LONGEST = 400  # characters of a failure in a list; TensorFlow's messages hold tracebacks
-_BAR = 10  # characters of the longest bar of a sweep
 LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
 UNFINISHED = "Unfinished: the benchmark was interrupted, or was still running. Later runs and samples are missing."
 LEFT_OUT = (
@@ -260,16 +258,18 @@ def verdict(result: BenchResult) -> str:
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     not_run = f" {late} {'run was' if late == 1 else 'runs were'} not run, for lack of time." if late else ""
-    end = f"{bad or 'Every result is verified'}."
-    if found := leading(result):
-        return f"{'. '.join(found)}. {end}{not_run}"
+    found = leading(result)
+    first = ". ".join(found) if found else _figures(best, runs)
+    return f"{first}. {bad or 'Every result is verified'}.{'' if found else _doubts(runs)}{not_run}"
+
+
+def _doubts(runs: Sequence[Run]) -> str:
+    """Return which speeds are uncertain, as a sentence after another."""
     good = [run for run in runs if run.throughput and not run.virtual]
     doubtful = [run for run in good if run.doubts]
     labels = "; ".join(dict.fromkeys(run.label for run in doubtful))
-    doubts = f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)." if doubtful else ""
-    return (
-        f"{_figures(best, runs)}. {end}{' The speed is uncertain.' if doubts and len(good) == 1 else doubts}{not_run}"
-    )
+    several = f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)." if doubtful else ""
+    return " The speed is uncertain." if doubtful and len(good) == 1 else several
 
 
 def _best(result: BenchResult) -> Run | None:
@@ -304,13 +304,10 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     whole = whole._replace(sentence=verdict(replace(result, conclusions=first)), is_brief=detail == "least")
     if detail == "least":
         return whole
-    is_swept = "sweep" in result.parameters
-    shown = _sweep(result, str(result.parameters["sweep"])) if is_swept else _runs(result, detail)
     end = (Items(notes(result), mark="note"), Items(result.conclusions[len(first) :]))
-    hint = ""
-    if len(result.runs) > _MANY and detail != "full" and not is_swept:
-        hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json."
-    return whole._replace(parts=(*shown, *end), hint=hint)
+    many = len(result.runs) > _MANY and detail != "full"
+    hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
+    return whole._replace(parts=(*_runs(result, detail), *end), hint=hint)
 
 
 def _shared(result: BenchResult) -> Iterator[Part]:
@@ -424,63 +421,6 @@ def _block(run: Run, advised: Sequence[str], detail: formats.Detail) -> Block:
     texts += [start_up(run)] if detail == "full" and not run.virtual else []
     texts += [f"! {advice}" for advice in advised]
     return Block(mark(run), f"{title}  {speed}", tuple(Line("", text) for text in texts if text))
-
-
-# --------------------------------------------------------------------------------------------------------------- sweeps
-
-
-def _sweep(result: BenchResult, axis: str) -> Iterator[Part]:
-    """Points down, devices across, a bar in each cell for its share of the best in its column."""
-    runs, columns = result.runs, _columns(result.runs, axis)
-    points = sorted(
-        {run.parameters.get(axis) for run in runs},
-        key=lambda point: (float(point), "") if isinstance(point, int | float) else (float("inf"), str(point)),
-    )
-    heads, cells = [axis], [[value_of(axis, point) for point in points]]
-    for title, column in columns.items():
-        speeds = [run.throughput for run in column.values() if run.throughput and not run.virtual]
-        best = max((speed.value for speed in speeds), default=0.0)
-        factor, unit = scale_of(best, speeds[0].unit) if speeds else (1.0, "")
-        heads.append(f"{title} {unit}".rstrip())
-        cells.append([_cell(column.get(point), best, factor) for point in points])
-    yield Table("Sweep", tuple(heads), tuple(zip(*cells, strict=True)), right=(0,))
-    yield Items((_legend(runs),))
-    yield Items(tuple(_failures(runs)), mark="error")
-    advice = shared_advice([run for column in columns.values() for run in column.values()])
-    name = namer(runs)
-    marked = (_advised(having, text, name) for having, text in advice if not text.startswith(DOUBTFUL))
-    yield Items(tuple(marked), mark="warning")  # ~ says which are doubtful
-
-
-def _columns(runs: Sequence[Run], axis: str) -> dict[str, dict[object, Run]]:
-    """Return the runs by what they have beside the axis, then by their point on it."""
-    types, columns = {run.dtype for run in runs}, dict[str, dict[object, Run]]()
-    for run in runs:
-        others = [str(value) for key, value in run.parameters.items() if key != axis and value is not None]
-        title = ", ".join([run.label, *others, *([run.dtype] if len(types) > 1 else [])])
-        columns.setdefault(title, {})[run.parameters.get(axis)] = run
-    return columns
-
-
-def _legend(runs: Sequence[Run]) -> str:
-    """Return what the cells of the table mean, and how many have a speed."""
-    with_speed = [run for run in runs if run.throughput and not run.virtual]
-    legend = ["Bars: share of the best in the column."] if with_speed else []
-    legend += ["~ uncertain."] if any(run.doubts for run in with_speed) else []
-    legend += ["Virtual devices are verified, and have no speed."] if any(run.virtual for run in runs) else []
-    right = sum(1 for run in runs if run.throughput)
-    return " ".join((*legend, f"{right} of {len(runs)} results measured and verified."))
-
-
-def _cell(run: Run | None, best: float, factor: float) -> str:
-    """ "464   ━━━━━━━━"; a mark alone where there is no speed."""
-    if run is None or run.throughput is None:
-        return "–" if run is None else "✗"
-    if run.virtual:
-        return "✓ virtual"
-    value, (low, high) = run.throughput.value, run.throughput.ci95
-    number = digits(value / factor, low / factor, high / factor) + ("~" if run.doubts else "")
-    return f"{number:7} {'━' * max(1, round(_BAR * value / best))}"
 
 
 def _failures(runs: Sequence[Run]) -> Iterator[str]:
