@@ -331,7 +331,9 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     packages = value_or(_packages(text), ())
     for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
         yield from (Known(one.version, f"{one.location}: {name}") for one in packages if one.name == name)
-    yield text.wanted_fact("tensorflow")
+    # what somebody asks for, or a program needs, is mostly what runs
+    wanted = (one for one in text.prose if one.key == "tensorflow" and one.stance == "wanted")
+    yield from (Known(one.value, f"line {one.line}, as wanted", "inferred") for one in wanted)
     if text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
         source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
         yield Known(bare[0]["version"], source, "inferred")
