@@ -30,24 +30,35 @@ def _socket(path: Path) -> None:
 
 
 # what cannot be read at all: how it is made, or its name, and a part of the reason
-ODD: list[tuple[Callable[[Path], object] | str, str]] = [
-    (os.mkfifo, "it is a (named )?pipe"),
-    (Path.mkdir, "it is a directory, not a file"),
-    (_socket, "it is a socket, not a file"),
-    ("/dev/zero", "it is a device, not a file"),
-    ("/dev/full", "it is a device, not a file"),
-    (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a file"),
-    (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
-    (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
-    (lambda path: None, "No such file or directory"),
-    ("no\0where", "not a file name"),
-    ("no\ud800where", "not a file name"),
-    ("x" * 5000, "(?i)name too long"),
-    ("", "No such file or directory"),
-    ("/proc/self/mem", "Input/output error"),
-    *([(_forbidden, "Permission denied")] if os.geteuid() != 0 else []),
-    *([("/proc/kmsg", "it has no end|Operation not permitted")] if os.access("/proc/kmsg", os.R_OK) else []),
-]
+ODD: dict[str, tuple[Callable[[Path], object] | str, str]] = {
+    "a pipe without a writer": (os.mkfifo, "it is a (named )?pipe"),
+    "a folder": (Path.mkdir, "it is a directory, not a file"),
+    "a socket": (_socket, "it is a socket, not a file"),
+    "/dev/zero": ("/dev/zero", "it is a device, not a file"),
+    "/dev/full": ("/dev/full", "it is a device, not a file"),
+    "a link to a device": (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a file"),
+    "a dangling link": (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
+    "a link to itself": (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+    "nothing there": (lambda path: None, "No such file or directory"),
+    "a null character": ("no\0where", "not a file name"),
+    "half a surrogate pair": ("no\ud800where", "not a file name"),
+    "a long name": ("x" * 5000, "(?i)name too long"),
+    "an empty name": ("", "No such file or directory"),
+    "/proc/self/mem": ("/proc/self/mem", "Input/output error"),
+    **({"no permission": (_forbidden, "Permission denied")} if os.geteuid() != 0 else {}),
+    **({"/proc/kmsg": ("/proc/kmsg", "it has no end|not permitted")} if os.access("/proc/kmsg", os.R_OK) else {}),
+}
+
+
+def odd_path(odd: str, path: Path) -> str:
+    """Make it at this path; return the name that stands for it."""
+    made, _ = ODD[odd]
+    if isinstance(made, str):
+        return made
+    made(path)
+    return str(path)
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "whole": lambda path: reading.read_whole(path, 1000),
     "head": lambda path: reading.read_head(path, 1000),
@@ -63,10 +74,8 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    for number, (made, reason) in enumerate(ODD):
-        path = made if isinstance(made, str) else str(tmp_path / str(number))
-        if not isinstance(made, str):
-            made(Path(path))
+    for odd, (_, reason) in ODD.items():
+        path = odd_path(odd, tmp_path / odd.replace("/", " "))
         for reader, read in READERS.items():
             if (path, reader) == ("/proc/kmsg", "open"):
                 continue  # opened without waiting; who reads it gets what is there
