@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.findings.advice import refused_repairs
 from tests.lab import Lab
 
@@ -80,6 +82,17 @@ def first(report: dict[str, Any]) -> tuple[str, str] | None:
     """Id and severity of the first finding."""
     finding = next(iter(report["findings"]), None)
     return (finding["id"], finding["severity"]) if finding else None
+
+
+def namespace(mounts: str) -> list[str]:
+    """A command that runs another one in a mount namespace of its own; the test is skipped where none is allowed."""
+    if sys.platform != "linux" or not shutil.which("unshare"):
+        pytest.skip("needs unshare of util-linux")
+    command = ["unshare", "-rm", "sh", "-ec", f'{mounts}\nexec "$@"', "sh"]
+    tried = subprocess.run([*command, sys.executable, "-c", ""], capture_output=True, timeout=60, check=False)
+    if tried.returncode:
+        pytest.skip(f"no mount namespace here: {tried.stderr.decode()[:200]}")
+    return command
 
 
 class MadeUp:

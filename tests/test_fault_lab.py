@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fault_bench import H100, WHEELS, MadeUp, examine, first, roots
+from tests.fault_bench import H100, WHEELS, MadeUp, examine, first, namespace, roots
 from tests.lab import Lab
 from tests.lab.hiding import hide_cudnn
 from tests.probes.elf_lab import CALLER, Forge
@@ -332,17 +329,6 @@ def test_xla_files(name: str, made_up: MadeUp, driver_lab: Lab, tmp_path: Path) 
     environ["XLA_FLAGS"] = f"--xla_gpu_cuda_data_dir={toolkit(tmp_path / 'kit', **how)}"  # type: ignore[arg-type]
     report = examine(made_up.python, "--no-import", environ=environ)
     assert first(report) == (finding, "warning")
-
-
-def namespace(mounts: str) -> list[str]:
-    """A command that runs another one in a mount namespace of its own, or a skipped test where none is allowed."""
-    if sys.platform != "linux" or not shutil.which("unshare"):
-        pytest.skip("needs unshare of util-linux")
-    command = ["unshare", "-rm", "sh", "-c", f'{mounts}\nexec "$@"', "sh"]
-    tried = subprocess.run([*command, "true"], capture_output=True, timeout=60, check=False)
-    if tried.returncode:
-        pytest.skip(f"no mount namespace here: {tried.stderr.decode()[:200]}")
-    return command
 
 
 @pytest.mark.parametrize(("gpus", "severity"), [(2, "warning"), (1, "note")])

@@ -1,4 +1,4 @@
-"""Numbers with their units, versions as numbers, and the names of TensorFlow's distributions."""
+"""Numbers with their units, and versions as numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
-from tfgpu_doctor.records import distributions, versions
+from tfgpu_doctor.records import versions
 from tfgpu_doctor.records.units import GIB, MIB, digits, memory_size, quantity
 
 DIGITS = {  # value and interval → the digits that it supports
@@ -65,8 +64,3 @@ def test_missing_parts_are_zeros_a_candidate_is_its_release_and_what_is_unreadab
     unreadable = [("", "2.16"), ("unknown", "2.16"), (None, "2.16"), ("2.16", "newest")]
     for rows, answer in ((yes, True), (no, False), (unreadable, None)):
         assert [row for row in rows if versions.at_least(*row) is not answer] == []
-
-
-def test_the_probe_knows_the_same_distributions() -> None:
-    """It runs in Pythons without this package, so it has its own list."""
-    assert TENSORFLOWS == distributions.TENSORFLOW

@@ -109,13 +109,7 @@ def read(
 
 
 def _read(
-    path: str,
-    text: str,
-    kind: Kind | None,
-    include: Include,
-    quote: bool,
-    stage: str | None,
-    contexts: tuple[str, ...],
+    path: str, text: str, kind: Kind | None, include: Include, quote: bool, stage: str | None, contexts: tuple[str, ...]
 ) -> tuple[Environment, ...]:
     if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
         return read_requirements(path, text, include, quote=quote)

@@ -12,7 +12,7 @@ from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, GpuRequest, M
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.pyproject import table, texts
-from tfgpu_doctor.manifests.shell import Installed, Sources, environment, has_tensorflow, read_commands
+from tfgpu_doctor.manifests.shell import Installed, environment, has_tensorflow, read_commands
 from tfgpu_doctor.manifests.variables import read_image
 
 _VERSION = re.compile(
@@ -57,7 +57,7 @@ def read_notebook(path: str, text: str, include: Include) -> tuple[Environment, 
     if found := _MINOR.match(version):
         place = Place(path, lines.line_of(version))
         python = [Requirement("python", f"=={found[0]}.*", place, f"python {found[0]}")]
-    return (environment("notebook", path, installed, Sources(), include, python=python),)
+    return (environment("notebook", path, installed, include, python=python),)
 
 
 class _Lines:
@@ -154,8 +154,8 @@ def _environment(
         "workflow",
         path,
         installed,
-        Sources(contexts=_ROOT),
         include,
+        contexts=_ROOT,
         python=python,
         image=read_image(filled(container.text), container.place) if container and container.text else None,
         label=f"{path}, job {name}" + (f" ({values})" if values else ""),

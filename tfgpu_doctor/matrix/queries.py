@@ -8,13 +8,7 @@ from collections.abc import Iterable
 from msgspec import structs
 from packaging.version import Version
 
-from tfgpu_doctor.matrix.compatibility import (
-    driver_branches,
-    driver_reaches,
-    drives,
-    kernels_for,
-    oldest_driver,
-)
+from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, kernels_for, oldest_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.schema import PLATFORMS, ReleaseRow
 from tfgpu_doctor.records.facts import Record

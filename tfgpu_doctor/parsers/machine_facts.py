@@ -301,10 +301,6 @@ def _trimmed(version: str | None) -> str | None:
 _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
-# the distributions' own package: "nvidia-cuda-toolkit 12.2.1", "nvidia-cuda-toolkit/jammy 11.5.1-1ubuntu1"
-_OF_DISTRIBUTION = re.compile(
-    r"(?<![\w-])nvidia-cuda-toolkit(?:/\w+)?[ =:-]{1,30}(?P<version>\d{1,2}(?:\.\d{1,3}){1,2})\b"
-)
 _FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
 _RUNTIME_FILE = re.compile(
     r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)"
@@ -397,9 +393,6 @@ def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":
                 yield _kit("conda", match["version"], f"line {line.number}: {match[0]}", "conda")
-        if packaged := _OF_DISTRIBUTION.search(line.text):
-            where = f"line {line.number}: nvidia-cuda-toolkit {packaged['version']}"
-            yield _kit("nvidia-cuda-toolkit", packaged["version"], where)
         folder = None if stated or (text.libraries and _HEADER.search(line.text)) else _FOLDER.search(line.text)
         # not what somebody wants, asks for or is told to install
         if folder and not NOT_HERE.search(line.text[max(folder.start() - _AROUND, 0) : folder.end() + _AROUND]):

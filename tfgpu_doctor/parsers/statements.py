@@ -483,7 +483,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _read_field(key: str, value: str, number: int) -> Iterator[Statement]:
-    """The entries of one field."""
     plain = value.strip().strip("*`").strip()
     in_words = key == "gpu" and names_no_gpu(plain)
     pairs = _pairs(key, plain) if in_words or not _NOTHING.fullmatch(plain[:LONGEST]) else []

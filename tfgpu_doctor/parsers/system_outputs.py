@@ -109,7 +109,6 @@ def _system(text: str) -> _Values:
 
 
 def _distribution(key: str, value: str) -> _Values:
-    """A line of /etc/os-release or of lsb_release."""
     named = platform_hints.name(value).distribution_id
     if key in _NUMBERS_SYSTEM:
         if re.fullmatch(r"\d[\d.]{0,12}", value):
