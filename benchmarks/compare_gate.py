@@ -42,9 +42,8 @@ import msgspec
 from side_by_side import RESULTS, machine
 
 from tfgpu_doctor.bench.comparison import compare_benches
-from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.results import BenchResult, Run, load_result
 from tfgpu_doctor.bench.samples import PROCESS_SPREAD, samples_of, usable_cpus
-from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.bench.statistics import median
 
 PLANT = Path(__file__).parent / "plant"

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.findings.advice import refused_repairs
 from tests.lab import Lab
-from tests.test_doctor import left_behind
 
 ROOT = Path(__file__).parents[1]
+PATIENTS = Path(__file__).parent / "patients"
 PATIENCE = 120.0  # seconds after which the doctor itself hangs
 H100 = {"cuinit": 0, "name": "NVIDIA H100 80GB HBM3", "cc": "9.0", "driver": "570.86.15", "cuda_version": 12080}
 WHEELS = {
@@ -59,10 +61,38 @@ def examine(
     return report
 
 
+def left_behind(marker: str) -> list[str]:
+    """Command lines of processes that inherited the marker and still live."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def roots(report: dict[str, Any]) -> list[str]:
+    """The ids of the root causes, in order."""
+    return [finding["id"] for finding in report["findings"] if finding["root_cause"]]
+
+
 def first(report: dict[str, Any]) -> tuple[str, str] | None:
     """Id and severity of the first finding."""
     finding = next(iter(report["findings"]), None)
     return (finding["id"], finding["severity"]) if finding else None
+
+
+def namespace(mounts: str) -> list[str]:
+    """A command that runs another one in a mount namespace of its own; the test is skipped where none is allowed."""
+    if sys.platform != "linux" or not shutil.which("unshare"):
+        pytest.skip("needs unshare of util-linux")
+    command = ["unshare", "-rm", "sh", "-ec", f'{mounts}\nexec "$@"', "sh"]
+    tried = subprocess.run([*command, sys.executable, "-c", ""], capture_output=True, timeout=60, check=False)
+    if tried.returncode:
+        pytest.skip(f"no mount namespace here: {tried.stderr.decode()[:200]}")
+    return command
 
 
 class MadeUp:

@@ -64,6 +64,7 @@ def printed(shown: Shown, folder: Path) -> str:
     """What tfgpu prints for a block."""
     if shown.kind == "golden":
         text = (ROOT / shown.source).read_text(encoding="utf-8")
+        text = text.replace("CREATED", "2026-11-21T08:00:00Z")
         return text.replace("REVISION", MATRIX.revision).replace("VERSION", __version__)
     for file in SHOWN:
         if file.page == shown.page and file.command.startswith("cat "):

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fault_bench import H100, WHEELS, MadeUp, examine, first
+from tests.fault_bench import H100, WHEELS, MadeUp, examine, first, namespace, roots
 from tests.lab import Lab
 from tests.lab.hiding import hide_cudnn
 from tests.probes.elf_lab import CALLER, Forge
+from tests.tables import read_rows
 from tests.tiers import every_other, usual
 
 RUNPATH = ":".join(f"$ORIGIN/../nvidia/{name}/lib" for name in WHEELS)
+ROWS = read_rows(Path(__file__).with_name("fault_lab.yaml"))
 Answers = dict[str, Any]
 
 
@@ -34,23 +32,19 @@ def ids(report: dict[str, Any], severity: str) -> list[str]:
 
 # ------------------------------------------------------------------ a driver, and the real TensorFlow on top of it
 
-INIT: dict[str, tuple[int, str]] = {
-    "no device nodes": (3, "driver.init-failed"),
-    "no device, though NVML lists one": (100, "driver.init-failed"),
-    "a slice that is gone": (101, "driver.init-failed"),
-    "a stub of old": (-1, "driver.stub-loaded"),
-}
 
-
-@pytest.mark.full  # each starts TensorFlow; test_doctor.py and the smoke tests do one of each by default
+# one by default: each starts TensorFlow, and the rest below has most of them without it
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", sorted(INIT))
-def test_cuinit(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
-    code, finding = INIT[name]
-    report = examine(tensorflow_python, environ=driver_lab.environ(**{**H100, "cuinit": code}, cuda=True))
-    assert first(report) == (finding, "error")
-    assert report["facts"]["driver"]["cuda_init"]["value"]["code"] == code
-    assert "gpu.not-visible" in report["findings"][0]["consequences"]
+@pytest.mark.parametrize("name", usual(sorted(ROWS["drivers"]), lambda name: name == "new card"))
+def test_driver_faults(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
+    row = ROWS["drivers"][name]
+    answers = {**(H100 if "H100" in row else {}), **row["answers"]}
+    environ = {**driver_lab.environ(**answers, cuda="H100" in row), **row.get("variables", {})}
+    report = examine(tensorflow_python, environ=environ)
+    assert roots(report)[0] == row["finding"]
+    if "H100" in row:
+        assert report["facts"]["driver"]["cuda_init"]["value"]["code"] == answers["cuinit"]
+        assert "gpu.not-visible" in report["findings"][0]["consequences"]
 
 
 def works_with_the_lab(report: dict[str, Any]) -> bool:
@@ -80,12 +74,9 @@ COMPUTING: dict[str, tuple[Answers, str]] = {
 }
 
 
-@pytest.mark.full  # each starts TensorFlow; test_doctor.py and the smoke tests do one of each by default
+@pytest.mark.full
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "name",
-    sorted(COMPUTING),
-)
+@pytest.mark.parametrize("name", sorted(COMPUTING))
 def test_computing(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
     answers, finding = COMPUTING[name]
     report = examine(tensorflow_python, environ=driver_lab.environ(**H100, **answers, cuda=True))
@@ -98,37 +89,10 @@ def test_computing(name: str, tensorflow_python: str, driver_lab: Lab) -> None:
 
 # -------------------------------------------------------------------------------- GPUs, by the real NVML bindings
 
-# answers of the lab → the first finding and its severity; TensorFlow is not started, and everything it needs is there
-GPU_FAULTS: dict[str, tuple[Answers, str, str]] = {
-    "ECC errors": ({"ecc": 3}, "gpu.fault", "error"),
-    "a row that cannot be remapped": ({"remap": "0,1,0,1"}, "gpu.fault", "error"),
-    "one of two lost": ({"gpus": 2, "nvml_fail": "nvmlDeviceGetHandleByIndex=15@1"}, "gpu.fault", "error"),
-    "one of eight lost": ({"gpus": 8, "nvml_fail": "nvmlDeviceGetHandleByIndex=15@7"}, "gpu.fault", "error"),
-    "MIG without instances": ({"mig": 0}, "gpu.mig", "error"),
-    "MIG slices": ({"mig": 2}, "gpu.mig", "warning"),
-    "heat": ({"throttle": 0x40, "temperature": 92}, "gpu.throttled", "warning"),
-    "power brake": ({"throttle": 0x80}, "gpu.throttled", "warning"),
-    "one lane": ({"pcie": "4,4,1,16"}, "gpu.throttled", "warning"),
-    "an old slot": ({"pcie": "1,5,16,16", "utilization": 97}, "gpu.throttled", "warning"),
-    "locked clocks": ({"sm_clock": 345, "utilization": 99}, "perf.low-clocks", "warning"),
-    "nothing free": ({"used_mib": 16300, "processes": "4711:16000"}, "memory.taken", "error"),
-    "half of it taken": ({"used_mib": 10000, "processes": "4711:9000"}, "memory.taken", "warning"),
-    "taken by nobody that is seen": ({"used_mib": 10000}, "memory.taken", "warning"),
-    "the first of two full": ({"gpus": 2, "used_mib": 16300, "processes": "4711:16000"}, "memory.taken", "error"),
-    "Kepler": ({"name": "Tesla K80", "cc": "3.7"}, "gpu.arch-too-old", "error"),
-    "Blackwell": ({"name": "NVIDIA GeForce RTX 5090", "cc": "12.0"}, "gpu.arch-too-new", "error"),
-    "an old driver": ({"driver": "470.256.02"}, "driver.too-old", "error"),
-    "NVML hangs at a GPU": ({"gpus": 4, "nvml_fail": "nvmlDeviceGetName=hang@2"}, "driver.unresponsive", "error"),
-    "NVML and module differ": ({"nvml_init": 18}, "driver.version-mismatch", "error"),
-}
 
-
-@pytest.mark.parametrize(
-    "name",
-    usual(sorted(GPU_FAULTS), lambda name: name != "NVML hangs at a GPU" and sorted(GPU_FAULTS).index(name) % 2 == 0),
-)
+@pytest.mark.parametrize("name", every_other(ROWS["gpus"]))
 def test_gpus(name: str, made_up: MadeUp, driver_lab: Lab) -> None:
-    answers, finding, severity = GPU_FAULTS[name]
+    answers, finding, severity = ROWS["gpus"][name]
     report = examine(made_up.python, "--no-import", environ=driver_lab.environ(**{**H100, **answers}, cuda=True))
     assert first(report) == (finding, severity), ids(report, "error")
 
@@ -167,122 +131,36 @@ def made_up(tmp_path_factory: pytest.TempPathFactory, driver_lab: Lab, caller: P
     return env
 
 
-Change = Callable[[MadeUp, Lab, Forge, Path], dict[str, str]]
-
-
-def plain_pip(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    return {}
-
-
-def without_runpath(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", forge.library(env.site / "own.so", code=CALLER, runpath="$ORIGIN"))
-    env.wheels(lab)
-    return {}
-
-
-def without_cudnn(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab, *(name for name in WHEELS if name != "cudnn"))
-    return {}
-
-
-def cudnn_of_another_major(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    without_cudnn(env, lab, forge, caller)
-    env.package("nvidia-cudnn-cu12", "8.9.7.29")
-    forge.library(env.site / "nvidia" / "cudnn" / "lib" / "libcudnn.so.8")
-    return {}
-
-
-def cuda_of_another_major(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.package("nvidia-cuda-runtime-cu11", "11.8.89")
-    for name, soname in (("cuda_runtime", "libcudart.so.11.0"), ("cublas", "libcublas.so.11")):
-        forge.library(env.site / "nvidia" / name / "lib" / soname)
-    return {}
-
-
-def half_of_cudnn(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab)
-    (env.site / "nvidia" / "cudnn" / "lib" / "libcudnn_ops.so.9").unlink()
-    return {}
-
-
-def empty_file_in_front(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab)
-    folder = env.site / "shadow"
-    folder.mkdir()
-    (folder / "libcudnn.so.9").touch()
-    return {"LD_LIBRARY_PATH": str(folder)}
-
-
-def another_version_in_front(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.wheels(lab)
-    folder = env.site / "shadow"
-    folder.mkdir()
-    real = forge.library(folder / "libcufft.so.11.0.2.54", soname="libcufft.so.11")
-    (folder / "libcufft.so.11").symlink_to(real.name)
-    return {"LD_LIBRARY_PATH": str(folder)}
-
-
-def two_tensorflows(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.package("tensorflow-cpu", "2.19.0")
-    return {}
-
-
-def dead_package(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-    env.tensorflow("2.20.0", caller)
-    env.package("tensorflow-gpu", "2.12.0")
-    return {}
-
-
-def beside(tensorflow: str, name: str, version: str) -> Change:
-    """A release with a dependency that does not fit it."""
-
-    def change(env: MadeUp, lab: Lab, forge: Forge, caller: Path) -> dict[str, str]:
-        env.tensorflow(tensorflow, caller)
-        env.package(name, version)
-        return {}
-
-    return change
-
-
-MISSING = {"cuda.missing", "cuda.version-mismatch"}  # the latter where this machine has a toolkit of another CUDA
-PACKAGE_FAULTS: dict[str, tuple[Change, set[str]]] = {
-    "plain pip": (plain_pip, MISSING),
-    "no RUNPATH": (without_runpath, {"cuda.lib-path"}),
-    "no cuDNN": (without_cudnn, {"cudnn.missing"}),
-    "cuDNN 8": (cudnn_of_another_major, {"cudnn.version-mismatch"}),
-    "CUDA 11": (cuda_of_another_major, {"cuda.version-mismatch"}),
-    "half of cuDNN": (half_of_cudnn, {"cudnn.dep-missing"}),
-    "an empty file in front": (empty_file_in_front, {"cudnn.lib-path"}),
-    "another version in front": (another_version_in_front, {"env.ld-library-path"}),
-    "two TensorFlows": (two_tensorflows, {"tf.package-conflict"}),
-    "tensorflow-gpu 2.12": (dead_package, {"tf.package-removed"}),
-    "NumPy 2 under 2.15": (beside("2.15.1", "numpy", "2.1.2"), {"tf.abi-numpy"}),
-    "NumPy 2 under 2.10": (beside("2.10.1", "numpy", "2.0.2"), {"tf.abi-numpy"}),
-    "protobuf 6 under 2.13": (beside("2.13.1", "protobuf", "6.30.0"), {"tf.abi-protobuf"}),
-    "Keras 3 under 2.15": (beside("2.15.1", "keras", "3.4.1"), {"tf.package-conflict"}),
-    "Keras 2.12 under 2.15": (beside("2.15.1", "keras", "2.12.0"), {"tf.package-conflict"}),
-}
-
-
-@pytest.mark.parametrize("name", every_other(PACKAGE_FAULTS))
+@pytest.mark.parametrize("name", every_other(ROWS["packages"]))
 def test_packages(name: str, tmp_path: Path, driver_lab: Lab, forge: Forge, caller: Path) -> None:
-    change, expected = PACKAGE_FAULTS[name]
+    how = ROWS["packages"][name]
     env = MadeUp(tmp_path / "env")
+    if "runpath" in how:
+        caller = forge.library(env.site / "own.so", code=CALLER, runpath=how["runpath"])
+    env.tensorflow(how.get("release", "2.20.0"), caller)
+    if "wheels" in how:
+        env.wheels(driver_lab, *(name for name in WHEELS if how["wheels"] == "all" or name != "cudnn"))
+    for package, version in how.get("packages", {}).items():
+        env.package(package, version)
+    (env.site / "shadow").mkdir()
+    for library in how.get("libraries", ()):
+        link = Path(how.get("link", library))
+        forge.library(env.site / library, soname=link.name)
+        if "link" in how:
+            (env.site / link).symlink_to(Path(library).name)
+    if "empty" in how:
+        (env.site / how["empty"]).touch()
+    if "gone" in how:
+        (env.site / how["gone"]).unlink()
     environ = driver_lab.environ(**H100)
-    more = change(env, driver_lab, forge, caller)
-    environ["LD_LIBRARY_PATH"] = ":".join(filter(None, (more.get("LD_LIBRARY_PATH"), environ["LD_LIBRARY_PATH"])))
+    environ["LD_LIBRARY_PATH"] = f"{env.site / 'shadow'}:{environ['LD_LIBRARY_PATH']}"
     hide = hide_cudnn(tmp_path / "hidden")
     report = examine(env.python, "--no-import", environ=environ, wrapper=namespace(hide) if hide else ())
     found = first(report)
     assert found is not None
-    assert found[0] in expected, [finding["id"] for finding in report["findings"]]
+    assert found[0] in (how["finding"] if isinstance(how["finding"], list) else [how["finding"]]), [
+        finding["id"] for finding in report["findings"]
+    ]
 
 
 @pytest.mark.tensorflow
@@ -315,20 +193,9 @@ def test_jupyters_default_kernel_starts_another_python(
     assert str(file) in [item["source"] for item in report["findings"][0]["evidence"]]
 
 
-VARIABLES = {
-    "TF_FORCE_GPU_ALLOW_GROWTH": ("1", "env.allow-growth", "warning"),
-    "TF_CPP_MIN_LOG_LEVEL": ("3", "env.cpp-min-log-level", "note"),
-    "CUDA_LAUNCH_BLOCKING": ("1", "env.cuda-launch-blocking", "warning"),
-    "NVIDIA_TF32_OVERRIDE": ("0", "env.tf32-override", "warning"),
-    "TF_GPU_THREAD_MODE": ("private", "env.gpu-thread-mode", "error"),
-    "TF_USE_LEGACY_KERAS": ("1", "env.legacy-keras", "warning"),
-    "CUDA_VISIBLE_DEVICES": ("-1", "gpu.hidden", "error"),
-}
-
-
-@pytest.mark.parametrize("name", every_other(VARIABLES))
+@pytest.mark.parametrize("name", every_other(ROWS["variables"]))
 def test_variables(name: str, made_up: MadeUp, driver_lab: Lab, with_ptxas: dict[str, str]) -> None:
-    value, finding, severity = VARIABLES[name]
+    value, finding, severity = ROWS["variables"][name]
     environ = {**driver_lab.environ(**H100, cuda=True), **with_ptxas, name: value}
     report = examine(made_up.python, "--no-import", environ=environ)
     assert first(report) == (finding, severity)
@@ -369,17 +236,6 @@ def test_xla_files(name: str, made_up: MadeUp, driver_lab: Lab, tmp_path: Path) 
     environ["XLA_FLAGS"] = f"--xla_gpu_cuda_data_dir={toolkit(tmp_path / 'kit', **how)}"  # type: ignore[arg-type]
     report = examine(made_up.python, "--no-import", environ=environ)
     assert first(report) == (finding, "warning")
-
-
-def namespace(mounts: str) -> list[str]:
-    """A command that runs another one in a mount namespace of its own, or a skipped test where none is allowed."""
-    if sys.platform != "linux" or not shutil.which("unshare"):
-        pytest.skip("needs unshare of util-linux")
-    command = ["unshare", "-rm", "sh", "-c", f'{mounts}\nexec "$@"', "sh"]
-    tried = subprocess.run([*command, "true"], capture_output=True, timeout=60, check=False)
-    if tried.returncode:
-        pytest.skip(f"no mount namespace here: {tried.stderr.decode()[:200]}")
-    return command
 
 
 @pytest.mark.parametrize(("gpus", "severity"), [(2, "warning"), (1, "note")])

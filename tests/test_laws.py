@@ -58,7 +58,6 @@ PURE = (
     *("findings/*", "compare/*", "redact/*", "bench/compar*.py"),
     *(
         "bench/advice.py",
-        "bench/saved.py",
         "bench/samples.py",
         "bench/speeds.py",
         "smoke/records.py",

@@ -10,15 +10,16 @@ import json
 import os
 import signal
 import socket
+import socketserver
 import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
@@ -238,11 +239,10 @@ def is_daily(row: tuple[str, str]) -> bool:
         ("bench", "leaves one with the pipe"),
         ("install", "ignores signals"),
         ("collect, slurm", "leaves one that has escaped"),
-        ("check, resolve", "sleeps"),
         ("install", "speaks in options"),
         ("collect, slurm", "speaks in options"),
         ("collect, ray", "speaks in options"),
-        ("pytest", "ignores signals"),
+        ("pytest", "leaves one with the pipe"),
         ("mcp", "floods"),
     )
 
@@ -271,15 +271,14 @@ def test_every_wait_has_an_end(row: tuple[str, str], stage: Stage) -> None:
     assert COMMANDS[name].code == MAGIC or COMMANDS[name].requests or output  # a server has answered before
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-@pytest.mark.parametrize(
-    "name",
-    usual(
-        [name for name in COMMANDS if name != "notebook"],
-        lambda name: name in ("install", "collect, slurm", "pytest"),
-    ),
-)
-def test_nothing_runs_on_after_a_hang_up(name: str, number: signal.Signals, stage: Stage) -> None:
+NUMBERS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+HANG_UPS = [(name, number) for name in COMMANDS if name != "notebook" for number in NUMBERS]
+DAILY = (("install", signal.SIGHUP), ("collect, slurm", signal.SIGINT), ("pytest", signal.SIGTERM))
+
+
+@pytest.mark.parametrize("row", usual(HANG_UPS, lambda row: row in DAILY), ids=lambda row: f"{row[0]}: {row[1].name}")
+def test_nothing_runs_on_after_a_hang_up(row: tuple[str, signal.Signals], stage: Stage) -> None:
+    name, number = row
     stage.plant("ignores signals")
     running = stage.start(COMMANDS[name], factor=1)
     with guarded(PATIENCE, waiting=True):
@@ -315,35 +314,25 @@ for line in sys.stdin:
 """
 
 
-class Peer:
+class Peer(socketserver.ThreadingTCPServer):
     """Another machine, at an address of this one."""
+
+    daemon_threads, block_on_close, request_queue_size = True, False, 64
 
     def __init__(self, habit: Callable[[socket.socket], None] | None) -> None:
         """Do so with each connection; without a habit, nobody listens there."""
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
+        self.address = f"127.0.0.1:{self.server_address[1]}"
         self._habit = habit
         if habit is None:
-            self._listening.close()
+            self.server_close()
         else:
-            threading.Thread(target=self._serve, daemon=True).start()
+            threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
-    def _serve(self) -> None:
-        assert self._habit
-        with suppress(OSError):  # closed
-            while True:
-                threading.Thread(target=self._answer, args=(self._listening.accept()[0],), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        assert self._habit
+    def finish_request(self, request: Any, client_address: Any) -> None:
         with suppress(OSError):
-            self._habit(connection)
-
-    def close(self) -> None:
-        """End it; connections that are open stay so."""
-        with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
+            assert self._habit
+            self._habit(request)
 
 
 def flood(connection: socket.socket) -> None:
@@ -384,17 +373,20 @@ def machines(stage: Stage, index: int, address: str, waits_in: str) -> Command:
     return Command(words, 100)
 
 
-@pytest.mark.parametrize("index", [0, 1])
-@pytest.mark.parametrize("waits_in", ["prepare", "next"])
-@pytest.mark.parametrize("habit", usual(list(PEERS), lambda habit: habit == "dies"))
-def test_another_machine_that_does_not_do_its_part(stage: Stage, index: int, waits_in: str, habit: str) -> None:
+ROWS = [(habit, index, where) for habit in PEERS for index in (0, 1) for where in ("prepare", "next")]
+
+
+@pytest.mark.parametrize("row", usual(ROWS, lambda row: row in (("dies", 0, "next"), ("dies", 1, "prepare"))), ids=str)
+def test_another_machine_that_does_not_do_its_part(stage: Stage, row: tuple[str, int, str]) -> None:
+    habit, index, waits_in = row
     peer = Peer(PEERS[habit])
-    with ExitStack() as stack:
-        stack.callback(peer.close)
-        request = waits_in if waits_in == "prepare" else ("sample", "follow")[index]
-        running = stage.start(machines(stage, index, peer.address, request))
-        if habit == "dies":
-            time.sleep(2.0)
-            peer.close()
-        code, output = ended(running, stage)
+    request = waits_in if waits_in == "prepare" else ("sample", "follow")[index]
+    running = stage.start(machines(stage, index, peer.address, request))
+    if habit == "dies":
+        time.sleep(2.0)
+        peer.server_close()
+    code, output = ended(running, stage)
+    if PEERS[habit]:
+        peer.shutdown()
+        peer.server_close()
     assert code in (1, 3), output

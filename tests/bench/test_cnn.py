@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared, refuses
+from tests.bench.live import WORKER_PROCESS, Shared
 from tests.bench.live import bench as command
 from tests.bench.planned import Workers, in_python, measured
 from tests.bench.samples import run as sample_run
@@ -34,36 +34,6 @@ ONE: dict[str, Any] = {
     "replicas": 1,
     "identical": [10, 10],
 }
-TWO = {**ONE, "replicas": 2}
-
-
-@each(
-    ("answer", "dtype", "why"),
-    [
-        (ONE, "float32", ""),
-        (TWO, "float32", ""),
-        ({**ONE, "expected": [2.3, 2.25, 2.201]}, "mixed_bfloat16", ""),
-        (
-            {**ONE, "expected": [2.3, 2.25, 2.201]},
-            "float32",
-            "failed: like float64 (losses differ by 0.00045 (limit 1e-05))",
-        ),
-        ({**TWO, "expected": [2.3, 2.5, 2.2]}, "mixed_bfloat16", "failed: like one device (losses differ by 0.1"),
-        ({**ONE, "update": 0.4}, "mixed_bfloat16", "failed: same update (weights differ by 0.4 (limit 0.3))"),
-        ({**ONE, "update": None}, "float32", "failed: same update (weights differ by nan"),
-        ({**TWO, "identical": [9, 10]}, "float32", "failed: replicas identical (9 of 10 weights in 2 replicas)"),
-        ({**ONE, "losses": [2.2, 2.25, 2.3]}, "float32", "failed: loss falls (2.2 to 2.3)"),
-        ({**ONE, "losses": [2.2, 2.2, 2.2]}, "float32", "failed: loss falls"),
-        ({**ONE, "losses": [2.3, None, 2.2]}, "float32", "failed: loss finite (1 of 3 are not finite)"),
-        ({**ONE, "compared": [2.3, None, 2.2]}, "float32", "failed: like float64 (losses differ by nan"),
-        ({"block": [2.1, 2.0]}, "float32", ""),
-        ({"block": [2.1, None]}, "float32", "failed: loss finite (1 of 2 are not finite)"),
-    ],
-)
-def test_the_verdict(answer: dict[str, Any], dtype: str, why: str) -> None:
-    found = cnn.judge(answer, dtype, {})
-    assert found.ok is (why == "") and found.why.startswith(why)
-    assert found.residual is None or found.residual < 1
 
 
 # ------------------------------------------------------------------------------------------------ the plan
@@ -301,30 +271,6 @@ def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
 # ------------------------------------------------------------------------------------------------ the command
 
 
-@each(
-    ("arguments", "config", "message"),
-    [
-        (["--model", "vgg"], "", "'mnist', 'cifar', 'resnet50'"),
-        (["--batch-size", "1"], "", "--batch-size"),
-        (["--batch-size", "32", "--global-batch-size", "64"], "", "cannot be combined"),
-        (["--batch-size", "auto", "--global-batch-size", "64"], "", "cannot be combined"),
-        (["--batch-size", "aut"], "", "'aut' is not a number such as 512, 4k (4096) or 1MiB, and not auto"),
-        (["--global-batch-size", "33", "--virtual-gpus", "2"], "", "over 2 devices; use 32 or 34"),
-        (["--global-batch-size", "33", "--gpus", "4"], "", "over 4 devices; use 32 or 36"),
-        (["--dtype", "float64"], "", "'float32', 'tf32', 'mixed_float16', 'mixed_bfloat16'"),
-        (["--join-timeout", "0"], "", "--join-timeout"),
-        ([], "{", "TF_CONFIG is not JSON"),
-        ([], '{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}', "job ps"),
-        (["--virtual-gpus", "2"], "two", "need a single machine; TF_CONFIG or Slurm lists 2 workers"),
-        (["--processes", "3"], "two", "need a single machine"),
-        (["--global-batch-size", "33"], "two", "over 2 devices"),
-    ],
-)
-def test_wrong_usage_is_told_before_anything_is_measured(arguments: list[str], config: str, message: str) -> None:
-    two = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
-    refuses(["cnn", *arguments], message, TF_CONFIG=two if config == "two" else config)
-
-
 @pytest.mark.tensorflow
 def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = ["--global-batch-size", "16", "--virtual-gpus", "2", "--min-samples", "3", "--deadline", "1"]
@@ -341,9 +287,7 @@ def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypa
     assert checks[1][2:] == ["like one device", "same update", "replicas identical"]
     assert one.flop and two.flop and two.scaling == "strong" and two.flop / two.steps == one.flop / one.steps
     assert (two.speedup_vs_1gpu, two.efficiency, two.figures) == (None, None, ()), "virtual devices prove no speed"
-    (fit,) = one.figures
-    assert (fit.name, fit.unit) == ("fit", "images/s") and fit.ci95 and fit.ci95[0] <= fit.value <= fit.ci95[1]
-    assert "model.fit" in done.stdout
+    assert one.figures == ()
 
 
 # ------------------------------------------------------------------------------------------------ trainings for real

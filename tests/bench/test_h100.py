@@ -12,8 +12,7 @@ from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.test_runner import CPU, job, runs
 from tests.cli.runner import tfgpu
 from tests.tables import each
-from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.results import BenchResult, Run, load_result
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 GOLDEN = Path(__file__).parent / "golden"

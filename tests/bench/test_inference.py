@@ -14,10 +14,9 @@ import pytest
 
 from tests.bench.fake_worker import FakeWorker
 from tests.bench.live import bench as command
-from tests.bench.live import refuses
 from tests.bench.planned import Workers, measured
 from tests.bench.samples import run
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.plans.base import CannotRunError
 from tfgpu_doctor.bench.plans.inference import (
     Inference,
@@ -31,10 +30,12 @@ from tfgpu_doctor.bench.plans.inference import (
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
 
 RIGHT: dict[str, Any] = {"unlike": "", "floats": 1, "finite": True, "residual": 4e-7, "others": 0, "differing": 0}
+
+
+SIGNATURES = read_rows(Path(__file__).with_name("rows.yaml"))["signatures"]
 
 
 def test_percentiles_have_intervals_where_the_samples_support_them() -> None:
@@ -55,34 +56,6 @@ def test_a_latency_is_sampled_for_its_last_percentile() -> None:
     assert rule.done(restless[:20], 10.0)
     assert rule.unmet(restless[:20]) == "20 samples" or rule.unmet(restless[:20]) is None
     assert not rule.done([0.0001] * 400, 5.0)  # less than half a second
-
-
-FLOAT64, FLOAT32 = "failed: outputs as on the CPU in float64 (", "failed: outputs as on the CPU in float32 ("
-
-
-@each(
-    ("changes", "dtype", "reference", "why"),
-    [
-        ({}, "float32", "float64", ""),
-        ({"residual": 5e-5}, "float32", "float32", ""),
-        ({"residual": 5e-5}, "float32", "float64", f"{FLOAT64}5e-05 relative difference)"),
-        ({"residual": 1e-3}, "float32", "float32", f"{FLOAT32}0.001 relative difference)"),
-        ({"residual": 6e-3}, "mixed_bfloat16", "float64", ""),
-        ({"residual": 0.5}, "mixed_bfloat16", "float64", f"{FLOAT64}0.5 relative difference)"),
-        ({"residual": None}, "float32", "float64", f"{FLOAT64}NaN)"),
-        ({"finite": False}, "float32", "float64", "failed: finite outputs (some are infinite or NaN)"),
-        ({"unlike": "other shapes"}, "float32", "float64", "other shapes"),
-        ({"others": 1000, "differing": 5}, "float32", "float32", ""),
-        ({"others": 1000, "differing": 50}, "float32", "float32", "failed: whole numbers as on the CPU (50 of 1000"),
-        ({"floats": 0, "residual": None, "others": 9}, "float32", "float32", ""),
-    ],
-)
-def test_the_verdict(changes: dict[str, Any], dtype: str, reference: str, why: str) -> None:
-    found = inference.judge({**RIGHT, **changes}, dtype, {"reference": reference})
-    assert found.ok is (why == "") and found.why.startswith(why)
-    for residual, computed in ((4e-7, "float32"), (8e-4, "tf32")):
-        found = inference.judge({**RIGHT, "residual": residual}, "tf32", {"reference": "float64"})
-        assert found.computed_in == computed
 
 
 # ------------------------------------------------------------------------------------------------ the plan
@@ -202,44 +175,19 @@ def test_a_shape_is_read() -> None:
             parse_shape(text)
 
 
-@each(
-    ("inputs", "shapes", "expected", "fixed"),
-    [
-        ([("x", [None, 4], "float32")], {}, [("x", [4], True)], 0),
-        ([("x", [None, None, 3], "float32")], {"": (8, 3)}, [("x", [8, 3], True)], 0),
-        ([("x", None, "float32")], {"x": (2,)}, [("x", [2], True)], 0),
-        ([("x", None, "float32")], {"x": ()}, [("x", [], True)], 0),
-        ([("x", [None, 4], "float32"), ("t", [], "bool")], {}, [("x", [4], True), ("t", [], False)], 0),
-        ([("x", [None, 4], "float32"), ("k", [2], "int32")], {}, [("x", [4], True), ("k", [2], False)], 0),
-        ([("x", [8, 4], "float32"), ("y", [8], "int64")], {}, [("x", [4], True), ("y", [], True)], 8),
-        ([("x", [1, 4], "float32"), ("t", [], "bool")], {}, [("x", [4], True), ("t", [], False)], 1),
-        ([], {}, [], 0),
-    ],
-)
+@each(("inputs", "shapes", "expected", "fixed"), SIGNATURES["right"])
 def test_inputs_that_can_be_made_up(
     inputs: list[Any], shapes: dict[str, Any], expected: list[tuple[str, list[int], bool]], fixed: int
 ) -> None:
-    specs, batch = resolve(signature(*inputs), shapes)
-    assert [(one["name"], one["shape"], one["batched"]) for one in specs] == expected
+    specs, batch = resolve(signature(*inputs), {name: tuple(shape) for name, shape in shapes.items()})
+    assert [[one["name"], one["shape"], one["batched"]] for one in specs] == expected
     assert batch == fixed
 
 
-@each(
-    ("inputs", "shapes", "why"),
-    [
-        ([("x", [None, None], "float32")], {}, r"shape of the input x is unknown \(x float32 \[\?, \?\]\): add"),
-        ([("x", None, "float32")], {}, "add --shape x=…"),
-        ([("x", [None], "string")], {}, "is of type string, for which no input can be generated"),
-        ([("x", [None, 4], "float32")], {"x": (5,)}, "does not match the input x"),
-        ([("x", [None, 4], "float32")], {"": (4, 4)}, "does not match the input x"),
-        ([("x", [None, 4], "float32")], {"y": (4,)}, r"--shape names y: the signature takes x float32 \[\?, 4\]"),
-        ([("x", [None], "float32"), ("y", [None], "float32")], {"": (4,)}, "--shape names no input"),
-        ([("x", [2, 4], "float32"), ("y", [3], "float32")], {}, "no input has a batch dimension"),
-    ],
-)
+@each(("inputs", "shapes", "why"), SIGNATURES["wrong"])
 def test_inputs_that_cannot(inputs: list[Any], shapes: dict[str, Any], why: str) -> None:
     with pytest.raises(SignatureError, match=why):
-        resolve(signature(*inputs), shapes)
+        resolve(signature(*inputs), {name: tuple(shape) for name, shape in shapes.items()})
     with pytest.raises(SignatureError, match="there is no signature x"):
         resolve({"unusable": "there is no signature x: it has y"}, {})
 
@@ -268,26 +216,6 @@ model = Several()
 tf.saved_model.save(model, sys.argv[1], signatures={"serving_default": model.serve, "dice": model.dice})
 """
 QUICK = ["--min-samples", "5", "--deadline", "1", "--batch-size", "1,4"]
-
-
-@each(
-    ("arguments", "message"),
-    [
-        (["--batch-size", "1,x"], "'x' is not a number such as 512"),
-        (["--batch-size", "0"], "0 is not a number from 1 to 65536"),
-        (["--model", "vgg"], "'mnist', 'cifar', 'resnet50'"),
-        (["--saved-model", "/no/such/folder"], "does not exist"),
-        (["--saved-model", "."], "no saved_model.pb found; save one with model.export(DIR)"),
-        (["--signature", "x"], "--signature and --shape need --saved-model DIR"),
-        (["--shape", "2"], "--signature and --shape need --saved-model DIR"),
-        (["--model", "mnist", "--saved-model", "."], "cannot be combined"),
-        (["--saved-model", "SAVED", "--dtype", "mixed_float16"], "mixed_float16: the types of a SavedModel are fixed"),
-        (["--saved-model", "SAVED", "--shape", "2x3"], "--shape 2x3: give the shape of one item"),
-    ],
-)
-def test_wrong_usage(arguments: list[str], message: str, tmp_path: Path) -> None:
-    (tmp_path / "saved_model.pb").write_bytes(b"no model")
-    refuses(["inference", *(str(tmp_path) if one == "SAVED" else one for one in arguments)], message)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,6 @@ from tfgpu_doctor.bench.plans.matpow import (
     AUTO,
     MatPow,
     RequestError,
-    Sweep,
     fit,
     lacking,
     parse_sizes,
@@ -44,7 +43,8 @@ TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
 def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:
-    return measured(MatPow, workers, environment, **{"size": 512, **settings})
+    size = settings.pop("size", 512)
+    return measured(MatPow, workers, environment, sizes=(size,) if size else (), **settings)
 
 
 def names(result: BenchResult) -> list[str]:
@@ -112,7 +112,7 @@ def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
             worker.seconds = iter(lambda: 1e-4, None)
         return worker
 
-    result = measured(MatPow, start, rule=StoppingRule(), own_sizes=True, dtypes=("float32", "bfloat16"))
+    result = measured(MatPow, start, rule=StoppingRule(), dtypes=("float32", "bfloat16"))
     points = [(run.label, run.dtype, run.parameters) for run in result.runs]
     assert points[:3] == [
         *(("CPU", "float32", {"size": 1536}), ("1 GPU", "float32", {"size": 1536})),
@@ -157,7 +157,7 @@ def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.
 
 def test_what_was_measured_is_saved_while_it_goes_on() -> None:
     saved: list[BenchResult] = []
-    plan = MatPow(size=512, dtypes=("float32", "float64"))
+    plan = MatPow(sizes=(512,), dtypes=("float32", "float64"))
     final = Session(plan, MATRIX, healthy(), Workers(), QUICK, save=saved.append).run()
     assert saved[0].runs[0].throughput is None  # warmed up only
     assert len(saved[-1].runs) == 2 and saved[-1] == final
@@ -252,7 +252,7 @@ def cubic(gpus: int = 0, kind: type[FakeWorker] = Cubic) -> Workers:
 
 
 def sweep(workers: Workers, environment: Any = None, rule: StoppingRule = QUICK, **settings: Any) -> BenchResult:
-    return measured(Sweep, workers, environment, rule, **{"sizes": (64, 128, 256), **settings})
+    return measured(MatPow, workers, environment, rule, **{"sizes": (64, 128, 256), **settings})
 
 
 def points(found: BenchResult) -> list[str]:

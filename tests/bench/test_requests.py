@@ -1,4 +1,4 @@
-"""Everything that a declared workload needs is there: its command, its plan and its worker file agree on the name."""
+"""Everything that a declared workload needs is there; wrong usage is told before anything is measured; verdicts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tests.tables import each
+from tests.bench import test_cnn, test_gan, test_inference
+from tests.bench.live import refuses
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.requests import make_plan, read_request
 from tfgpu_doctor.bench.results import WORKLOADS
+from tfgpu_doctor.bench.workloads import cnn, gan, inference
 from tfgpu_doctor.cli.bench import command as group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands" / "bench.md").read_text(encoding="utf-8")
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
+TWO = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
+RIGHT: dict[str, tuple[Any, dict[str, Any]]] = {
+    "cnn": (cnn, test_cnn.ONE),
+    "gan": (gan, test_gan.ONE),
+    "inference": (inference, test_inference.RIGHT),
+}
 
 
 @each("name", WORKLOADS)
@@ -32,3 +43,22 @@ def test_command_plan_and_worker_file_exist(name: str) -> None:
         assert hasattr(worker, needed), f"bench/workloads/{name}.py has no {needed}"
     assert f"| `tfgpu bench {name}" in PAGE, "docs/commands/bench.md does not say what it measures"
     assert (Path(__file__).parent / f"test_{name}.py").is_file(), f"tests/bench/test_{name}.py is missing"
+
+
+@each(("workload", "row"), [(name, row) for name, rows in ROWS["usage"].items() for row in rows])
+def test_wrong_usage_is_told_before_anything_is_measured(workload: str, row: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pb").parent.mkdir(exist_ok=True)
+    (tmp_path / "saved_model.pb").write_bytes(b"no model")
+    arguments = [str(tmp_path) if one == "SAVED" else one for one in row["arguments"]]
+    config = row.get("config", "")
+    refuses([workload, *arguments], row["message"], TF_CONFIG=TWO if config == "two" else config)
+
+
+@each(("workload", "row"), [(name, row) for name, rows in ROWS["verdicts"].items() for row in rows])
+def test_verdicts(workload: str, row: tuple[dict[str, Any], str, str]) -> None:
+    (module, right), (changes, dtype, why) = RIGHT[workload], row
+    answer = changes if "block" in changes else {**right, **changes}
+    found = module.judge(answer, dtype, {"reference": changes.get("reference", "float64")})
+    assert found.ok is (why == "") and found.why.startswith(why)
+    if workload == "gan" and "block" not in changes:
+        assert (found.residual, found.tolerance) == (answer["update"], gan.TOLERANCE[dtype][1])

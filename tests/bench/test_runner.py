@@ -372,12 +372,12 @@ def test_what_there_is_is_saved_after_every_round_and_an_interrupt_ends_every_wo
 def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
     said: list[str] = []
     rule = StoppingRule(deadline=20.0)
-    Session(MatPow(size=512), MATRIX, healthy(), Planned(), rule, announce=said.append).begin(["CPU", "1 GPU"])
+    Session(MatPow(sizes=(512,)), MATRIX, healthy(), Planned(), rule, announce=said.append).begin(["CPU", "1 GPU"])
     assert said == ["2 runs (CPU; 1 GPU): at most 40 s of sampling"]
     for size, doing in ((None, "choosing a size"), (512, "estimating the time")):
         shown: list[str] = []
         show = lambda label, _, shown=shown: shown.append(label)  # noqa: E731 - without the progress
-        Session(MatPow(size=size), MATRIX, healthy(), Planned(), QUICK, progress=show).run()
+        Session(MatPow(sizes=(size,) if size else ()), MATRIX, healthy(), Planned(), QUICK, progress=show).run()
         assert shown[:2] == ["starting TensorFlow", doing]
 
 
@@ -388,7 +388,7 @@ def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
         Cnn(model="resnet50", global_batch=4096),
         Gan(batch=2**20),
         Inference(model="resnet50", batches=(1, 65536)),
-        MatPow(size=16384),
+        MatPow(sizes=(16384,)),
     ],
 )
 def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase) -> None:

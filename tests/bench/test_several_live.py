@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -126,33 +125,6 @@ def test_one_that_dies_midway_ends_both(pair: Pair, tmp_path: Path) -> None:
     assert psutil.wait_procs(left, timeout=10)[1] == []
     together = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs[0]
     assert together.throughput is None and together.failure
-
-
-def test_an_interrupted_first_machine_lets_the_others_end(pair: Pair, tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    other, chief = pair.start(1, *LONG), pair.start(0, *LONG, "--output", str(file))
-    wait_for_samples(file)
-    left = [*children(chief), *children(other)]
-    chief.send_signal(signal.SIGINT)
-    chief.communicate(timeout=60)
-    _, told = other.communicate(timeout=60)
-    assert (chief.returncode, other.returncode) == (130, 1)
-    assert f"{pair.name(0)} is no longer reachable" in told
-    assert psutil.wait_procs(left, timeout=10)[1] == []
-
-
-def test_one_that_never_comes_ends_the_other_in_time(pair: Pair) -> None:
-    other = pair.start(1, *TINY, "--join-timeout", "3")
-    chief = pair.start(0, *TINY, "--join-timeout", "3", "--batch-size", "8")
-    other.send_signal(signal.SIGSTOP)  # it is there, and does nothing
-    try:
-        text, _ = chief.communicate(timeout=120)
-    finally:
-        other.send_signal(signal.SIGCONT)
-    _, told = other.communicate(timeout=120)
-    assert (chief.returncode, other.returncode) == (1, 1)
-    assert f"not reachable within 3 s: {pair.name(1)}: Connection refused; start the same command" in text
-    assert f"{pair.name(0)}" in told
 
 
 def test_different_options_are_told(pair: Pair) -> None:

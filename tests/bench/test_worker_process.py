@@ -118,7 +118,7 @@ RIGHT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"do": "hello"}, {**HELLO, "gpus": [GPU, {"name": "/GPU:1", "compute_capability": None}]}),
     ({"do": "prepare"}, {"cold": {"import": 1.5}}),
     ({"do": "sample"}, {**SAMPLE, "waited": None, "busy": 0.5}),
-    ({"do": "figures"}, {"figures": [{"name": "fit", "value": 1.0, "unit": "s"}], "remarks": ["slow"]}),
+    ({"do": "figures"}, {"figures": [{"name": "fit", "value": 1.0, "unit": "s"}]}),
     ({"do": "follow"}, {"done": "end"}),
     (
         {"do": "reference", "task": "describe"},
@@ -132,7 +132,7 @@ RIGHT: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @each(("request_", "answer"), RIGHT)
 def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: dict[str, Any]) -> None:
     assert problem(request_, answer) is None
-    optional = {"waited", "busy", "remarks"}
+    optional = {"waited", "busy"}
     for name in answer.keys() - optional:
         assert "missing" in (problem(request_, {key: one for key, one in answer.items() if key != name}) or "")
     for name in answer:

@@ -79,19 +79,10 @@ def test_nothing_private_is_in_it(measured: list[FakeWorker], tmp_path: Path) ->
     assert "grace" in raw.read_text(encoding="utf-8"), "the test would not see it"
 
 
-def test_what_cannot_be_written_is_said_before_measuring(
-    measured: list[FakeWorker], tmp_path: Path, subtests: pytest.Subtests
-) -> None:
-    for where, message in (
-        ("{}/no/page.html", "does not exist"),
-        ("{}", "directory"),
-        ("-", "needs a file name"),
-        ("/proc/page.html", "No such file or directory"),
-    ):
-        with subtests.test(where=where, message=message):
-            done = CliRunner().invoke(cli, [*QUICK, "--html", where.format(tmp_path)])
-            assert (done.exit_code, measured) == (2, [])
-            assert message in done.stderr
+def test_what_cannot_be_written_is_said_before_measuring(measured: list[FakeWorker], tmp_path: Path) -> None:
+    for where, message in ((f"{tmp_path}/no/page.html", "does not exist"), (f"{tmp_path}", "directory")):
+        done = CliRunner().invoke(cli, [*QUICK, "--html", where])
+        assert (done.exit_code, measured, message in done.stderr) == (2, [], True), where
 
 
 def test_the_command_as_it_would_be_typed() -> None:
@@ -131,12 +122,8 @@ def test_page(saved: Path, tmp_path: Path) -> None:
     read = Page(page.read_text(encoding="utf-8"))
     assert verdict(four()) in read.text
     assert len(read.all("svg")) == 3  # speed, samples, scaling
-
-
-def test_a_failed_run_shows_in_the_exit_code(tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    file.write_bytes(failures().to_json())
-    assert tfgpu("bench", "show", str(file)).returncode == 1
+    saved.write_bytes(failures().to_json())
+    assert tfgpu("bench", "show", str(saved)).returncode == 1
 
 
 def test_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

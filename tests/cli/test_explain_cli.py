@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import HERE, in_process, tfgpu
+from tests.cli.runner import in_process, tfgpu
 from tests.guard import guarded
 
 EXPLAIN = [sys.executable, "-m", "tfgpu_doctor", "explain"]
@@ -25,33 +25,23 @@ NO_DEVICE = (
     "no CUDA-capable device is detected"
 )
 LIBDEVICE = "error: Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice"
+Done = subprocess.CompletedProcess[bytes]
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 
 
-def explain(
-    data: bytes | str, *arguments: str, environ: Mapping[str, str] | None = None, cwd: Path = HERE
-) -> subprocess.CompletedProcess[bytes]:
+def explain(data: bytes | str, *arguments: str, environ: Mapping[str, str] | None = None) -> Done:
     """Pipe a text into it; never a traceback."""
-    text = data.encode() if isinstance(data, str) else data
-    done = in_process(("explain", *arguments), text, environ or {}, cwd)
-    return answered(done)
+    return answered(
+        in_process(("explain", *arguments), data.encode() if isinstance(data, str) else data, environ or {})
+    )
 
 
-def answered(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
+def answered(done: Done) -> Done:
     assert b"Traceback" not in done.stderr and b"internal error" not in done.stderr, done.stderr.decode()
     return done
 
 
-def started(data: bytes | str, *arguments: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
-    """The same in a process of its own, under these variables."""
-    text = data.encode() if isinstance(data, str) else data
-    settings = {**os.environ, "COLUMNS": "80", **environ}
-    return answered(
-        subprocess.run([*EXPLAIN, *arguments], input=text, capture_output=True, timeout=120, check=False, env=settings)
-    )
-
-
-def ids(done: subprocess.CompletedProcess[bytes]) -> list[str]:
+def ids(done: Done) -> list[str]:
     return [finding["id"] for finding in json.loads(done.stdout)["findings"]]
 
 
@@ -74,20 +64,17 @@ def test_what_the_argument_is(tmp_path: Path) -> None:
     assert "gpu.hidden" in tfgpu("explain", "cuda.missing", cwd=tmp_path).stdout
 
 
-def test_what_is_no_text_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for data, message in (
-        (gzip.compress(NO_DEVICE.encode()), "is compressed; unpack it first: gunzip -c"),
-        (b"PK\x03\x04" + bytes(40), "is compressed; unpack it first: unzip -p"),
-        (PNG, "is a binary file, not text"),
-        (Path(sys.executable).resolve().read_bytes()[:100_000], "not text"),
-        (zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000), "is a binary file, not text"),
+def test_what_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "it's a log"
+    for data in (
+        *(gzip.compress(NO_DEVICE.encode()), b"PK\x03\x04" + bytes(40), PNG),
+        Path(sys.executable).resolve().read_bytes()[:100_000],
+        zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000),
     ):
-        with subtests.test(data=data, message=message):
-            path = tmp_path / "it's a log"
-            path.write_bytes(data)
-            for done in (explain(data, "-"), explain(b"", str(path))):
-                assert (done.returncode, done.stdout) == (2, b"")
-                assert message in " ".join(done.stderr.decode().split())
+        path.write_bytes(data)
+        for done in (explain(data, "-"), explain(b"", str(path))):
+            assert (done.returncode, done.stdout) == (2, b"")
+            assert "is a binary or compressed file, not text" in " ".join(done.stderr.decode().split())
 
 
 # ------------------------------------------------------------------------------------------------ standard input
@@ -173,18 +160,11 @@ def test_a_huge_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert b"lines read" in done.stderr and done.stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        b"a b",
-        b"\x1b[31m",
-        *(pytest.param(one, marks=pytest.mark.full) for one in (b" ", b"\r50%", b"(", b"> ", b"[", b"\xff")),
-    ],
-)
-def test_a_line_of_20_mb(piece: bytes) -> None:
-    with guarded(60.0):
-        done = explain(NO_DEVICE.encode() + b"\n" + piece * (20_000_000 // len(piece)))
-    assert done.returncode == 1
+def test_a_line_of_20_mb() -> None:
+    for piece in (b"a b", b"\x1b[31m"):
+        with guarded(60.0):
+            done = explain(NO_DEVICE.encode() + b"\n" + piece * (20_000_000 // len(piece)))
+        assert done.returncode == 1
 
 
 # ------------------------------------------------------------------------------------------- where the result goes
@@ -195,23 +175,18 @@ HOSTILE = (
 )
 
 
-def test_poor_terminals(subtests: pytest.Subtests) -> None:
-    for environ in (
-        {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "ascii"},
-        {"NO_COLOR": "1", "FORCE_COLOR": ""},
-        {"COLUMNS": "40"},
-        {"COLUMNS": "1"},
-        {"TERM": "dumb"},
-    ):
-        with subtests.test(environ=environ):
-            done = (started if "LANG" in environ else explain)(HOSTILE, environ=environ)
-            assert (done.returncode, done.stderr) == (1, b"")
-            shown = done.stdout.decode("ascii" if "LANG" in environ or "PYTHONIOENCODING" in environ else "utf-8")
-            assert "gpu.hidden" in "".join(shown.split())
-            assert "\x1b" not in shown
-            if environ == {"COLUMNS": "40"}:
-                copied = [
-                    line for line in shown.splitlines() if not line.startswith("           ") and "see  " not in line
-                ]
-                assert max(map(len, copied)) <= 40  # commands and links are never wrapped
+def test_poor_terminals() -> None:
+    bare = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    settings = {**os.environ, "COLUMNS": "80", **bare}
+    run = subprocess.run(EXPLAIN, input=HOSTILE.encode(), capture_output=True, timeout=120, check=False, env=settings)
+    shown = {"LANG": answered(run)}
+    for name, value in (("PYTHONIOENCODING", "ascii"), ("NO_COLOR", "1"), ("TERM", "dumb")):
+        shown[name] = explain(HOSTILE, environ={name: value, "FORCE_COLOR": ""})
+    shown |= {columns: explain(HOSTILE, environ={"COLUMNS": columns}) for columns in ("40", "1")}
+    for name, done in shown.items():
+        assert (done.returncode, done.stderr) == (1, b""), name
+        text = done.stdout.decode("ascii" if name in ("LANG", "PYTHONIOENCODING") else "utf-8")
+        assert "gpu.hidden" in "".join(text.split()) and "\x1b" not in text, name
+        if name == "40":
+            copied = [one for one in text.splitlines() if not one.startswith(" " * 11) and "see  " not in one]
+            assert max(map(len, copied)) <= 40  # commands and links are never wrapped

@@ -25,7 +25,7 @@ from tests.parsers.pasted import samples
 from tests.records.test_report import report
 from tests.smoke.smoking import Machine
 from tfgpu_doctor import __main__ as entry
-from tfgpu_doctor.bench.saved import load_result
+from tfgpu_doctor.bench.results import load_result
 from tfgpu_doctor.cli import output
 from tfgpu_doctor.commands import TfgpuError
 from tfgpu_doctor.records.printable import clean
@@ -81,11 +81,7 @@ def hostile_result() -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return filled(tmp_path)
-
-
-def filled(tmp_path: Path) -> Path:
-    """Fill a folder with hostile files, by plain names and by hostile ones."""
+    """A folder with hostile files, by plain names and by hostile ones."""
     for name in ("report.json", f"{BOMB}.json"):
         (tmp_path / name).write_bytes(hostile_report())
     (tmp_path / "other.json").write_bytes(report(FIRES["cuda.version-mismatch"][0][1]).to_json())
@@ -115,20 +111,30 @@ def test_the_tests_see_what_is_planted() -> None:
 
 # ------------------------------------------------------------------------------------------------ what files hold
 
+RESULTS = {  # command → the kind of its result
+    "doctor --from report.json --no-redact": "report",
+    "explain report.json --no-redact": "report",
+    "compare report.json other.json --all --no-redact": "report comparison",
+    "compare other.json BOMB.json --all --no-redact": "report comparison",
+    "bench show bench.json": "bench",
+    "compare bench.json BOMB.bench": "bench comparison",
+    "fleet fleet.jsonl report.json BOMB.json --no-redact": "fleet",
+}
 
-def test_results_in_every_format(folder: Path, subtests: pytest.Subtests) -> None:
-    for kind, words in (
-        ("report", ("doctor", "--from", "report.json", "--no-redact")),
-        ("report", ("explain", "report.json", "--no-redact")),
-        ("report comparison", ("compare", "report.json", "other.json", "--all", "--no-redact")),
-        ("report comparison", ("compare", "other.json", f"{BOMB}.json", "--all", "--no-redact")),
-        ("bench", ("bench", "show", "bench.json")),
-        ("bench comparison", ("compare", "bench.json", f"{BOMB}.bench")),
-    ):
+
+def test_results_in_every_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (BOMB.encode().replace(b"\n", b" ") + b": " + data for data in (hostile_report(), hostile_result()))
+    (folder / "fleet.jsonl").write_bytes(b"\n".join(lines))
+    for command, kind in RESULTS.items():
         for form in choices(kind):
-            with subtests.test(words=words, form=form):
-                shown = harmless(folder, *words, "--format", form)
-                assert "PWN" in shown or kind == "report comparison"  # which names changed values in some formats only
+            words = [word.replace("BOMB", BOMB) for word in command.split()]
+            shown = harmless(folder, *words, "--format", form)
+            assert "PWN" in shown or kind == "report comparison"  # which names changed values in some formats only
+    document = planted(Machine().smoke().to_json(), partial(msgspec.json.decode, type=Smoke))
+    for form in choices("smoke"):
+        output.write(msgspec.json.decode(document, type=Smoke), "smoke", [output.Output(form, None)])
+        shown = capsys.readouterr().out
+        assert list(offences(shown, form)) == [] and "PWN" in shown
 
 
 def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
@@ -141,26 +147,6 @@ def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
     assert (case.get("name"), case.get("classname"), case[0].text) == (clean(facts), "::c", "::d\n###[e]")
 
 
-def test_smoke_results(folder: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
-    for form in choices("smoke"):
-        with subtests.test(form=form):
-            document = planted(Machine().smoke().to_json(), partial(msgspec.json.decode, type=Smoke))
-            output.write(msgspec.json.decode(document, type=Smoke), "smoke", [output.Output(form, None)])
-            shown = capsys.readouterr().out
-            assert list(offences(shown, form)) == [] and "PWN" in shown
-
-
-def test_fleets(folder: Path, subtests: pytest.Subtests) -> None:
-    for form in choices("fleet"):
-        with subtests.test(form=form):
-            lines = (BOMB.encode().replace(b"\n", b" ") + b": " + data for data in (hostile_report(), hostile_result()))
-            (folder / "fleet.jsonl").write_bytes(b"\n".join(lines))
-            shown = harmless(
-                folder, "fleet", "fleet.jsonl", "report.json", f"{BOMB}.json", "--format", form, "--no-redact"
-            )
-            assert "PWN" in shown
-
-
 def test_pasted_texts(folder: Path) -> None:
     """Files get what the streams would get."""
     targets = [word for form in choices("report") for word in ("--format", form, "--output", f"out.{form}")]
@@ -169,52 +155,34 @@ def test_pasted_texts(folder: Path) -> None:
         assert list(offences((folder / f"out.{form}").read_text(), form)) == []
 
 
-def test_files_that_are_refused(folder: Path, subtests: pytest.Subtests) -> None:
-    for command in (
-        "doctor --from",
-        "explain",
-        "plan --from",
-        "compare other.json",
-        "bench show",
-    ):
-        for wrong in (
-            {BOMB: 1},
-            {"facts": {"host": {"os": {"is": BOMB}}}},
-            {"schema": BOMB},
-            {"tool": {"name": "x", "version": BOMB}},
-        ):
-            with subtests.test(command=command, wrong=wrong):
-                for name in ("report.json", "bench.json"):
-                    (folder / "wrong.json").write_text(
-                        json.dumps({**json.loads((folder / name).read_bytes()), **wrong})
-                    )
-                    harmless(folder, *command.split(), "wrong.json")
-
-
-def test_layers_of_the_matrix(folder: Path) -> None:
+def test_files_that_are_refused(folder: Path) -> None:
+    wrong: tuple[dict[str, object], ...] = (
+        {BOMB: 1},
+        {"facts": {"host": {"os": {"is": BOMB}}}},
+        {"schema": BOMB},
+        {"tool": {"name": "x", "version": BOMB}},
+    )
+    for name in ("report.json", "bench.json"):
+        for change in wrong:
+            (folder / "wrong.json").write_text(json.dumps({**json.loads((folder / name).read_bytes()), **change}))
+            for command in ("doctor --from", "explain", "plan --from", "compare other.json", "bench show"):
+                harmless(folder, *command.split(), "wrong.json")
     for layer in (f"{QUOTED}: 1\n", f"cuda: {QUOTED}\n", f"sources: {{{QUOTED}: {QUOTED}}}\n", BOMB, f"- {QUOTED}\n"):
         (folder / "layer.yaml").write_text(layer)
         harmless(folder, "matrix", "cuda", "--matrix", "layer.yaml")
         harmless(folder, "matrix", "cuda", environ={"TFGPU_MATRIX": "layer.yaml"})
 
 
-def test_manifests(folder: Path, subtests: pytest.Subtests) -> None:
+def test_manifests(folder: Path) -> None:
     for name, text in (
         ("requirements.txt", f"tensorflow==2.15.1 # {BOMB}\nnumpy=={BOMB}\n{BOMB}==1\n-r {BOMB}\n"),
         ("Dockerfile", f"FROM {BOMB}\nRUN pip install tensorflow=={BOMB}\nENV A={BOMB}\n"),
-        (
-            "environment.yml",
-            f"dependencies: [python=3.11, tensorflow=2.15, {QUOTED}]\nname: {QUOTED}\n",
-        ),
-        (
-            "pyproject.toml",
-            f"[project]\nname = {QUOTED}\ndependencies = ['tensorflow', {QUOTED}]\n",
-        ),
+        ("environment.yml", f"dependencies: [python=3.11, tensorflow=2.15, {QUOTED}]\nname: {QUOTED}\n"),
+        ("pyproject.toml", f"[project]\nname = {QUOTED}\ndependencies = ['tensorflow', {QUOTED}]\n"),
     ):
+        (folder / name).write_text(text)
         for form in choices("check"):
-            with subtests.test(name=name):
-                (folder / name).write_text(text)
-                harmless(folder, "check", name, "--format", form)
+            harmless(folder, "check", name, "--format", form)
 
 
 # ----------------------------------------------------------------------------------------- what the command line holds
@@ -236,14 +204,9 @@ def options() -> Iterator[tuple[str, ...]]:
                     yield (*path, *(() if name in base else base), name, BOMB)
 
 
-def test_options(folder: Path, subtests: pytest.Subtests) -> None:
-    for start in range(8):
-        with subtests.test(start=start):
-            for arguments in list(options())[start::8]:
-                harmless(folder, *arguments)
-
-
-def test_names_of_commands_and_options(folder: Path) -> None:
+def test_names_and_values_of_options(folder: Path) -> None:
+    for arguments in options():
+        harmless(folder, *arguments)
     for path, _ in commands():
         harmless(folder, *path.split(), f"--{BOMB}")
     for group in ("", "bench", "matrix"):
@@ -270,22 +233,13 @@ def test_a_terminal_gets_our_colours_only(folder: Path) -> None:
         assert list(offences(re.sub(r"\x1b\[[\d;]*m", "", done.stdout))) == []
 
 
-def test_a_command_in_pieces_is_none(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
-    for size in (
-        1,
-        2,
-        3,
-        7,
-    ):
-        with subtests.test(size=size):
-            text = (
-                "a\n  ::add-mask::b\n \x1b[1m::x::y\x1b[0m ##[add-mask]c ##vso[x]\n##teamcity[d\n:\n::\n"
-                + " " * 99
-                + "::e::f\n"
-            )
-            for stream in (streams.guarded(sys.stdout), streams.guarded(sys.stdout).styled):
-                for start in range(0, len(text), size):
-                    stream.write(text[start : start + size])
-            shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
-            assert list(offences(shown)) == []
-            assert shown.count("add-mask") == 4
+def test_a_command_in_pieces_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = "a\n  ::add-mask::b\n \x1b[1m::x::y\x1b[0m ##[add-mask]c ##vso[x]\n##teamcity[d\n:\n::\n"
+    text = f"{lines}{' ' * 99}::e::f\n"
+    for size in (1, 2, 3, 7):
+        for stream in (streams.guarded(sys.stdout), streams.guarded(sys.stdout).styled):
+            for start in range(0, len(text), size):
+                stream.write(text[start : start + size])
+        shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+        assert list(offences(shown)) == []
+        assert shown.count("add-mask") == 4

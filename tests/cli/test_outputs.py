@@ -30,21 +30,12 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-def test_who_is_named_where(saved: Path, subtests: pytest.Subtests) -> None:
-    for words, named in (
-        ("", True),
-        ("--format json", True),
-        ("--redact", False),
-        ("--format json --redact", False),
-        ("--format markdown", False),
-        ("--format markdown --no-redact", True),
-        ("--format junit", False),
-        ("--format github", False),
-        ("--format github --no-redact", True),
-    ):
-        with subtests.test(words=words):
-            done = tfgpu("doctor", "--from", str(saved), *words.split())
-            assert (done.returncode, done.stderr, "lovelace" in done.stdout) == (1, "", named)
+def test_who_is_named_where(saved: Path) -> None:
+    named = {"": True, "--format json": True, "--redact": False, "--format json --redact": False}
+    named |= {"--format markdown": False, "--format markdown --no-redact": True, "--format junit": False}
+    for words, is_named in (named | {"--format github": False, "--format github --no-redact": True}).items():
+        done = tfgpu("doctor", "--from", str(saved), *words.split())
+        assert (done.returncode, done.stderr, "lovelace" in done.stdout) == (1, "", is_named), words
 
 
 def test_markdown_follows_the_ending_and_json_keeps_the_names(saved: Path, tmp_path: Path) -> None:
@@ -89,35 +80,25 @@ def test_github_annotates_and_appends_to_the_summary_of_the_job(saved: Path, tmp
     assert "lovelace" not in page
 
 
-def test_without_a_job_there_is_no_summary(saved: Path, tmp_path: Path) -> None:
-    for text in ("", str(tmp_path / "missing" / "summary.md")):
-        done = tfgpu("doctor", "--from", str(saved), "--format", "github", environ={"GITHUB_STEP_SUMMARY": text})
-        assert done.returncode == 1
-        assert done.stdout.startswith("::error ")
-        assert ("cannot write the summary of the job" in done.stderr) is bool(text)
-
-
-def test_a_full_summary_is_left_alone(saved: Path, tmp_path: Path) -> None:
-    summary = tmp_path / "summary.md"
-    summary.write_bytes(b"x" * (1024 * 1024 - 100))
-    done = tfgpu("doctor", "--from", str(saved), "--format", "github", environ={"GITHUB_STEP_SUMMARY": str(summary)})
-    assert "is full" in done.stderr
-    assert summary.stat().st_size == 1024 * 1024 - 100
+def test_a_summary_that_cannot_be_written(saved: Path, tmp_path: Path) -> None:
+    full, command = tmp_path / "summary.md", ("doctor", "--from", str(saved), "--format", "github")
+    full.write_bytes(b"x" * (1024 * 1024 - 100))
+    for path, says in (("", ""), (tmp_path / "missing" / "summary.md", "cannot write the summary"), (full, "is full")):
+        done = tfgpu(*command, environ={"GITHUB_STEP_SUMMARY": str(path)})
+        assert (done.returncode, done.stdout[:8], says in done.stderr, bool(done.stderr)) == (
+            *(1, "::error ", True, bool(says)),
+        )
+    assert full.stat().st_size == 1024 * 1024 - 100
 
 
 @needs_full
-def test_it_is_printed_instead(saved: Path, subtests: pytest.Subtests) -> None:
-    for form in (
-        "json",
-        "text",
-        "junit",
-    ):
-        with subtests.test(form=form):
-            printed = tfgpu("doctor", "--from", str(saved), "--format", form)
-            done = tfgpu("doctor", "--from", str(saved), "--format", form, "--output", str(FULL))
-            times = re.compile(r"\d\d:\d\d:\d\d")
-            assert (done.returncode, times.sub("", done.stdout)) == (3, times.sub("", printed.stdout))
-            assert done.stderr == f"Error: {WHY}; the result was printed instead\n"
+def test_it_is_printed_instead(saved: Path) -> None:
+    times = re.compile(r"\d\d:\d\d:\d\d")
+    for form in ("json", "text", "junit"):
+        printed = tfgpu("doctor", "--from", str(saved), "--format", form)
+        done = tfgpu("doctor", "--from", str(saved), "--format", form, "--output", str(FULL))
+        assert (done.returncode, times.sub("", done.stdout)) == (3, times.sub("", printed.stdout))
+        assert done.stderr == f"Error: {WHY}; the result was printed instead\n"
 
 
 @needs_full

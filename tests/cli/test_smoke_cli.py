@@ -10,14 +10,12 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from tests.cli.runner import process
-from tests.lab import Lab
-from tests.test_doctor import left_behind
+from tests.fault_bench import left_behind
 from tests.tiers import usual
 
 ROOT = Path(__file__).parents[2]
@@ -54,23 +52,6 @@ def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
     assert found["import"]["status"] == ("not run" if patient in SLOW else "failed")
     assert PATIENTS_AND_WHY[patient] in found["import"]["why"]
     assert found["matpow"]["status"] == "not run"
-
-
-@pytest.mark.tensorflow
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("answers", "finding"),
-    [
-        ({"cuinit": 803, "nvml_init": 18}, "driver.version-mismatch"),
-        pytest.param({"cuinit": 999}, "driver.init-failed"),
-        pytest.param({"cuinit": "hang"}, "driver.unresponsive"),
-    ],
-)
-def test_faults_of_the_driver(answers: dict[str, Any], finding: str, tensorflow_python: str, driver_lab: Lab) -> None:
-    arguments = ("--python", tensorflow_python, "--format", "json")
-    done = smoke(*arguments, code=1, budget=40.0, **driver_lab.environ(**answers))
-    doctor = json.loads(done.stdout)["checks"][0]
-    assert doctor["status"] == "failed" and finding in doctor["why"]
 
 
 @pytest.mark.tensorflow

@@ -1,4 +1,4 @@
-"""What a name can stand for, and what the readers make of it: data, or one reason within a second."""
+"""What a name can stand for, and what the readers make of it: data, or one reason within a second; files of folders."""
 
 from __future__ import annotations
 
@@ -16,74 +16,49 @@ import pytest
 from tests.guard import guarded
 from tfgpu_doctor.files import reading
 
-Maker = Callable[[Path], "Path | str"]
 TEXT = b"Could not load dynamic library 'libcudart.so.11.0'\n"
 
 
-def _socket(path: Path) -> Path:
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(path))
-    return path
-
-
-def _loop(path: Path) -> Path:
-    path.symlink_to(path)
-    return path
-
-
-def _dangling(path: Path) -> Path:
-    path.symlink_to(path.with_name("nowhere"))
-    return path
-
-
-def _pipe(path: Path) -> Path:
-    os.mkfifo(path)
-    return path
-
-
-def _folder(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
-def _link_to_a_device(path: Path) -> Path:
-    path.symlink_to("/dev/zero")
-    return path
-
-
-def _forbidden(path: Path) -> Path:
+def _forbidden(path: Path) -> None:
     path.write_bytes(TEXT)
     path.chmod(0)
-    return path
 
 
-def _sparse(path: Path) -> Path:
-    with path.open("wb") as stream:
-        stream.truncate(1 << 40)
-    return path
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
 
 
-# what cannot be read at all → part of the reason
-ODD: dict[str, tuple[Maker, str]] = {
-    "a pipe without a writer": (_pipe, "it is a (named )?pipe"),
-    "a folder": (_folder, "it is a directory, not a file"),
+# what cannot be read at all: how it is made, or its name, and a part of the reason
+ODD: dict[str, tuple[Callable[[Path], object] | str, str]] = {
+    "a pipe without a writer": (os.mkfifo, "it is a (named )?pipe"),
+    "a folder": (Path.mkdir, "it is a directory, not a file"),
     "a socket": (_socket, "it is a socket, not a file"),
-    "/dev/zero": (lambda _: "/dev/zero", "it is a device, not a file"),
-    "/dev/full": (lambda _: "/dev/full", "it is a device, not a file"),
-    "a link to a device": (_link_to_a_device, "it is a device, not a file"),
-    "a dangling link": (_dangling, "No such file or directory"),
-    "a link to itself": (_loop, "Too many levels of symbolic links"),
-    "a null character": (lambda _: "no\0where", "not a file name"),
-    "half a surrogate pair": (lambda _: "no\ud800where", "not a file name"),
-    "a long name": (lambda _: "x" * 5000, "(?i)name too long"),
-    "nothing there": (lambda path: path, "No such file or directory"),
-    "an empty name": (lambda _: "", "No such file or directory"),
-    "/proc/self/mem": (lambda _: "/proc/self/mem", "Input/output error"),
+    "/dev/zero": ("/dev/zero", "it is a device, not a file"),
+    "/dev/full": ("/dev/full", "it is a device, not a file"),
+    "a link to a device": (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a file"),
+    "a dangling link": (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
+    "a link to itself": (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+    "nothing there": (lambda path: None, "No such file or directory"),
+    "a null character": ("no\0where", "not a file name"),
+    "half a surrogate pair": ("no\ud800where", "not a file name"),
+    "a long name": ("x" * 5000, "(?i)name too long"),
+    "an empty name": ("", "No such file or directory"),
+    "/proc/self/mem": ("/proc/self/mem", "Input/output error"),
+    **({"no permission": (_forbidden, "Permission denied")} if os.geteuid() != 0 else {}),
+    **({"/proc/kmsg": ("/proc/kmsg", "it has no end|not permitted")} if os.access("/proc/kmsg", os.R_OK) else {}),
 }
-if os.geteuid() != 0:
-    ODD["no permission"] = (_forbidden, "Permission denied")
-if os.access("/proc/kmsg", os.R_OK):
-    ODD["/proc/kmsg"] = (lambda _: "/proc/kmsg", "it has no end|Operation not permitted")
+
+
+def odd_path(odd: str, path: Path) -> str:
+    """Make it at this path; return the name that stands for it."""
+    made, _ = ODD[odd]
+    if isinstance(made, str):
+        return made
+    made(path)
+    return str(path)
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "whole": lambda path: reading.read_whole(path, 1000),
     "head": lambda path: reading.read_head(path, 1000),
@@ -98,30 +73,23 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
-def test_what_is_no_file_is_refused(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
-    for reader in READERS:
-        for odd in ODD:
-            with subtests.test(reader=reader, odd=odd):
-                tmp_path = tmp_path_factory.mktemp("row")
-                if (odd, reader) == ("/proc/kmsg", "open"):
-                    pytest.skip("opened without waiting; who reads it gets what is there")
-                make, reason = ODD[odd]
-                path = str(make(tmp_path / "odd"))
-                with guarded(5, odd, waiting=True), pytest.raises(OSError) as refused:
-                    READERS[reader](path)
-                assert refused.match(reason)
-                assert "\n" not in reading.why(refused.value)
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for odd, (_, reason) in ODD.items():
+        path = odd_path(odd, tmp_path / odd.replace("/", " "))
+        for reader, read in READERS.items():
+            if (path, reader) == ("/proc/kmsg", "open"):
+                continue  # opened without waiting; who reads it gets what is there
+            with guarded(5, path, waiting=True), pytest.raises(OSError) as refused:
+                read(path)
+            assert refused.match(reason), (path, reader)
+            assert "\n" not in reading.why(refused.value)
 
 
-def test_what_has_no_end_in_sight_is_bounded(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for path, most in [("sparse", 64 << 20), ("/proc/self/pagemap", 1 << 20), ("/proc/kcore", 1 << 20)]:
-        with subtests.test(path=path):
-            tmp_path = tmp_path_factory.mktemp("row")
-            path = str(_sparse(tmp_path / "sparse")) if path == "sparse" else path
-            if not os.access(path, os.R_OK):
-                pytest.skip(f"no {path} here")
+def test_what_has_no_end_in_sight_is_bounded(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as stream:
+        stream.truncate(1 << 40)
+    for path, most in ((str(tmp_path / "sparse"), 64 << 20), ("/proc/self/pagemap", 1 << 20), ("/proc/kcore", 1 << 20)):
+        if os.access(path, os.R_OK):
             with guarded(20, path):
                 assert len(reading.read_head(path, most)) <= most
                 with pytest.raises(OSError, match=r"it is larger than 1 MiB|not permitted"):
@@ -164,16 +132,19 @@ def test_the_limit_is_met_exactly(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ pipes
 
 
-def test_a_pipe_with_a_writer(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
-    for data in [TEXT, b"", TEXT * 100_000]:
-        with subtests.test(data=data):
-            tmp_path = tmp_path_factory.mktemp("row")
-            path = _pipe(tmp_path / "pipe")
-            writer = threading.Thread(target=path.write_bytes, args=(data,))
-            writer.start()
-            with guarded(20, waiting=True):
-                assert reading.read_whole(str(path), 64 << 20) == data
-                writer.join()
+def _pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def test_a_pipe_with_a_writer(tmp_path: Path) -> None:
+    for number, data in enumerate((TEXT, b"", TEXT * 100_000)):
+        path = _pipe(tmp_path / str(number))
+        writer = threading.Thread(target=path.write_bytes, args=(data,))
+        writer.start()
+        with guarded(20, waiting=True):
+            assert reading.read_whole(str(path), 64 << 20) == data
+            writer.join()
 
 
 def test_a_writer_that_takes_its_time(tmp_path: Path) -> None:
@@ -225,3 +196,30 @@ def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(OSError, match="it is closed"):
         reading.read_whole("-", 1000)
+
+
+# ---------------------------------------------------------------------------------------------------------- folders
+
+
+def test_environments_links_and_caches_are_left_out(tmp_path: Path) -> None:
+    foreign = (".venv/x.txt", "mine/pyvenv.cfg", "mine/lib/y.txt", "node_modules/z", "1/2/3/4/5/6/7/u")
+    for name in ("a/Dockerfile", *foreign):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "up").symlink_to("..")
+    (tmp_path / "round").symlink_to(".")
+    found = reading.files_below(str(tmp_path))
+    assert [Path(one).relative_to(tmp_path).as_posix() for one in found.files] == ["a/Dockerfile"]
+    left_out = {Path(one).relative_to(tmp_path).as_posix() for one in found.left_out}
+    assert left_out == {".venv", "mine", "node_modules", "1/2/3/4/5/6/7"}
+    with pytest.raises(OSError):
+        reading.files_below(str(tmp_path / "none"))
+
+
+def test_as_many_folders_as_can_be_looked_at(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "f").write_text("")
+    found = reading.files_below(str(tmp_path), 3)
+    assert len(found.files) == 2
+    assert found.left_out[-1].endswith("more than 3 folders")

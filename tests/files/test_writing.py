@@ -39,12 +39,11 @@ def test_a_new_file_gets_what_the_umask_leaves(tmp_path: Path) -> None:
     assert mode(tmp_path / "new") == 0o640
 
 
-def test_a_file_keeps_its_mode(file: Path, subtests: pytest.Subtests) -> None:
-    for kept in [0o600, 0o644, 0o664, 0o400 if os.geteuid() == 0 else 0o640]:
-        with subtests.test(kept=kept):
-            file.chmod(kept)
-            writing.replace(str(file), b"new")
-            assert (mode(file), file.read_text()) == (kept, "new")
+def test_a_file_keeps_its_mode(file: Path) -> None:
+    for kept in (0o600, 0o644, 0o664, 0o400 if os.geteuid() == 0 else 0o640):
+        file.chmod(kept)
+        writing.replace(str(file), b"new")
+        assert (mode(file), file.read_text()) == (kept, "new")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -83,19 +82,18 @@ def test_other_hard_links_keep_the_old_content(tmp_path: Path, file: Path) -> No
     assert (file.read_text(), (tmp_path / "other").read_text()) == ("new", "old")
 
 
-def test_where_nothing_can_take_its_place_it_is_written_in_place(file: Path, subtests: pytest.Subtests) -> None:
-    for reason in [errno.EBUSY, errno.EACCES, errno.EROFS]:
-        with subtests.test(reason=reason), pytest.MonkeyPatch.context() as monkeypatch:
+def test_where_nothing_can_take_its_place_it_is_written_in_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for reason in (errno.EBUSY, errno.EACCES, errno.EROFS):
 
-            def refuse(*_: object, reason: int = reason) -> None:
-                raise OSError(reason, os.strerror(reason))
+        def refuse(*_: object, reason: int = reason) -> None:
+            raise OSError(reason, os.strerror(reason))
 
-            monkeypatch.setattr(os, "replace", refuse)
-            file.write_text("old and longer")
-            number = file.stat().st_ino
-            writing.replace(str(file), b"new")
-            assert (file.read_text(), file.stat().st_ino) == ("new", number)
-            assert os.listdir(file.parent) == [file.name]
+        monkeypatch.setattr(os, "replace", refuse)
+        file.write_text("old and longer")
+        number = file.stat().st_ino
+        writing.replace(str(file), b"new")
+        assert (file.read_text(), file.stat().st_ino) == ("new", number)
+        assert os.listdir(file.parent) == [file.name]
 
 
 def test_a_full_disk_leaves_the_old_content(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,18 +130,13 @@ def test_what_is_no_file(tmp_path: Path) -> None:
             writing.check(f"{tmp_path}/{name}")
 
 
-def test_a_redirected_standard_output_is_not_replaced(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]:
-        with subtests.test(name=name):
-            tmp_path = tmp_path_factory.mktemp("row")
-            out = tmp_path / "out"
-            code = "from tfgpu_doctor.files import writing; print('before'); "
-            code += f"writing.replace({name!r}, b'new'); print('after')"
-            with out.open("wb") as stream:
-                subprocess.run([sys.executable, "-c", code], stdout=stream, check=True, timeout=60)
-            assert out.read_text() == "before\nnewafter\n"
+def test_a_redirected_standard_output_is_not_replaced(tmp_path: Path) -> None:
+    names = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+    code = "from tfgpu_doctor.files import writing; print('before')\n"
+    code += f"for name in {names}: writing.replace(name, b'new'); print('after')"
+    with (tmp_path / "out").open("wb") as stream:
+        subprocess.run([sys.executable, "-c", code], stdout=stream, check=True, timeout=60)
+    assert (tmp_path / "out").read_text() == "before\n" + "newafter\n" * 3
 
 
 def test_a_summary_is_appended_to_a_regular_file_only(tmp_path: Path) -> None:

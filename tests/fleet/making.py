@@ -58,115 +58,90 @@ TYPES = (
     Type("NVIDIA L4", 1, "8.9", 24_152_899_584, 72.0, 2040, 16, 0, "10de:27b8", 32, 55.0),
     Type("NVIDIA GeForce RTX 4090", 4, "8.9", 25_757_220_864, 450.0, 3105, 16, 0, "10de:2684", 64, 150.0),
 )
-PACKAGES = (
-    *("absl-py 2.3.1", "astunparse 1.6.3", "certifi 2025.8.3", "charset-normalizer 3.4.3", "flatbuffers 25.2.10"),
-    *(
-        "gast 0.6.0",
-        "google-pasta 0.2.0",
-        "grpcio 1.74.0",
-        "h5py 3.14.0",
-        "idna 3.10",
-        "keras 3.12.0",
-        "libclang 18.1.1",
-    ),
-    *("markdown 3.8.2", "ml-dtypes 0.5.3", "namex 0.1.0", "numpy 2.3.1", "nvidia-cublas-cu12 12.9.1.4"),
-    *("nvidia-cuda-cupti-cu12 12.9.79", "nvidia-cuda-nvcc-cu12 12.9.86", "nvidia-cuda-nvrtc-cu12 12.9.86"),
-    *("nvidia-cuda-runtime-cu12 12.9.79", "nvidia-cudnn-cu12 9.10.2.21", "nvidia-cufft-cu12 11.4.1.4"),
-    *("nvidia-cusolver-cu12 11.7.5.82", "nvidia-cusparse-cu12 12.5.10.65", "nvidia-nccl-cu12 2.27.5"),
-    *("opt-einsum 3.4.0", "optree 0.17.0", "packaging 25.0", "protobuf 6.31.1", "requests 2.32.4", "rich 14.1.0"),
-    *("setuptools 80.9.0", "six 1.17.0", "tensorflow 2.21.0", "termcolor 3.1.0", "typing-extensions 4.14.1"),
-)
-FLAGS = tuple(
-    sorted(
-        {"avx", "avx2", "fma", "avx512f"}
-        | {f"{name}{number}" for name in ("avx", "sse", "fma", "bmi", "tsc", "vmx") for number in range(18)}
-    )
-)
+PACKAGES = """absl-py 2.3.1, astunparse 1.6.3, certifi 2025.8.3, charset-normalizer 3.4.3, flatbuffers 25.2.10,
+gast 0.6.0, google-pasta 0.2.0, grpcio 1.74.0, h5py 3.14.0, idna 3.10, keras 3.12.0, libclang 18.1.1, markdown 3.8.2,
+ml-dtypes 0.5.3, namex 0.1.0, numpy 2.3.1, nvidia-cublas-cu12 12.9.1.4, nvidia-cuda-cupti-cu12 12.9.79,
+nvidia-cuda-nvcc-cu12 12.9.86, nvidia-cuda-nvrtc-cu12 12.9.86, nvidia-cuda-runtime-cu12 12.9.79,
+nvidia-cudnn-cu12 9.10.2.21, nvidia-cufft-cu12 11.4.1.4, nvidia-cusolver-cu12 11.7.5.82,
+nvidia-cusparse-cu12 12.5.10.65, nvidia-nccl-cu12 2.27.5, opt-einsum 3.4.0, optree 0.17.0, packaging 25.0,
+protobuf 6.31.1, requests 2.32.4, rich 14.1.0, setuptools 80.9.0, six 1.17.0, tensorflow 2.21.0, termcolor 3.1.0,
+typing-extensions 4.14.1"""
+_FLAGS = {f"{name}{number}" for name in ("avx", "sse", "fma", "bmi", "tsc", "vmx") for number in range(18)}
+FLAGS = tuple(sorted({"avx", "avx2", "fma", "avx512f"} | _FLAGS))
 DRIVER, OTHER = "580.65.06", "550.54.15"
-LOG = tuple(
-    f"2026-11-20 10:00:{n:02}.000000: I tensorflow/core/platform/cpu_feature_guard.cc:{n}] line {n} of a log, which is "
-    "long enough to be one" for n in range(60)
-)  # fmt: skip
+_LINE = "2026-11-20 10:00:{0:02}.0: I tensorflow/core/platform/cpu_feature_guard.cc:{0}] line {0} of a log"
+LOG = tuple(_LINE.format(n) for n in range(60))
 _MARK = re.compile(r'"@@([\w.]+)@@"')
 
 
 def machine(kind: Type) -> Facts:
     """A healthy node of this type, with marks where real ones differ."""
-    gpus = tuple(
-        gpu(
-            index,
-            name=kind.card,
-            uuid=f"@@gpu.{index}.uuid@@",
-            pci_bus_id=f"0000:{0x18 + 8 * index:02x}:00.0",
-            compute_capability=kind.capability,
-            multiprocessors=132,
-            memory_total=kind.memory,
-            memory_used=500_000_000,
-            memory_free=kind.memory - 500_000_000,
-            power_limit=kind.watts,
-            power=75.0,
-            utilization=0,
-            sm_clock=345,
-            sm_clock_max=kind.clock,
-            memory_clock_max=2619,
-            memory_bus_width=5120,
-            ecc_mode="RTX" not in kind.card,
-            ecc_uncorrected=0,
-            remapped_rows_pending=False,
-            remapped_rows_failed=False,
-            mig_mode=False,
-            mig_instances=(),
-            compute_mode="default",
-            persistence_mode=True,
-            pcie_generation=1,
-            pcie_generation_max=5,
-            pcie_width=kind.lanes,
-            pcie_width_max=kind.lanes,
-            nvlinks=tuple(NvLink(link=n, active=True, remote=f"0000:{n:02x}:00.0") for n in range(kind.links)),
-            processes=(),
-        )
-        for index in range(kind.gpus)
-    )
-    cards = tuple(
-        PciGpu(address=f"0000:{0x18 + 8 * n:02x}:00.0", device_id=kind.device, driver="nvidia")
-        for n in range(kind.gpus)
-    )
-    devices = tuple(
-        TfDevice(
-            name=f"/physical_device:GPU:{n}", kind="GPU", device_name=kind.card, compute_capability=kind.capability
-        )
-        for n in range(kind.gpus)
-    )
-    packages = tuple(Package(name=one.split()[0], version=one.split()[1], location=SITE) for one in PACKAGES)
-    return spoil(
-        healthy(),
-        {
-            "host.name": known("@@host@@", "/proc/sys/kernel/hostname"),
-            "host.distribution": known("@@system@@", "/etc/os-release"),
-            "host.cpu_flags": known(FLAGS, "/proc/cpuinfo"),
-            "host.cpus": known(kind.cpus),
-            "host.pci_gpus": known(cards, "/sys/bus/pci/devices"),
-            "driver.version": known(DRIVER, "NVML"),
-            "driver.cuda_supported": known("13.0", "NVML"),
-            "driver.kernel_module": known(DRIVER, "/proc/driver/nvidia/version"),
-            "driver.cuda_device_count": known(kind.gpus, "libcuda"),
-            "driver.xid_events": known((), "/dev/kmsg"),
-            "driver.libcuda": known((_library("libcuda", DRIVER),), "loader"),
-            "driver.device_nodes": known((*(f"/dev/nvidia{n}" for n in range(kind.gpus)), "/dev/nvidiactl")),
-            "gpus": known(gpus, "NVML"),
-            "python.packages": known(packages, "installed packages"),
-            "tensorflow.devices": known((*_cpu(), *devices), "tf.config.list_physical_devices()"),
-            "tensorflow.log": known(LOG, "TensorFlow's log"),
-        },
-    )
+    healthy_gpu: dict[str, Any] = {
+        "name": kind.card,
+        "compute_capability": kind.capability,
+        "multiprocessors": 132,
+        "memory_total": kind.memory,
+        "memory_used": 500_000_000,
+        "memory_free": kind.memory - 500_000_000,
+        "power_limit": kind.watts,
+        "power": 75.0,
+        "utilization": 0,
+        "sm_clock": 345,
+        "sm_clock_max": kind.clock,
+        "memory_clock_max": 2619,
+        "memory_bus_width": 5120,
+        "ecc_mode": "RTX" not in kind.card,
+        "ecc_uncorrected": 0,
+        "mig_mode": False,
+        "mig_instances": (),
+        "remapped_rows_pending": False,
+        "remapped_rows_failed": False,
+        "compute_mode": "default",
+        "persistence_mode": True,
+        "processes": (),
+        "pcie_generation": 1,
+        "pcie_generation_max": 5,
+        "pcie_width": kind.lanes,
+        "pcie_width_max": kind.lanes,
+        "nvlinks": tuple(NvLink(link=n, active=True, remote=f"0000:{n:02x}:00.0") for n in range(kind.links)),
+    }
+    bus = [f"0000:{0x18 + 8 * n:02x}:00.0" for n in range(kind.gpus)]
+    gpus = tuple(gpu(n, uuid=f"@@gpu.{n}.uuid@@", pci_bus_id=address, **healthy_gpu) for n, address in enumerate(bus))
+    capability = {"device_name": kind.card, "compute_capability": kind.capability}
+    devices = [TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU", **capability) for n in range(kind.gpus)]
+    packages = (one.split() for one in PACKAGES.split(","))
+    values: dict[str, tuple[Any, str]] = {
+        "host.name": ("@@host@@", "/proc/sys/kernel/hostname"),
+        "host.distribution": ("@@system@@", "/etc/os-release"),
+        "host.cpu_flags": (FLAGS, "/proc/cpuinfo"),
+        "host.cpus": (kind.cpus, ""),
+        "host.pci_gpus": (
+            tuple(PciGpu(address=address, device_id=kind.device, driver="nvidia") for address in bus),
+            "/sys/bus/pci/devices",
+        ),
+        "driver.version": (DRIVER, "NVML"),
+        "driver.cuda_supported": ("13.0", "NVML"),
+        "driver.kernel_module": (DRIVER, "/proc/driver/nvidia/version"),
+        "driver.cuda_device_count": (kind.gpus, "libcuda"),
+        "driver.xid_events": ((), "/dev/kmsg"),
+        "driver.libcuda": ((_libcuda(DRIVER),), "loader"),
+        "driver.device_nodes": ((*(f"/dev/nvidia{n}" for n in range(kind.gpus)), "/dev/nvidiactl"), ""),
+        "gpus": (gpus, "NVML"),
+        "python.packages": (
+            tuple(Package(name=name, version=version, location=SITE) for name, version in packages),
+            "installed packages",
+        ),
+        "tensorflow.devices": (
+            (TfDevice(name="/physical_device:CPU:0", kind="CPU"), *devices),
+            "tf.config.list_physical_devices()",
+        ),
+        "tensorflow.log": (LOG, "TensorFlow's log"),
+    }
+    return spoil(healthy(), {path: known(*value) if value[1] else known(value[0]) for path, value in values.items()})
 
 
-def _cpu() -> tuple[TfDevice, ...]:
-    return (TfDevice(name="/physical_device:CPU:0", kind="CPU"),)
-
-
-def _library(name: str, version: str) -> LibraryFile:
-    return LibraryFile(path=f"/usr/lib/x86_64-linux-gnu/{name}.so.1", version=version)
+def _libcuda(version: str) -> LibraryFile:
+    return LibraryFile(path="/usr/lib/x86_64-linux-gnu/libcuda.so.1", version=version)
 
 
 @dataclass(frozen=True)
@@ -209,49 +184,40 @@ def _gpus(found: Facts, which: Any, changes: dict[str, Any]) -> Facts:
 
 def package(name: str, version: str) -> Changes:
     """Another version of a package."""
+    new = Package(name=name, version=version, location=SITE)
 
     def change(found: Facts) -> Facts:
-        packages = tuple(
-            msgspec.structs.replace(one, version=version) if one.name == name else one
-            for one in found.python.packages.value  # type: ignore[union-attr]
-        )
-        return spoil(found, {"python.packages": known(packages, "installed packages")})
+        packages = (new if one.name == name else one for one in found.python.packages.value)  # type: ignore[union-attr]
+        return spoil(found, {"python.packages": known(tuple(packages), "installed packages")})
 
     return change
 
 
 def _lost(found: Facts) -> Facts:
-    gpus = found.gpus.value[:-1]  # type: ignore[union-attr]
-    return spoil(
-        found,
-        {
-            "gpus": known(gpus, "NVML"),
-            "driver.cuda_device_count": known(len(gpus)),
-            "tensorflow.devices": known(found.tensorflow.devices.value[:-1]),  # type: ignore[union-attr]
-        },
-    )
+    gpus, devices = found.gpus.value[:-1], found.tensorflow.devices.value[:-1]  # type: ignore[union-attr]
+    count = {"driver.cuda_device_count": known(len(gpus))}
+    return spoil(found, {"gpus": known(gpus, "NVML"), "tensorflow.devices": known(devices), **count})
 
 
-def _other_driver(found: Facts) -> Facts:
-    changes = {
-        "driver.version": known(OTHER, "NVML"),
-        "driver.cuda_supported": known("12.4", "NVML"),
-        "driver.kernel_module": known(OTHER, "/proc/driver/nvidia/version"),
-        "driver.libcuda": known((_library("libcuda", OTHER),), "loader"),
-    }
-    return spoil(found, changes)
+_other_driver = facts(
+    driver__version=OTHER,
+    driver__cuda_supported="12.4",
+    driver__kernel_module=OTHER,
+    driver__libcuda=(_libcuda(OTHER),),
+)
 
 
 _XID = "NVRM: Xid (PCI:0000:65:00): 79, pid=1234, GPU has fallen off the bus."
+_MORE_GPUS = {"fits": lambda kind: kind.gpus > 1}
+_GROW = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+_LINKS = tuple(NvLink(link=n, active=n > 1) for n in range(18))
 ODDITIES: tuple[Oddity, ...] = (
     Oddity("driver", _other_driver, ("driver.version",), ("driver.", "cuda.", "python.packages", "gpu.")),
     Oddity("kernel", facts(host__kernel="5.15.0-91-generic"), ("host.kernel",)),
     Oddity("lanes", first_gpu(pcie_width=8), ("gpus.pcie_width",)),
     Oddity("narrow", first_gpu(pcie_width=4), ("gpu.throttled",), ("gpus.pcie_width",)),
     Oddity("generation", first_gpu(pcie_generation_max=3), ("gpus.pcie_generation_max",)),
-    Oddity(
-        "less memory", first_gpu(memory_total=int(20 * GIB)), ("gpus.memory_total",), fits=lambda kind: kind.gpus > 1
-    ),
+    Oddity("less memory", first_gpu(memory_total=int(20 * GIB)), ("gpus.memory_total",), **_MORE_GPUS),
     Oddity("MIG", every_gpu(mig_mode=True, mig_instances=("MIG 1g.18gb",)), ("gpu.mig",), ("gpus.mig", "gpu.")),
     Oddity("ECC", every_gpu(ecc_mode=False), ("gpus.ecc_mode",), fits=lambda kind: "RTX" not in kind.card),
     Oddity("Xid", facts(driver__xid_events=(_XID,)), ("driver.xid_events",), ("gpu.fault",)),
@@ -263,25 +229,9 @@ ODDITIES: tuple[Oddity, ...] = (
     Oddity("watts", every_gpu(power_limit=60.0), ("gpus.power_limit",)),
     Oddity("clock", first_gpu(sm_clock_max=1200), ("gpus.sm_clock_max",)),
     Oddity("persistence", every_gpu(persistence_mode=False), ("gpus.persistence_mode",)),
-    Oddity(
-        "lost GPU",
-        _lost,
-        ("gpus",),
-        ("gpu.", "tensorflow.devices", "driver.cuda_device_count"),
-        fits=lambda kind: kind.gpus > 1,
-    ),
-    Oddity(
-        "variable",
-        facts(variables={"TF_FORCE_GPU_ALLOW_GROWTH": "true"}),
-        ("variables.TF_FORCE_GPU_ALLOW_GROWTH",),
-        ("env.allow-growth",),
-    ),
-    Oddity(
-        "NVLink",
-        first_gpu(nvlinks=tuple(NvLink(link=n, active=n > 1) for n in range(18))),
-        ("gpus.nvlinks",),
-        fits=lambda kind: kind.links > 0,
-    ),
+    Oddity("lost GPU", _lost, ("gpus",), ("gpu.", "tensorflow.devices", "driver.cuda_device_count"), **_MORE_GPUS),
+    Oddity("variable", facts(variables=_GROW), ("variables.TF_FORCE_GPU_ALLOW_GROWTH",), ("env.allow-growth",)),
+    Oddity("NVLink", first_gpu(nvlinks=_LINKS), ("gpus.nvlinks",), fits=lambda kind: kind.links > 0),
     Oddity("slow", lambda found: found, ("matpow/1 GPU/float32",), slower=0.85),
     Oddity("wrong", lambda found: found, ("matpow/1 GPU/float32/wrong",), wrong=True),
     Oddity("memory", facts(host__memory=32 * GIB), ("host.memory",)),

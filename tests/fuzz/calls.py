@@ -24,9 +24,8 @@ from tests.bench.test_runner import runs as measured_runs
 from tests.cli.runner import tfgpu
 from tests.fuzz import samples
 from tests.guard import guarded
-from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.results import BenchResult, load_result
 from tfgpu_doctor.bench.runner.process import WorkerError, problem
-from tfgpu_doctor.bench.saved import load_result
 from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
 from tfgpu_doctor.parsers import lines, text_to_facts

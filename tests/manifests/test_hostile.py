@@ -5,13 +5,10 @@ from __future__ import annotations
 import random
 
 from tests.guard import guarded
-from tests.manifests.test_more_readers import FILES, GROUPS, OFFICIAL, POETRY
-from tests.manifests.test_reading import COMPOSE, DOCKERFILE, KUBERNETES, PYPROJECT
+from tests.manifests.test_reading import FILES, SAMPLES
 from tests.tables import each
 from tfgpu_doctor.manifests import KINDS, ManifestError
 from tfgpu_doctor.manifests.reading import read
-
-SAMPLES = [OFFICIAL % "2.4.1", DOCKERFILE, COMPOSE, KUBERNETES, POETRY, GROUPS, PYPROJECT]
 
 
 def survives(text: str, kind: str) -> None:
@@ -41,7 +38,7 @@ LARGE = {
     "compose": "services:\n" + "".join(f" s{number}: {{image: x, extends: s{number}}}\n" for number in range(1000)),
     "kubernetes": "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{image: x}," * 4000 + "]}",
     "python": "3.9\n" * 100_000,
-    "singularity": "Bootstrap: docker\nFrom: x\n%post\n" + "pip install a \\\n" * 20_000,
+    "singularity": "Bootstrap: docker\nFrom: x\n%post\n" + "pip install a \\\n" * 5_000,
     "notebook": '{"cells": [' + '{"cell_type": "code", "source": ["!pip install a\\n", "x"]},\n' * 9_000 + "{}]}",
     "workflow": "jobs: {a: {strategy: {matrix: {" + ",".join(f"a{n}: [1, 2, 3]" for n in range(2000)) + "}},"
     "steps: [" + "{run: pip install tensorflow}," * 500 + "]}, b: {steps: ["

@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 
 from tests.cli.runner import tfgpu
-from tests.manifests.test_more_readers import FILES
-from tests.manifests.test_reading import COMPOSE, DOCKERFILE
 from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import KINDS, Kind, ManifestError
 from tfgpu_doctor.manifests.reading import read
@@ -165,12 +163,6 @@ def test_a_file_of_very_many_lines_is_read_in_part() -> None:
     services = "".join(f"  s{number}: {{image: x}}\n" for number in range(300))
     many = read("compose.yaml", f"services:\n{services}")
     assert (len(many), many[-1].not_understood) == (200, ("compose.yaml: 100 more environments are left out",))
-
-
-def test_samples_still_include() -> None:
-    """The files of the other tests are read as before."""
-    for path, text in (("Dockerfile", DOCKERFILE), ("compose.yaml", COMPOSE)):
-        assert read(path, text, None, FILES.get)
 
 
 # what lies where, what is named, and what the answer for the Dockerfile says

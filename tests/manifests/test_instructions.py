@@ -18,10 +18,7 @@ from tfgpu_doctor.manifests.reading import read
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
-@each(
-    ("text", "expected"),
-    ROWS["test_instructions"],
-)
+@each(("text", "expected"), ROWS["test_instructions"])
 def test_instructions(text: str, expected: list[list[object]]) -> None:
     assert [[one.verb, one.line, one.value] for one in instructions(text)] == expected
 
@@ -37,33 +34,10 @@ def test_the_line_of_a_character() -> None:
     assert [one.line_at(offset) for offset in range(len(one.value))] == [3] * 5 + [5] * 4 + [6]
 
 
-@each(
-    ("text", "expected"),
-    ROWS["test_both_forms_of_env"],
-)
+@each(("text", "expected"), ROWS["test_both_forms_of_env"])
 def test_both_forms_of_env(text: str, expected: list[list[object]]) -> None:
     (found,) = read("Dockerfile", f"FROM x\n{text}\n", "dockerfile")
     assert [[one.name, one.value, one.place.line] for one in found.settings] == expected
-
-
-def test_a_stage_has_what_the_stages_below_it_have() -> None:
-    text = """FROM x AS base
-ENV A=1
-RUN pip install keras
-FROM y AS other
-RUN pip install h5py
-FROM BASE AS next
-COPY --from=1 /opt/venv /opt/venv
-FROM z
-RUN pip install absent
-FROM next
-ENV A=2
-RUN pip install numpy
-"""
-    (found,) = read("Dockerfile", text, "dockerfile")
-    assert [one.name for one in found.requirements] == ["keras", "h5py", "numpy"]
-    assert [(one.name, one.value) for one in found.settings] == [("A", "2")]
-    assert found.image and found.image.name == "x"
 
 
 N = 5_000

@@ -51,10 +51,7 @@ def test_all_that_stands_beside_must_fit() -> None:
     assert not holds(condition, beside={"numpy": "2.1.3", "keras": "3.5.0"})
 
 
-@each(
-    ("flags", "expected"),
-    [(("sse4_2",), True), (("avx", "sse4_2"), False), ((), False)],
-)
+@each(("flags", "expected"), [(("sse4_2",), True), (("avx", "sse4_2"), False), ((), False)])
 def test_a_condition_on_the_processor(flags: tuple[str, ...], expected: bool) -> None:
     assert holds(Condition(versions="==2.17.1", cpu_lacks="avx"), cpu_flags=flags) is expected
 
@@ -72,9 +69,7 @@ def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
 
 def test_a_bad_specifier_is_named() -> None:
     found = list(issues(with_condition(Condition(versions="==2.17.1", beside={"numpy": "two"})).data))
-    assert found == [
-        "known_issues x.condition: 'two' is no version specifier such as '>=2.16,<2.18'",
-    ]
+    assert found == ["known_issues x.condition: 'two' is no version specifier such as '>=2.16,<2.18'"]
 
 
 def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:

@@ -128,10 +128,7 @@ def test_the_environment_names_layers_for_every_command(tmp_path: Path) -> None:
     done = tfgpu(
         "doctor", "--from", str(report), "--format", "json", environ={"TFGPU_MATRIX": os.pathsep.join([file, ""])}
     )
-    assert json.loads(done.stdout)["matrix"] == {
-        "revision": f"{Matrix.load().revision}+2026-11-30",
-        "source": file,
-    }
+    assert json.loads(done.stdout)["matrix"] == {"revision": f"{Matrix.load().revision}+2026-11-30", "source": file}
     broken = tfgpu("doctor", "--from", str(report), environ={"TFGPU_MATRIX": str(tmp_path / "none.yaml")})
     assert (broken.returncode, "No such file" in broken.stderr) == (2, True)
 

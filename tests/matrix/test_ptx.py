@@ -63,10 +63,7 @@ def test_the_newest_release_for_a_gpu_and_a_driver(name: str, driver: str, newes
     assert releases(MATRIX, Filters(gpu=name, driver=driver, package="tensorflow"))[0].version == newest
 
 
-@each(
-    ("card", "isa"),
-    [("7.5", None), ("8.6", None), ("9.0", "8.5"), ("6.9", "6.3"), ("12.0", "8.5"), ("5.0", None)],
-)
+@each(("card", "isa"), [("7.5", None), ("8.6", None), ("9.0", "8.5"), ("6.9", "6.3"), ("12.0", "8.5"), ("5.0", None)])
 def test_sass_of_the_same_major_or_else_the_newest_ptx_below(card: str, isa: str | None) -> None:
     part = FatBinaries(count=1, sass=("7.0", "8.0"), ptx={"6.0": "6.3", "9.0": "8.5"})
     assert part.compiled_for(card) == isa

@@ -58,21 +58,15 @@ def test_encodings_and_chunks_that_end_anywhere() -> None:
             assert texts(*cut(data, size)) == THREE.split("\n"), (name, size)
 
 
-def test_other_encodings_keep_what_is_ascii() -> None:
+def test_other_encodings_and_what_is_no_text() -> None:
     (line,) = texts("Could not load dynamic library — für Gerät".encode("cp1252"))
     assert line.startswith("Could not load dynamic library") and line.endswith("t")
     (line,) = texts("サーバー failed call to cuInit".encode("shift-jis"))
     assert "failed call to cuInit" in line
-
-
-def test_bytes_that_are_no_text() -> None:
     noise = random.Random(4).randbytes(300_000)
     excerpt = lines.read([noise, b"\n" + TELLING.encode() + b"\n" + noise])
     assert TELLING in [line.text for line in excerpt.lines]
     assert not any(unicodedata.category(one) == "Cc" for line in excerpt.lines for one in line.text)
-
-
-def test_nothing() -> None:
     for chunks in ([], [b""], [b"", b""]):
         excerpt = lines.read(chunks)
         assert (excerpt.lines, excerpt.total, excerpt.left_out) == ((), 0, 0)
@@ -87,11 +81,8 @@ def test_a_progress_bar_is_drawn_over_itself() -> None:
     assert [line.number for line in found] == [1, *[2] * lines.PIECES, 3]
     assert found[-2].text.startswith("100/100")
     assert found[-1].text == TELLING
-
-
-def test_a_line_over_the_bar_is_read_by_itself() -> None:
     found = lines.read([f"9/10 [====>]\r{TELLING}\n10/10".encode()]).lines
-    assert Line(1, TELLING) in found
+    assert Line(1, TELLING) in found, "a line over the bar is read by itself"
 
 
 # ---------------------------------------------------------------------------------------------- a lot of it
@@ -160,11 +151,8 @@ def test_a_line_of_ten_megabytes() -> None:
     assert sum(line.number == 2 for line in excerpt.lines) < 30
     assert excerpt.size == len(endless) + len(b"before\n") + len(TELLING) + 2
     assert most < 8 * MEBIBYTE
-
-
-def test_one_character_over_and_over_is_cut() -> None:
     (line,) = texts(b"begin" + b"=" * 3000 + b"end")
-    assert line == f"begin{'=' * lines.LONGEST_RUN}end"
+    assert line == f"begin{'=' * lines.LONGEST_RUN}end", "one character over and over is cut"
 
 
 def test_whole_and_piecewise_are_the_same() -> None:

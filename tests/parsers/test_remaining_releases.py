@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from tests.corpus import Outcome
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
-from tfgpu_doctor.parsers.derived_messages import derived_messages
-from tfgpu_doctor.parsers.parsed_text import ParsedText
-from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, remaining_releases, versions_offered
+from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
-from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up, value_or
+from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
 from tfgpu_doctor.records.versions import minor
 
 MATRIX = Matrix.load()
-# texts that state another release than the one that prints: nightly builds, two beside another environment or a
-# container, one built with another cuDNN than the wheel, one that pip refuses, and one that names what it was made for
-CONTRADICT_THEMSELVES = {
-    *("tf-37689", "tf-48787", "tf-85298", "tf-101746", "scaleout-105"),
-    *("relgan-4", "vtuber-unity-18", "birdnet-349"),
-    # a nightly, NVIDIA's build of 1.15 on Python 3.8, a log of 2.7 beside "2.6.0"
-    *("tf-60737", "nvtf-89", "tgilbert-33"),
-    # conda's build of 1.4 with cuDNN 7, Java's 1.12 beside a Python 3.7
-    *("voxelnet-50", "tf-23656", "tf-44567"),
-    "tensorflow-35376",  # and relgan-4: 1.15 prints that it was compiled with cuDNN 7.6, its page says 7.4
-    "tensorflow-deeplab-resnet-162",  # made for 0.12, run with a later one
-}
 LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
+OPENED = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open"
+LATER = OPENED.replace("2021-03", "2022-06")
+GUARD = f"{OPENED}\n2021-03-02 10:11:12.1: I x/cpu_feature_guard.cc:210] This TensorFlow binary is optimized to"
+FOLDER = '  File "/opt/lib/python3.7/site-packages/tensorflow_core/python/pywrap_tensorflow.py", line 58, in <module>'
+LEFT = {  # text → what its library names, the form of its log, its date, its lines and folders leave
+    OPENED: "2.4",
+    LATER: "2.4 2.5 2.6 2.7 2.8 2.9",
+    f"{LATER}\nPython version: 3.6": "2.4 2.5 2.6",
+    "2024-06-01 10:00:00.1: E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:9261] x": "2.15 2.16 2.17",
+    f"{OPENED}\nTensorFlow version: 2.4.1": "2.4.1",
+    "I installed tensorflow and it does not see the GPU\nPython version: 3.8": "",
+    f"{OPENED}\nI compiled tensorflow from source": "1.14 1.15 2.0 2.1 2.2 2.3 2.4",  # with any libraries
+    FOLDER: "1.15 2.0 2.1",
+    FOLDER.replace("tensorflow_core", "tensorflow"): "",
+    OPENED.replace("dso_loader.cc:1]", "dso_loader.cc]"): "2.4",
+    GUARD: "2.4",  # a line that contradicts the rest says nothing
+    f"{GUARD}\nTensorFlow version: 2.4.1": "2.4.1",
+}
 
 
 def facts(text: str, matrix: Matrix | None = MATRIX) -> Facts:
@@ -37,41 +40,13 @@ def releases(text: str) -> list[str]:
     return [minor(one) for one in version.one_of] if isinstance(version, Unknown) else [version.value]
 
 
-def test_library_names_log_form_and_date_leave_a_few() -> None:
-    text = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open"
-    assert releases(text) == ["2.4"]
-    assert releases(text.replace("2021-03", "2022-06")) == ["2.4", "2.5", "2.6", "2.7", "2.8", "2.9"]
-    assert releases(f"{text.replace('2021-03', '2022-06')}\nPython version: 3.6") == ["2.4", "2.5", "2.6"]
-    assert releases("2024-06-01 10:00:00.1: E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:9261] x") == [
-        *("2.15", "2.16", "2.17"),
-    ]
-
-
-def test_the_newest_patch_of_each_minor_release() -> None:
-    version = facts(LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x").tensorflow.version
+def test_what_a_log_leaves() -> None:
+    assert {text: " ".join(releases(text)) for text in LEFT} == LEFT
+    version, ask = facts(OPENED).tensorflow.version, 'python -c "import tensorflow as tf; print(tf.__version__)"'
     assert isinstance(version, Unknown)
-    assert version.one_of == ("2.4.4",)
-    assert version.ask == 'python -c "import tensorflow as tf; print(tf.__version__)"'
+    assert (version.one_of, version.ask) == (("2.4.4",), ask), "the newest patch of each minor release"
     assert "libcudart.so.11.0" in version.reason
-
-
-def test_a_named_release_is_known_and_a_text_without_a_clue_leaves_all() -> None:
-    assert releases(LOG + "Could not load dynamic library 'libcudart.so.11.0'\nTensorFlow version: 2.4.1") == ["2.4.1"]
-    assert releases("I installed tensorflow and it does not see the GPU\nPython version: 3.8") == []
-    assert facts(LOG + "Could not load dynamic library 'libcudart.so.11.0'", None).tensorflow.version == Unknown(
-        "the text does not say", ask='python -c "import tensorflow as tf; print(tf.__version__)"'
-    )
-
-
-def test_libraries_say_nothing_of_a_build_from_source() -> None:
-    text = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x\nI compiled tensorflow from source"
-    assert releases(text) == ["1.14", "1.15", "2.0", "2.1", "2.2", "2.3", "2.4"]
-
-
-def test_the_folder_of_a_traceback_leaves_three() -> None:
-    text = '  File "/opt/lib/python3.7/site-packages/tensorflow_core/python/pywrap_tensorflow.py", line 58, in <module>'
-    assert releases(text) == ["1.15", "2.0", "2.1"]
-    assert releases(text.replace("tensorflow_core", "tensorflow")) == []
+    assert facts(OPENED, None).tensorflow.version == Unknown("the text does not say", ask=ask)
 
 
 def log_of(release: str) -> str:
@@ -92,23 +67,11 @@ def test_a_release_is_among_those_that_its_own_lines_leave() -> None:
 
 
 def test_the_line_of_a_source_file_tells_releases_apart() -> None:
-    opened = "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x"
-    guard = (
-        f"{LOG.replace('2021', '2023')}{opened}\nI x/cpu_feature_guard.cc:193] This TensorFlow binary is optimized with"
-    )
+    guard = GUARD.replace("2021", "2023").replace("cc:210", "cc:193")
     assert "2.10" in releases(guard)
     assert not {"2.4", "2.6"} & set(releases(guard))
     version = facts(guard).tensorflow.version
-    assert isinstance(version, Unknown)
-    assert "cpu_feature_guard.cc:193" in version.reason
-
-
-def test_a_line_that_no_release_has_says_nothing_nor_one_that_contradicts_the_rest() -> None:
-    opened = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: x"
-    assert releases(opened) == releases(opened.replace("dso_loader.cc:1]", "dso_loader.cc]")) == ["2.4"]
-    newer = opened + "\n2021-03-02 10:11:12.1: I x/cpu_feature_guard.cc:210] This TensorFlow binary is optimized to"
-    assert releases(newer) == ["2.4"]
-    assert releases(newer + "\nTensorFlow version: 2.4.1") == ["2.4.1"]
+    assert isinstance(version, Unknown) and "cpu_feature_guard.cc:193" in version.reason
 
 
 def test_pips_list_leaves_one_python_or_several() -> None:
@@ -142,25 +105,6 @@ def test_lists_of_other_days_and_lists_that_betray_nothing() -> None:
         assert versions_offered(MATRIX, name, versions.split(), platform) == answer, versions
     found = versions_offered(MATRIX, "tensorflow", ["1.0.0", "2.21.0"])  # no Python had both
     assert found is None or not found[1]
-
-
-def test_what_collected_reports_name_is_among_what_remains(outcomes: list[Outcome]) -> None:
-    wrong, seen = [], 0
-    for one in outcomes:
-        found = one.report.facts
-        named = value_or(found.tensorflow.version, None)
-        if named is None or one.is_later:
-            continue
-        text = ParsedText(lines.read([one.case["text"].encode()]))
-        wheel = not any(message.kind in OTHER_BUILDS for message in (*text.messages, *derived_messages(text)))
-        left = remaining_releases(text, MATRIX, found.python, wheel=wheel)
-        if left is None:
-            continue
-        seen += 1
-        if not left.one_of or minor(named) not in map(minor, left.one_of):
-            wrong.append(one.case["id"])
-    assert set(wrong) <= CONTRADICT_THEMSELVES
-    assert seen > 10
 
 
 def test_every_ask_belongs_to_a_fact() -> None:

@@ -26,16 +26,12 @@ def test_they_were_learnt_from_the_reports() -> None:
     assert known * (1 - NEWER) <= WEIGHTS.reports <= known
 
 
-def test_each_term_has_a_weight_for_every_cause() -> None:
+def test_each_term_has_a_weight_for_every_cause_and_a_weight_of_nothing_is_the_middle_step() -> None:
     causes = {*WEIGHTS.causes} - {*NO_CAUSE}
     assert [one for one in causes if not any(fnmatchcase(known, one) for known in DECLARATIONS)] == []
     assert len(WEIGHTS.bias) == len(WEIGHTS.causes) == len({*WEIGHTS.causes})
     wrong = [term for term, (_, steps) in WEIGHTS.terms.items() if len(steps) != len(WEIGHTS.causes)]
     assert wrong == [] and {step for _, steps in WEIGHTS.terms.values() for step in steps} <= {*STEPS}
-
-
-def test_a_weight_of_nothing_is_the_middle_step() -> None:
-    """As many steps above as below."""
     assert len(STEPS) % 2 == 1 and STEPS.isprintable() and len({*STEPS}) == len(STEPS)
 
 
@@ -57,22 +53,11 @@ def test_a_text_about_something_else_is_like_none() -> None:
 def test_terms_are_words_their_parts_the_title_and_kinds() -> None:
     """Without times and addresses, and with the number of times."""
     found = terms_of("\n2021-03-02 10:11:12.5 at 0x7f00deadbeef: cudnn64_7 Initialised\nat 11.2", ["no-gpu-listed"])
-    assert found == {
-        "at": 2,
-        "cudnn64_7": 1,
-        "initialised": 1,
-        "11.2": 1,
-        "title:at": 1,
-        "title:cudnn64_7": 1,
-        "title:initialised": 1,
-        "part:at": 2,
-        "part:cudnn": 1,
-        "part:64": 1,
-        "part:7": 1,
-        "part:initi": 1,
-        "part:11.2": 1,
-        "kind:no-gpu-listed": 1,
-    }
+    once = (
+        "cudnn64_7 initialised 11.2 title:at title:cudnn64_7 title:initialised part:cudnn part:64 part:7 part:initi "
+        "part:11.2 kind:no-gpu-listed"
+    )
+    assert found == {"at": 2, "part:at": 2, **dict.fromkeys(once.split(), 1)}
 
 
 def test_a_long_text_is_read_as_far_as_it_tells_something_new() -> None:

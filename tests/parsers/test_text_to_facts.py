@@ -100,19 +100,14 @@ def test_line_numbers_count_the_pasted_lines() -> None:
     assert message.line == 6001
 
 
-# ---------------------------------------------------------------------------------------------- nothing and noise
-
-
-def test_every_capture_can_be_pasted() -> None:
+def test_every_capture_can_be_pasted_whole_and_mangled() -> None:
     captures = [path for folder in sorted(CAPTURES.iterdir()) for path in every_capture(folder.name)]
     assert len(captures) > 50
-    for capture in captures:
-        assert diagnose(read(capture.read_text(encoding="utf-8")), MATRIX).findings is not None, capture.name
-
-
-def test_mangled_pastes_do_no_harm() -> None:
+    for number, capture in enumerate(captures):
+        text = capture.read_text(encoding="utf-8")
+        assert diagnose(read(text), MATRIX).findings is not None, capture.name
+        for seed in (number, number + 1):
+            found = mangled(text, seed)
+            assert value(text_to_facts.read(Excerpt(tuple(found), len(found), 0)), "messages") is not None
     for seed in range(10):
-        found = mangled(MIXED, seed)
-        facts = text_to_facts.read(Excerpt(tuple(found), len(found), 0))
-        assert value(facts, "messages") is not None
-        diagnose(facts, MATRIX)
+        diagnose(read("\n".join(line.text for line in mangled(MIXED, seed))), MATRIX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from tests.healthy import MATRIX
@@ -282,22 +283,16 @@ MACHINES: list[dict[str, Any]] = [
 RELEASES = ("2.3.0", "2.10.1", "2.13.1", "2.14.1", "2.16.1", "2.18.0", "2.21.0")
 
 
-@each("machine", MACHINES)
-def test_fixes_differ(machine: dict[str, Any]) -> None:
+@each(("machine", "base", "release"), [*product(MACHINES, IMAGES, RELEASES)][::3])
+def test_fixes_differ(machine: dict[str, Any], base: str, release: str) -> None:
     """No two fixes write one release on one line."""
-    for base in IMAGES:
-        for release in RELEASES:
-            report = judged(made(f"tensorflow=={release}", base=base), **machine)
-            for one in report.findings:
-                written = [
-                    tuple(
-                        (edit.path, edit.line, edit.beside, re.findall(r"^[\w-]+|[\d.]+", edit.new))
-                        for edit in fix.edits
-                    )
-                    for fix in one.fixes
-                    if fix.edits
-                ]
-                assert all(one not in written[:n] for n, one in enumerate(written)), (base, release, one.id)
+    for one in judged(made(f"tensorflow=={release}", base=base), **machine).findings:
+        written = [
+            [(edit.path, edit.line, edit.beside, re.findall(r"^[\w-]+|[\d.]+", edit.new)) for edit in fix.edits]
+            for fix in one.fixes
+            if fix.edits
+        ]
+        assert all(edits not in written[:n] for n, edits in enumerate(written)), one.id
 
 
 @each(

@@ -1,21 +1,30 @@
-"""The advice of `tfgpu check`, made in the files, passes the check that gave it."""
+"""The advice of `tfgpu check`, made in the files, passes the check that gave it.
+
+A Python that it advises is one for which every package has a wheel, and lies within what the file allowed.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
+from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each
 from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
-from tfgpu_doctor.plan.check import judge, repair
+from tfgpu_doctor.plan.check import Repair, judge, repair
+from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
+from tfgpu_doctor.plan.resolving import can_be_met, universe_of
 from tfgpu_doctor.plan.target import Target, describe
-from tfgpu_doctor.records.report import Finding, Report, Severity
+from tfgpu_doctor.records.report import Edit, Finding, Fix, Report, Severity
 from tfgpu_doctor.render.outlines.check import not_changed
 
 PYTHONS = ("3.9", "3.11", "3.13")
@@ -63,6 +72,22 @@ CASES = [
     )
     if tensorflow.split("==")[0] != other.split("==")[0]  # a key of TOML stands once
 ]
+TARGETS = [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}]
+
+
+def judged(name: str, text: str, target: Target) -> Report:
+    return judge(read(name, text, None, lambda _: "", quote=True), target, MATRIX, "2026-11-22T00:00:00Z")
+
+
+def repaired(name: str, text: str, target: Target) -> Repair:
+    def again(texts: Mapping[str, str]) -> Report:
+        return judged(name, texts.get(name, text), target)
+
+    return repair(again({}), lambda _: text, again, {"Dockerfile"})
+
+
+def case_file(form: str, python: str, *lines: str) -> tuple[str, str]:
+    return files(form, python, [line for line in lines if line])
 
 
 def is_left(one: Finding) -> bool:
@@ -72,50 +97,42 @@ def is_left(one: Finding) -> bool:
     return bool(one.fixes[0].edits) or (one.severity is Severity.ERROR and one.id != "cuda.missing")
 
 
-def remaining(form: str, python: str, tensorflow: str, other: str, **machine: object) -> list[str]:
+def remaining(*case: str, **machine: object) -> list[str]:
     """What is still found after the repair, and the file then; nothing where all is well."""
-    name, text = files(form, python, [line for line in (tensorflow, other) if line])
-    target = describe(MATRIX, **machine)  # type: ignore[arg-type]
-
-    def judged(texts: Mapping[str, str]) -> Report:
-        environments = read(name, texts.get(name, text), None, lambda _: "", quote=True)
-        return judge(environments, target, MATRIX, "2026-11-22T00:00:00Z")
-
-    done = repair(judged({}), lambda _: text, judged, {"Dockerfile"})
+    name, text = case_file(*case)
+    done = repaired(name, text, describe(MATRIX, **machine))  # type: ignore[arg-type]
     # what has no wheel for any Python that TensorFlow has is left without advice
     found = [f"{one.severity.value}: {one.title}" for one in done.report.findings if is_left(one)]
     found += [f"{one.edit.old} -> {one.edit.new}: {one.reason}" for one in done.refused]
-    return [f"{form} {python} {tensorflow} {other}", *found, done.texts.get(name, text)] if found else []
+    return [" ".join(case), *found, done.texts.get(name, text)] if found else []
 
 
-def all_at_once(form: str, python: str, tensorflow: str, other: str, **machine: object) -> list[str]:
+def all_at_once(*case: str, **machine: object) -> list[str]:
     """What is still found after the first edits of all findings, made together, and the file then."""
-    name, text = files(form, python, [line for line in (tensorflow, other) if line])
+    name, text = case_file(*case)
     target = describe(MATRIX, **machine)  # type: ignore[arg-type]
-
-    def judged(now: str) -> Report:
-        environments = read(name, now, None, lambda _: "", quote=True)
-        return judge(environments, target, MATRIX, "2026-11-22T00:00:00Z")
-
-    problems = [one for one in judged(text).findings if one.severity is not Severity.NOTE and one.fixes]
+    problems = [one for one in judged(name, text, target).findings if one.severity is not Severity.NOTE and one.fixes]
     edits = {edit for one in problems for edit in one.fixes[0].edits}
     lines = [(edit.line, edit.old, edit.beside and edit.new) for edit in edits]
-    twice = [one for one in lines if lines.count(one) > 1]
-    after, refused = apply(name, text, edits, in_shell=form == "Dockerfile")
-    found = [one.title for one in judged(after).findings if one.severity is Severity.ERROR and is_left(one)]
-    found += [f"two edits of {one}" for one in twice] + [one.reason for one in refused]
-    return [f"{form} {python} {tensorflow} {other}", *found, after] if found else []
+    after, refused = apply(name, text, edits, in_shell=name == "Dockerfile")
+    found = [
+        one.title for one in judged(name, after, target).findings if one.severity is Severity.ERROR and is_left(one)
+    ]
+    found += [f"two edits of {one}" for one in lines if lines.count(one) > 1] + [one.reason for one in refused]
+    return [" ".join(case), *found, after] if found else []
 
 
-def test_the_first_edits_of_all_findings_go_together() -> None:
-    """One round is enough, and no line has two edits; `-m full` goes through more of them."""
+def test_one_round_of_first_edits_is_enough() -> None:
+    """Made at once they go together, no line has two edits, and the file passes; `-m full` goes through more."""
     assert [one for case in CASES[5::151] if (one := all_at_once(*case, gpu=("A100",)))] == []
+    assert [one for case in CASES[::97] if (one := remaining(*case, gpu=("A100",)))] == []
 
 
 @pytest.mark.full
-@each("target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}])
-def test_more_first_edits_go_together(target: dict[str, object]) -> None:
+@each("target", TARGETS)
+def test_one_round_is_enough_for_more_files(target: dict[str, object]) -> None:
     assert [one for case in CASES[:: 7 + len(target)] if (one := all_at_once(*case, **target))] == []
+    assert [one for case in CASES[:: 5 + len(target)] if (one := remaining(*case, **target))] == []
 
 
 def test_edits_go_together_where_lines_contradict_each_other() -> None:
@@ -128,36 +145,19 @@ def test_edits_go_together_where_lines_contradict_each_other() -> None:
         "b/pyproject.toml": '[tool.poetry]\nname = "a"\n[tool.poetry.dependencies]\n'
         'python = "^3.12"\ntensorflow = "2.15.1"\n',
     }
-    for path, text in files_.items():
-        for gpus in ((), ("A100",)):
-            target = describe(MATRIX, gpu=gpus)
-
-            def judged(now: str, path: str = path, target: Target = target) -> Report:
-                environments = read(path, now, None, lambda _: "", quote=True)
-                return judge(environments, target, MATRIX, "2026-11-22T00:00:00Z")
-
-            found = judged(text).findings
-            edits = [edit for one in found for fix in one.fixes[:1] for edit in fix.edits]
-            after, refused = apply(path, text, edits, in_shell=False)
-            advised = [one for one in found if one.severity is not Severity.NOTE and one.fixes[0].edits]
-            kept = {one.id for one in judged(after).findings if one.severity is not Severity.NOTE}
-            assert advised and not refused and not kept & {one.id for one in advised}, after
-            for fix in next(one.fixes for one in found if one.severity is Severity.ERROR):
-                after, refused = apply(path, text, fix.edits, in_shell=False)
-                assert not refused
-                if path.endswith(".toml"):
-                    loads(after)
-
-
-def test_the_advice_applied_passes_the_check() -> None:
-    """A spread of the combinations; `-m full` goes through all of them."""
-    assert [one for case in CASES[::97] if (one := remaining(*case, gpu=("A100",)))] == []
-
-
-@pytest.mark.full
-@each("target", [{"gpu": ("A100",), "driver": "535.104.05"}, {"gpu": ("GTX 1080",)}, {}])
-def test_more_advice_applied_passes_the_check(target: dict[str, object]) -> None:
-    assert [one for case in CASES[:: 5 + len(target)] if (one := remaining(*case, **target))] == []
+    for (path, text), gpus in itertools.product(files_.items(), ((), ("A100",))):
+        target = describe(MATRIX, gpu=gpus)
+        found = judged(path, text, target).findings
+        edits = [edit for one in found for fix in one.fixes[:1] for edit in fix.edits]
+        after, refused = apply(path, text, edits, in_shell=False)
+        advised = {one.id for one in found if one.severity is not Severity.NOTE and one.fixes[0].edits}
+        kept = {one.id for one in judged(path, after, target).findings if one.severity is not Severity.NOTE}
+        assert advised and not refused and not kept & advised, after
+        for fix in next(one.fixes for one in found if one.severity is Severity.ERROR):
+            after, refused = apply(path, text, fix.edits, in_shell=False)
+            assert not refused
+            if path.endswith(".toml"):
+                loads(after)
 
 
 def test_a_card_that_no_wheel_serves_is_one_problem() -> None:
@@ -180,15 +180,103 @@ LEFT = (
 @each(("name", "text", "machine"), LEFT)
 def test_whatever_is_left_is_named_with_the_reason(name: str, text: str, machine: dict[str, object]) -> None:
     """A problem that --fix does not repair is never passed over in silence."""
-    target = describe(MATRIX, **machine)  # type: ignore[arg-type]
-
-    def judged(texts: Mapping[str, str]) -> Report:
-        return judge(read(name, texts.get(name, text), None, lambda _: "", quote=True), target, MATRIX, "2026")
-
-    done = repair(judged({}), lambda _: text, judged, {"Dockerfile"})
+    done = repaired(name, text, describe(MATRIX, **machine))  # type: ignore[arg-type]
     refused = {one.edit for one in done.refused}
     left = [one for one in done.report.findings if one.root_cause and one.severity is not Severity.NOTE]
     said = "\n".join(not_changed(done))
     assert left
     for one in left:
         assert one.id in said or refused & set(one.fixes[0].edits), (one.id, said)
+
+
+def test_an_edit_after_which_the_finding_is_the_same_is_not_made() -> None:
+    text = "tensorflow-gpu==2.12.0\n"
+    report = judged("requirements.txt", text, Target())
+    edit = Edit("requirements.txt", 1, "tensorflow-gpu==2.12.0", "tensorflow-gpu==2.13.0")
+    (finding,) = report.findings
+    useless = replace(report, findings=(replace(finding, fixes=(Fix("No use", edits=(edit,)),)),))
+    done = repair(useless, lambda _: text, lambda _: useless, ())
+    assert not done.texts
+    assert [one.reason for one in done.refused] == ["tf.package-removed would remain"]
+
+
+# ------------------------------------------------------------------------------------------------ the Python of a file
+
+PATCHES = [f"3.{minor}.{patch}" for minor in range(6, 16) for patch in (0, 1, 2, 5, 30)]
+ALLOWED = (">=3.13", ">=3.9.2", ">=3.10,<3.15", ">=3.9,!=3.11.*", "~=3.10", ">3.9.1,<=3.13.1", ">=3.8,<4")
+LINES = ("tensorflow-gpu>=2.12", "tensorflow==2.16.1", "tensorflow[and-cuda]==2.21.0", "tensorflow<2.14")
+
+
+@each(("allowed", "line"), itertools.product(ALLOWED, LINES))
+def test_an_edit_of_requires_python_only_narrows_it(allowed: str, line: str) -> None:
+    text = f'[project]\nname = "x"\nrequires-python = "{allowed}"\ndependencies = ["{line}"]\n'
+    report = judged("pyproject.toml", text, Target())
+    for edit in {edit for one in report.findings for fix in one.fixes for edit in fix.edits if edit.line == 3}:
+        before, after = (set(SpecifierSet(one).filter(PATCHES)) for one in (edit.old, edit.new))
+        assert after and after <= before, edit
+
+
+WORKFLOW = """\
+on: push
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.14"
+      - run: pip install 'tensorflow[and-cuda]==2.21.0'
+"""
+
+
+def test_the_python_of_a_workflow_is_named_by_its_line_and_changed_there(tmp_path: Path) -> None:
+    file = tmp_path / ".github" / "workflows" / "ci.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(WORKFLOW, encoding="utf-8")
+    shown = " ".join(tfgpu("check", ".github/workflows/ci.yml", cwd=tmp_path).stdout.split())
+    assert "Python 3.14 ← .github/workflows/ci.yml:8" in shown and "--python" not in shown
+    assert tfgpu("check", "--fix", ".github/workflows/ci.yml", cwd=tmp_path).returncode == 0
+    assert 'python-version: "3.13"' in file.read_text(encoding="utf-8")
+
+
+SETS = (
+    ("tensorflow[and-cuda]==2.18.0", "tensorflow-text==2.18.0"),  # it has no wheel for 3.12
+    ("tensorflow[and-cuda]==2.15.1", "tensorflow-addons==0.23.0", "tensorflow-io==0.37.0"),
+    ("tensorflow[and-cuda]==2.16.2", "tensorflow-addons"),
+    ("tensorflow[and-cuda]>=2.18", "tensorflow-text==2.18.0"),
+    ("tensorflow[and-cuda]==2.20.0", "tensorflow-io", "tf-keras"),
+    ("tensorflow[and-cuda]==2.20.0", "tensorflow-text==2.20.0", "tensorflow-probability==0.25.0"),
+    ("tensorflow[and-cuda]==2.17.1", "keras==3.5.0", "tf-keras==2.17.0"),
+    ("tensorflow[and-cuda]==2.15.1", "tensorflow-probability==0.23.0", "keras<3"),
+)
+
+
+def without_wheels(form: str, python: str, lines: tuple[str, ...]) -> list[str]:
+    """What is wrong with the Python of a file after the advice is made; nothing where all is well."""
+    target = describe(MATRIX, gpu=("A100",))
+    name, text = files(form, python, list(lines))
+    after = repaired(name, text, target).texts.get(name, text)
+    (before,), (now,) = ([planned(one, target, MATRIX) for one in read(name, each)] for each in (text, after))
+
+    def fits(view: PlannedEnvironment, one: str) -> bool:
+        universe = universe_of(MATRIX, "linux_x86_64", one)
+        return can_be_met(universe, [wanted for _, wanted in view.wanted_in(universe)])
+
+    found = [f"not for Python {one}" for one in (now.pythons or ())[-1:] if not fits(now, one)]
+    if now.pythons != before.pythons and any(fits(before, one) for one in ("3.8", "3.10", "3.12", *PYTHONS)):
+        found += [f"{one} was changed, too" for one in lines[1:] if one not in after]
+    return [*found, after] if found or now.environment.not_understood else []
+
+
+FORMS = ("Dockerfile", "environment.yml", "pyproject.toml")
+
+
+def test_every_package_has_a_wheel_for_the_python_that_is_advised() -> None:
+    cases = zip(itertools.cycle(FORMS), SETS)
+    assert [bad for form, lines in cases if (bad := without_wheels(form, "3.13", lines))] == []
+
+
+@pytest.mark.full
+def test_every_package_has_a_wheel_in_more_files() -> None:
+    cases = itertools.product(FORMS, ("3.8", "3.10", "3.12", *PYTHONS), SETS)
+    assert [bad for case in cases if (bad := without_wheels(*case))] == []

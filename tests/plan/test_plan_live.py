@@ -29,20 +29,6 @@ def test_the_cards_and_the_driver_are_this_machines(driver_lab: Lab) -> None:
     assert plan["options"][0]["tensorflow"] == "2.20.0"
 
 
-def test_an_old_driver_is_seen(driver_lab: Lab) -> None:
-    plan = planned(driver_lab, "--python", "3.10", name="Tesla T4", cc="7.5", driver="470.82.01")
-    assert [(one["kind"], one["tensorflow"]) for one in plan["options"][:2]] == [
-        ("as-is", "2.14.1"),
-        ("driver", "2.20.0"),
-    ]
-
-
-def test_a_card_without_a_wheel(driver_lab: Lab) -> None:
-    plan = planned(driver_lab, "--python", "3.12", name="NVIDIA GeForce RTX 5090", cc="12.0", driver="575.57.08")
-    assert [one["kind"] for one in plan["options"][:2]] == ["conda-forge", "container"]
-    assert "No published wheel" in plan["problems"][0]
-
-
 @pytest.mark.full
 def test_a_hung_driver_does_not_hang_the_plan(driver_lab: Lab) -> None:
     plan = planned(driver_lab, "--python", "3.12", nvml_init="hang")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,37 +32,48 @@ def test_platform(os: str | None, machine: str | None, platform: str) -> None:
     assert describe(MATRIX, os=os, machine=machine).platform == platform
 
 
-@each(("text", "read"), [("8.9", "8.9"), ("89", "8.9"), ("sm_89", "8.9"), ("compute_120", "12.0"), (" 12.0 ", "12.0")])
-def test_capabilities(text: str, read: str) -> None:
-    assert read_capability(text, MATRIX) == read
+READERS: dict[str, tuple[Callable[[str], object], str, dict[str, str], tuple[str, ...]]] = {
+    "compute capability": (
+        lambda text: read_capability(text, MATRIX),
+        r"is not a compute capability of an NVIDIA GPU; known are 2\.0, ",
+        {"8.9": "8.9", "89": "8.9", "sm_89": "8.9", "compute_120": "12.0", " 12.0 ": "12.0"},
+        ("", "8", "8.4", "nine", "8.9.1", "sm_"),
+    ),
+    "driver": (
+        read_driver,
+        "is not an NVIDIA driver version such as",
+        {"570.86.10": "570.86.10", "570.86": "570.86", "570": "570", "R535": "535", "470.xx": "470", " 550 ": "550"},
+        ("", "latest", "5", "570.", "570.86.10.1", "-570"),
+    ),
+    "driver that is a CUDA": (read_driver, "is a version of CUDA, not of the driver", {}, ("12.4", "11.8")),
+    "Python": (
+        read_python,
+        "is not a Python version such as",
+        {"3.12": "3.12", "3.12.4": "3.12", "cp312": "3.12", "python3.9": "3.9", "2.7": "2.7"},
+        ("", "three", "3", "3.", "3.12rc1", "12"),
+    ),
+    "TensorFlow": (
+        lambda text: str(read_specifier(text)),
+        r"not a TensorFlow version such as 2\.15",
+        {
+            "2": "==2.*",
+            "2.15": "==2.15.*",
+            "2.15.1": "==2.15.1",
+            "2.16rc1": "==2.16rc1",
+            ">=2.12,<2.16": "<2.16,>=2.12",
+        },
+        ("newest", "latest", "2.x", ">=", "2.15.*.1", "6-1", "0+N", "2.15 or so"),  # 6-1 is a version, of no range
+    ),
+}
 
 
-@each("text", ["", "8", "8.4", "nine", "8.9.1", "sm_"])
-def test_no_capability(text: str) -> None:
-    with pytest.raises(TargetError, match=r"is not a compute capability of an NVIDIA GPU; known are 2\.0, "):
-        read_capability(text, MATRIX)
-
-
-@each(("text", "read"), ROWS["test_drivers"])
-def test_drivers(text: str, read: str) -> None:
-    assert read_driver(text) == read
-
-
-@each("text", ["", "latest", "5", "570.", "570.86.10.1", "-570"])
-def test_no_driver(text: str) -> None:
-    with pytest.raises(TargetError, match="is not an NVIDIA driver version such as"):
-        read_driver(text)
-
-
-@each(("text", "read"), [("3.12", "3.12"), ("3.12.4", "3.12"), ("cp312", "3.12"), ("python3.9", "3.9"), ("2.7", "2.7")])
-def test_pythons(text: str, read: str) -> None:
-    assert read_python(text) == read
-
-
-@each("text", ["", "three", "3", "3.", "3.12rc1", "12"])
-def test_no_python(text: str) -> None:
-    with pytest.raises(TargetError, match="is not a Python version such as"):
-        read_python(text)
+@each("name", READERS)
+def test_what_people_type_is_read_or_refused(name: str) -> None:
+    read, message, good, bad = READERS[name]
+    assert {text: read(text) for text in good} == good
+    for text in bad:
+        with pytest.raises(TargetError, match=message):
+            read(text)
 
 
 @each(("name", "message"), ROWS["test_unknown_and_ambiguous_cards"])
@@ -102,17 +114,3 @@ def test_capabilities_each_once_ascending() -> None:
 def test_driver_branches_on_windows(driver: str, read: str) -> None:
     """Minimum drivers of CUDA 11.0 and 11.4 for Linux and Windows: 450.51 and 451.82, 470.82 and 472.50."""
     assert on_windows(MATRIX, driver) == read
-
-
-@each(
-    ("text", "specifier"),
-    [("2.15", "==2.15.*"), ("2.15.1", "==2.15.1"), ("2.16rc1", "==2.16rc1"), (">=2.12,<2.16", "<2.16,>=2.12")],
-)
-def test_releases_that_are_asked_for(text: str, specifier: str) -> None:
-    assert str(read_specifier(text)) == specifier
-
-
-@each("text", ["newest", "6-1", "0+N", "2.15 or so"])  # 6-1 is a version, of no range
-def test_what_is_no_release_is_refused(text: str) -> None:
-    with pytest.raises(TargetError, match="is not a TensorFlow version"):
-        read_specifier(text)

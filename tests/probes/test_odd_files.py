@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.test_reading import ODD
+from tests.files.test_reading import odd_path
 from tests.guard import guarded
 from tfgpu_doctor.probes import cuda, elsewhere, files, host, loader
 from tfgpu_doctor.records.facts import Unknown
@@ -41,6 +41,6 @@ def test_nothing_waits_for_what_is_no_file(tmp_path_factory: pytest.TempPathFact
                 tmp_path = tmp_path_factory.mktemp("row")
                 name, look = PROBES[probe]
                 (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-                ODD[odd][0](tmp_path / name)
+                odd_path(odd, tmp_path / name)
                 with guarded(5, f"{probe}: {odd}", waiting=True):
                     assert not look(tmp_path)

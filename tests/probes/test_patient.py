@@ -18,19 +18,23 @@ from tfgpu_doctor.probes.tensorflow_probe import PHASES
 from tfgpu_doctor.records.facts import Known, Unknown
 
 
-@each(
-    "file, project",
-    [
-        ("typing_extensions-4.12.2.dist-info", "typing-extensions"),
-        ("tensorflow_gpu-2.4.1.dist-info", "tensorflow-gpu"),
-        ("nvidia_cudnn_cu12-9.3.0.75.dist-info", "nvidia-cudnn-cu12"),
-        ("numpy-1.24.2.egg-info", "numpy"),
-        ("Keras.egg-info", "keras"),
-    ],
-)
-def test_project_name_of_a_folder(file: Any, project: Any) -> None:
-    assert tensorflow_probe.normal(file) == project
-    assert tensorflow_probe.matters(project)
+def test_names_and_versions() -> None:
+    for file, project in {
+        "typing_extensions-4.12.2.dist-info": "typing-extensions",
+        "nvidia_cudnn_cu12-9.3.0.75.dist-info": "nvidia-cudnn-cu12",
+        "numpy-1.24.2.egg-info": "numpy",
+        "Keras.egg-info": "keras",
+    }.items():
+        assert tensorflow_probe.normal(file) == project and tensorflow_probe.matters(project)
+    for number, version in {7605: "7.6.5", 8907: "8.9.7", 90300: "9.3.0", 91002: "9.10.2", 100101: "10.1.1"}.items():
+        assert cudnn_version(number) == version
+    for how, name in {
+        ("linux", "x86_64", 64): "linux_x86_64",
+        ("linux", "x86_64", 32): "linux_i686",
+        ("win32", "AMD64", 64): "windows_amd64",
+        ("darwin", "arm64", 64): "macos_arm64",
+    }.items():
+        assert tensorflow_probe.wheel_platform(*how) == name
 
 
 def write(path: Path, text: str) -> Path:
@@ -81,23 +85,15 @@ def test_every_tensorflow_on_the_path(tmp_path: Path, monkeypatch: pytest.Monkey
     assert tensorflow_probe.tensorflow_paths(PathFinder.find_spec("tensorflow", folders)) == {
         "tensorflow_paths": [str(tmp_path / "b/tensorflow.py"), str(tmp_path / "c/tensorflow")],
     }
-    elsewhere = PathFinder.find_spec("tensorflow", [folders[2]])  # as the import hook of an editable install finds it
-    assert tensorflow_probe.tensorflow_paths(elsewhere)["tensorflow_paths"][0] == str(tmp_path / "c/tensorflow")
-
-
-def test_current_folder_that_has_been_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = tmp_path / "gone"
+    gone = tmp_path / "gone"  # the current folder has been removed
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
     monkeypatch.setattr(tensorflow_probe, "PATH", ["", "/usr"])
     assert list(tensorflow_probe.folders()) == ["/usr"]
     os.chdir(tmp_path)
-
-
-@each("number, version", [(7605, "7.6.5"), (8907, "8.9.7"), (90300, "9.3.0"), (91002, "9.10.2"), (100101, "10.1.1")])
-def test_cudnn_version(number: Any, version: Any) -> None:
-    assert cudnn_version(number) == version
+    elsewhere = PathFinder.find_spec("tensorflow", [folders[2]])  # as the import hook of an editable install finds it
+    assert tensorflow_probe.tensorflow_paths(elsewhere)["tensorflow_paths"][0] == str(tmp_path / "c/tensorflow")
 
 
 def test_log_keeps_both_ends() -> None:
@@ -120,28 +116,15 @@ def test_stack_of_python_3_14() -> None:
     assert (died.signal, died.exit_code) == ("SIGSEGV", None)
 
 
-def test_wheel_platform() -> None:
-    for platform, machine, bits, name in [
-        ("linux", "x86_64", 64, "linux_x86_64"),
-        ("linux", "x86_64", 32, "linux_i686"),
-        ("win32", "AMD64", 64, "windows_amd64"),
-        ("darwin", "arm64", 64, "macos_arm64"),
-    ]:
-        assert tensorflow_probe.wheel_platform(platform, machine, bits) == name
-
-
-def distribution(folder: Path, name: str, *requires: str) -> None:
-    place = folder / f"{name}-1.0.dist-info"
-    place.mkdir()
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", *(f"Requires-Dist: {one}" for one in requires)]
-    (place / "METADATA").write_text("\n".join(lines) + "\n\ntext", encoding="utf-8")
-
-
 def test_what_tensorflow_requires_is_listed_whatever_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """tf.install-damaged calls missing what is not listed: a requirement that no table knows is looked for."""
-    distribution(tmp_path, "tensorflow", "Some_New.Thing (>=1.1) ; python_version > '3'", "clang~=5.0", "absl-py<2")
-    for name in ("some_new_thing", "clang", "absl_py", "unrelated"):
-        distribution(tmp_path, name)
+    requires = ("Some_New.Thing (>=1.1) ; python_version > '3'", "clang~=5.0", "absl-py<2")
+    for name in ("tensorflow", "some_new_thing", "clang", "absl_py", "unrelated"):
+        lines = [f"Requires-Dist: {one}" for one in requires if name == "tensorflow"]
+        write(
+            tmp_path / f"{name}-1.0.dist-info" / "METADATA",
+            "\n".join([f"Name: {name}", "Version: 1.0", *lines, "", ""]),
+        )
     monkeypatch.setattr(tensorflow_probe, "PATH", [str(tmp_path)])
     listed = [one["name"] for one in tensorflow_probe.packages({})["packages"]]
     assert sorted(listed) == ["absl-py", "clang", "some-new-thing", "tensorflow"]

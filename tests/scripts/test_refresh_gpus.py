@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.wheel_records import ROOT
+from tests.tables import read_rows
 from tfgpu_doctor.matrix.loader import Matrix, parse
 
 pytest.importorskip("refresh_gpus")  # wheel_records has put the scripts on the path
@@ -16,66 +17,11 @@ import refresh_gpus
 from gpu_lists import Lists, is_card
 from refresh_gpus import CHANGELOG, INSTALLER, MANUAL, MODULES, PCI, Derived, devices_section, gpus_section, replaced
 
-CHANGES = """
-======== Release 450 Entries ========
-
-2021-01-07 version 450.102.04
-
-    * Added support for the following GPU:
-
-        * A100-SXM4-80GB
-
-    * Fixed a bug with:
-
-        * Quadro T2000
-
-======== Release 387 Entries ========
-
-    * Added support for the following GPUs:
-        * NVIDIA TITAN V
-
-2017-10-30 version 387.22
-"""
-PRODUCTS = """
-<tr id="devid20B2_10DE_1463"> <td>NVIDIA A100-SXM4-80GB</td>
-<tr id="0x1EB8">
-<td>Tesla T4</td>
-Below are the legacy GPUs <tr id="devid0FC0"><td>GeForce GT 640</td>
-"""
-TEXT = """schema: tfgpu.matrix/1
-revision: "2026-01-01"
-sources:
-  table: {title: "A table"}
-architectures:
-- {compute_capability: "7.5", name: Turing, min_cuda: null, first_driver_branch: "410", source: table}
-- {compute_capability: "8.0", name: Ampere, min_cuda: null, first_driver_branch: "450", source: table}
-- {compute_capability: "8.6", name: Ampere, min_cuda: null, first_driver_branch: "455", source: table}
-
-# a comment
-gpus:
-- compute_capability: "8.0"
-  first_driver_branch: "465"
-  source: table
-  names: [A100-SXM4-80GB, A100]
-- compute_capability: "8.6"
-  first_driver_branch: "495"
-  source: table
-  names: [A10M, RTX A5500]
-- compute_capability: "7.5"
-  source: table
-  names: [Tesla T4, T1000]
-
-# another
-pci_devices:
-- {compute_capability: "7.5", source: table, devices: {Tesla T4: "1eb8"}}
-
-cuda: []
-"""
-CHIPS = {
-    "20B2": "GA100 [A100 SXM4 80GB]", "1EB8": "TU104GL [Tesla T4]", "1FB0": "TU117GLM [Quadro T1000 Mobile]",
-    "2238": "GA102GL [A10M]", "2233": "GA102GL [RTX A5500]", "20F2": "GA100 [A100-PG506-217]", "1EB9": "TU104GL",
-    "1E04": "TU102 [GeForce RTX 2080 Ti]", "0E0A": "GK104 HDMI Audio Controller",
-}  # fmt: skip
+DATA = read_rows(Path(__file__).with_suffix(".yaml"))
+CHANGES = DATA["CHANGES"]
+PRODUCTS = DATA["PRODUCTS"]
+TEXT = DATA["TEXT"]
+CHIPS = DATA["CHIPS"]
 
 
 def lists() -> Lists:
@@ -87,9 +33,7 @@ def lists() -> Lists:
         460: {"1EB8": "Tesla T4", "1FB0_1028_1489": "T1000"},
         470: {"1EB8": "Tesla T4", "1FB0_1028_1489": "T1000", "20F2_10DE_1584": "A100-PG506-217"},
     }
-    modules = {
-        515: {"2238_10DE_15E9": "A10M", "2233_1028_165A": "RTX A5500", "1EB8_10DE_1367": "GRID RTX T4-4"},
-    }
+    modules = {515: {"2238_10DE_15E9": "A10M", "2233_1028_165A": "RTX A5500", "1EB8_10DE_1367": "GRID RTX T4-4"}}
     added = {"A100-SXM4-80GB": 450, "Tesla T4": 410, "RTX A5500": 510}
     return Lists(added, {410, 418, 440, 450, 455, 460, 465, 470, 495, 510}, manuals, modules, {}, CHIPS, [])
 

@@ -35,14 +35,10 @@ Side = Callable[[BenchResult], str | None]  # a circumstance of a result; None: 
 
 
 def _packages(result: BenchResult, pattern: str) -> str | None:
-    """The versions of the packages whose name matches, in the environment that was measured."""
+    """Return the versions of the packages whose name matches, in the environment that was measured."""
     packages = value_or(result.environment.python.packages, ())
     found = {one.version for one in packages if re.fullmatch(pattern, one.name.lower())}
     return ", ".join(sorted(found)) or None
-
-
-def _software(name: str) -> Side:
-    return lambda result: result.software.get(name)
 
 
 def _keras(result: BenchResult) -> str | None:
@@ -60,35 +56,26 @@ def _cuda(result: BenchResult) -> str | None:
     return wheels or (build.cuda_version if build else None) or ", ".join(sorted(kits)) or None
 
 
-def _cudnn(result: BenchResult) -> str | None:
-    runtime: str | None = value_or(result.environment.cudnn.runtime, None)
-    return _packages(result, "nvidia-cudnn(-cu[0-9]+)?") or runtime
-
-
 def _each(result: BenchResult, read: Callable[[Gpu], str | None]) -> str | None:
-    """What all cards of the machine say, each thing once; None where none says anything."""
+    """Return what all cards of the machine say, each thing once; None where none says anything."""
     texts = {text for gpu in value_or(result.environment.gpus, ()) if (text := read(gpu))}
     return ", ".join(sorted(texts)) or None
 
 
 def _models(result: BenchResult) -> str | None:
-    """The cards that took part, by the telemetry of the runs; else all cards of the machine."""
+    """Return the cards that took part, by the telemetry of the runs; else all cards of the machine."""
     ran = {one.name for run in result.runs for one in run.gpu if one.name}
     return ", ".join(sorted(ran)) or _each(result, lambda gpu: value_or(gpu.name, None))
 
 
 def _settings(gpu: Gpu) -> str | None:
-    """What an administrator sets: "700 W, 1980 MHz, ECC on, MIG off"."""
+    """Return what an administrator sets: "700 W, 1980 MHz, ECC on, MIG off"."""
     power, clock = value_or(gpu.power_limit, None), value_or(gpu.sm_clock_max, None)
-    texts = [
-        None if power is None else f"{power:.0f} W",
-        None if clock is None else f"{clock} MHz",
-        *(
-            f"{name} {'on' if fact.value else 'off'}" if isinstance(fact, Known) else None
-            for name, fact in (("ECC", gpu.ecc_mode), ("MIG", gpu.mig_mode))
-        ),
-    ]
-    return ", ".join(filter(None, texts)) or None
+    texts = [] if power is None else [f"{power:.0f} W"]
+    texts += [] if clock is None else [f"{clock} MHz"]
+    for name, fact in (("ECC", gpu.ecc_mode), ("MIG", gpu.mig_mode)):
+        texts += [f"{name} {'on' if fact.value else 'off'}"] if isinstance(fact, Known) else []
+    return ", ".join(texts) or None
 
 
 def _cpu(result: BenchResult) -> str | None:
@@ -102,13 +89,19 @@ def _cpu(result: BenchResult) -> str | None:
 
 # what --across calls it, its label, what it is in a result, and the devices whose runs it matters to
 CIRCUMSTANCES: tuple[tuple[str, str, Side, str], ...] = (
-    ("tensorflow", "TensorFlow", _software("tensorflow"), "CPU GPU"),
+    ("tensorflow", "TensorFlow", lambda result: result.software.get("tensorflow"), "CPU GPU"),
     ("keras", "Keras", _keras, "CPU GPU"),
-    ("python", "Python", _software("python"), "CPU GPU"),
-    ("numpy", "NumPy", _software("numpy"), "CPU GPU"),
+    ("python", "Python", lambda result: result.software.get("python"), "CPU GPU"),
+    ("numpy", "NumPy", lambda result: result.software.get("numpy"), "CPU GPU"),
     ("driver", "driver", lambda result: value_or(result.environment.driver.version, None), "GPU"),
     ("cuda", "CUDA", _cuda, "GPU"),
-    ("cudnn", "cuDNN", _cudnn, "GPU"),
+    (
+        *("cudnn", "cuDNN"),
+        lambda result: (
+            _packages(result, "nvidia-cudnn(-cu[0-9]+)?") or value_or(result.environment.cudnn.runtime, None)
+        ),
+        "GPU",
+    ),
     ("gpu", "GPU", _models, "GPU"),
     ("power", "GPU settings", lambda result: _each(result, _settings), "GPU"),
     ("cpu", "CPU", _cpu, "CPU"),
@@ -142,8 +135,9 @@ def other_work(base: BenchResult, new: BenchResult) -> Iterator[Obstacle]:
             yield Obstacle(_differs(name, *shown) + (f" (--{name} {before} repeats BASE)" if chosen else ""))
 
 
-def other_circumstances(base: BenchResult, new: BenchResult, device: str) -> Iterator[Obstacle]:
-    """Yield what differs around two runs of the same work on a "CPU" or "GPU"."""
+def other_circumstances(base: BenchResult, new: BenchResult, pair: tuple[Run, Run]) -> Iterator[Obstacle]:
+    """Yield what differs around two runs of the same work."""
+    device = "GPU" if any(name.startswith("/GPU") for run in pair for name in run.devices) else "CPU"
     for name, label, side, devices in CIRCUMSTANCES:
         before, after = side(base), side(new)
         if device in devices and before and after and before != after:
@@ -179,10 +173,10 @@ def asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
         yield f"{change}, which may measure differently"
     before, after = base.environment.variables, new.environment.variables
     if isinstance(before, Known) and isinstance(after, Known):
-        pairs = {name: (before.value.get(name), after.value.get(name)) for name in (*before.value, *after.value)}
-        for name, (old, now) in sorted(pairs.items()):
+        for name in sorted({*before.value, *after.value}):
+            old, now = (side.value.get(name, "not set") for side in (before, after))
             if changes_results(name) and old != now:
-                yield _differs(name, *("not set" if one is None else one for one in (old, now)))
+                yield _differs(name, old, now)
     cards = [{value_or(gpu.uuid, None) for gpu in value_or(one.environment.gpus, ())} - {None} for one in (base, new)]
     if all(cards) and not cards[0] & cards[1] and _models(base) == _models(new):
         yield "different GPUs of the same model, which may differ by a few per cent"

@@ -31,7 +31,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.comparability import Obstacle, asides, other_circumstances, other_run, other_work
+from tfgpu_doctor.bench.comparability import asides, other_circumstances, other_run, other_work
 from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
 from tfgpu_doctor.bench.samples import FEWEST, Samples, center, deviations, samples_of, usable_cpus
 from tfgpu_doctor.bench.statistics import median, percent, quantile
@@ -165,8 +165,6 @@ def compare_benches(
         names: what the results are called.
     """
     ours, theirs = _numbered(base.runs), _numbered(new.runs)
-    forbidden = tuple(other_work(base, new))
-    pairs = [(ours[key], theirs[key]) for key in ours if key in theirs]
     return BenchComparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -175,7 +173,7 @@ def compare_benches(
         new=_side(new, names[1]),
         factor=factor,
         across=tuple(sorted(set(across))),
-        runs=tuple(_compare(base, new, pair, forbidden, factor, across) for pair in pairs),
+        runs=tuple(_compare((base, new), (ours[key], theirs[key]), factor, across) for key in ours if key in theirs),
         only_base=tuple(_alone(run) for key, run in ours.items() if key not in theirs),
         only_new=tuple(_alone(run) for key, run in theirs.items() if key not in ours),
         notes=tuple(asides(base, new)),
@@ -265,23 +263,10 @@ def _alone(run: Run) -> Alone:
     return Alone(label=run.label, dtype=run.dtype, parameters=dict(run.parameters), measured=speedless(run, "") is None)
 
 
-def _compare(
-    base: BenchResult,
-    new: BenchResult,
-    pair: Pair,
-    forbidden: Sequence[Obstacle],
-    factor: float,
-    across: Collection[str],
-) -> RunChange:
+def _compare(results: tuple[BenchResult, BenchResult], pair: Pair, factor: float, across: Collection[str]) -> RunChange:
+    """Compare two runs of one case: what forbids it, then the times of a step."""
     without = [speedless(run, name) for run, name in zip(pair, NAMES, strict=True)]
-    device = "GPU" if any(name.startswith("/GPU") for run in pair for name in run.devices) else "CPU"
-    obstacles = [] if any(without) else [*forbidden, *other_circumstances(base, new, device), *other_run(*pair)]
-    left = (one for one in obstacles if one.across not in across)
-    refused = (f"{one.text} (--across {one.across} allows it)" if one.across else one.text for one in left)
-    reasons = tuple(dict.fromkeys(filter(None, without))) or tuple(refused)
-    whole = tuple(
-        samples_of(run, usable_cpus(one.environment), run.steps) for run, one in zip(pair, (base, new), strict=True)
-    )
+    whole = [samples_of(run, usable_cpus(one.environment), run.steps) for run, one in zip(pair, results, strict=True)]
     sides = [None if why else _measured(run, one, one) for run, one, why in zip(pair, whole, without, strict=True)]
     change = RunChange(
         label=pair[0].label,
@@ -290,15 +275,25 @@ def _compare(
         parameters=dict(pair[0].parameters),
         step_name=pair[0].step_name,
         verdict="not comparable",
-        reasons=reasons,
+        reasons=tuple(dict.fromkeys(filter(None, without))),
         base=sides[0],
         new=sides[1],
         lost=without[0] is None and pair[1].failure is not None,
-        notes=tuple(f"across {one.text}" for one in obstacles if one.across in across),
     )
-    if reasons:
+    if change.reasons:
         return change
-    return _judged(msgspec.structs.replace(change, figures=tuple(_figures(*pair))), pair, (whole[0], whole[1]), factor)
+    found = [*other_work(*results), *other_circumstances(*results, pair), *other_run(*pair)]
+    refused = (
+        f"{one.text} (--across {one.across} allows it)" if one.across else one.text
+        for one in found
+        if one.across not in across
+    )
+    notes = tuple(f"across {one.text}" for one in found if one.across in across)
+    change = msgspec.structs.replace(change, reasons=tuple(refused), notes=notes)
+    if change.reasons:
+        return change
+    change = msgspec.structs.replace(change, figures=tuple(_figures(*pair)))
+    return _judged(change, pair, (whole[0], whole[1]), factor)
 
 
 def _measured(run: Run, whole: Samples, kept: Samples) -> Measured:
@@ -331,15 +326,10 @@ def _judged(change: RunChange, pair: Pair, whole: Both, factor: float) -> RunCha
         return replace(change, verdict="cannot tell", reasons=reasons)
     ratio = ratio_of_times(*kept)
     verdict = verdict_of(ratio, factor)
-    reasons = tuple(_unclear(verdict, ratio, whole, kept, factor))
-    return replace(
-        change,
-        verdict="cannot tell" if reasons else verdict,
-        reasons=reasons,
-        ratio=ratio,
-        base=_measured(pair[0], whole[0], kept[0]),
-        new=_measured(pair[1], whole[1], kept[1]),
-    )
+    reason = _unclear(verdict, ratio, whole, kept, factor)
+    base, new = (_measured(*one) for one in zip(pair, whole, kept, strict=True))
+    verdict = "cannot tell" if reason else verdict
+    return replace(change, verdict=verdict, reasons=(reason,) if reason else (), ratio=ratio, base=base, new=new)
 
 
 def _too_few(kept: Both, whole: Both) -> Iterator[str]:
@@ -351,20 +341,20 @@ def _too_few(kept: Both, whole: Both) -> Iterator[str]:
             yield f"other programs used the CPUs during {some} samples of {name}: measure on an idle machine"
 
 
-def _unclear(verdict: Verdict, ratio: Ratio, whole: Both, kept: Both, factor: float) -> Iterator[str]:
+def _unclear(verdict: Verdict, ratio: Ratio, whole: Both, kept: Both, factor: float) -> str | None:
     """Say that chance is larger than the factor, or that only the medians changed by more than it."""
     change = median(kept[1].all()) / median(kept[0].all())
-    if verdict == "cannot tell":
-        noise = f"the ratio is only known to ±{percent(ratio.high / ratio.value - 1)} %"
-        counts = [len(one.processes) for one in kept]
-        few = "one process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
-        if min(len(one.processes) for one in whole) < ENOUGH:
-            yield f"{noise}, from {few}: measure both with --processes {ENOUGH} on an idle machine"
-        else:
-            yield f"{noise}: measure on an idle machine, with more --processes, or raise --factor"
-    elif verdict == "same" and not 1 / factor <= change <= factor:
+    if verdict == "same" and not 1 / factor <= change <= factor:
         medians = f"the median of all samples changed by a factor of {change:.2f}, the lower quartile did not"
-        yield f"{medians}: only some of the steps changed, or other programs slowed them down"
+        return f"{medians}: only some of the steps changed, or other programs slowed them down"
+    if verdict != "cannot tell":
+        return None
+    noise = f"the ratio is only known to ±{percent(ratio.high / ratio.value - 1)} %"
+    if min(len(one.processes) for one in whole) >= ENOUGH:
+        return f"{noise}: measure on an idle machine, with more --processes, or raise --factor"
+    counts = [len(one.processes) for one in kept]
+    few = "one process each" if counts == [1, 1] else f"{counts[0]} and {counts[1]} processes"
+    return f"{noise}, from {few}: measure both with --processes {ENOUGH} on an idle machine"
 
 
 def _figures(base: Run, new: Run) -> Iterator[FigureChange]:

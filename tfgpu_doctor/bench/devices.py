@@ -151,7 +151,7 @@ Ask = Callable[..., dict[str, Any]]
 Key = tuple[str, str]  # label and type: what one process is for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
     """What one case computes."""
 

@@ -263,16 +263,14 @@ def make_plan(request: Request) -> PlanBase:
 
 
 def _matpow(_request: Request, options: _Given, common: _Given) -> PlanBase:
-    from tfgpu_doctor.bench.plans.matpow import MatPow, Sweep, parse_sizes, too_high_a_power
+    from tfgpu_doctor.bench.plans.matpow import MatPow, parse_sizes, too_high_a_power
 
     if too_high := too_high_a_power(options["power"], common["dtypes"]):
         raise RequestError(too_high)
     size, spread = options["size"], options["spread"]
     sizes = parse_sizes(",".join(size)) if size else ()
     common = {**common, "power": options["power"], "spreads": SPREADS if spread == "both" else (spread,)}
-    if len(sizes) < 2:
-        return MatPow(size=sizes[0] if sizes else None, own_sizes=not sizes, **common)
-    return Sweep(sizes=sizes, named=all(part.isdecimal() for part in size), **common)
+    return MatPow(sizes=sizes, named=all(part.isdecimal() for part in size), **common)
 
 
 def _cnn(request: Request, options: _Given, common: _Given) -> PlanBase:

@@ -3,11 +3,12 @@
 Times are seconds. A run whose result was wrong, unverified, or computed elsewhere carries no speed at all.
 
 The bounds of the numbers hold where a file is read: nothing that was measured lies outside of them, and what computes
-with the numbers need not ask again. What one field says of another is held by bench/saved.py.
+with the numbers need not ask again. What one field says of another is held by `contradictions`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
@@ -16,7 +17,7 @@ from msgspec import Meta
 
 from tfgpu_doctor.records.about import public
 from tfgpu_doctor.records.facts import Document, Facts, Record
-from tfgpu_doctor.records.report import Tool
+from tfgpu_doctor.records.report import ReportError, Tool, decode_saved, other_kind, schema_of, short
 
 # The workloads, each declared once; the order is that of `tfgpu bench --help`. A name is the command, and names what
 # belongs to it: its options and its plan in bench/requests.py, and bench/workloads/NAME.py (the computation, in the
@@ -99,24 +100,13 @@ class Verified(Record, frozen=True):
 
 
 class Figure(Record, frozen=True):
-    """A figure beside the samples: what `fit` needs, a latency's 99th percentile."""
+    """A figure beside the samples: what a sum of gradients takes, a latency's 99th percentile."""
 
     name: str
     value: Number
     unit: str  # "s", "images/s", "B", "" for a plain number
     ci95: tuple[Number, Number] | None = None
     note: str | None = None
-
-
-class Reading(Record, frozen=True):
-    """One look at a GPU."""
-
-    t: Number  # seconds since the first timed block of the case
-    utilization: Amount | None = None  # per cent
-    power_w: Amount | None = None
-    sm_clock_mhz: Amount | None = None
-    temperature_c: Number | None = None
-    memory_used: Count | None = None  # bytes
 
 
 class GpuTelemetry(Record, frozen=True):
@@ -126,12 +116,12 @@ class GpuTelemetry(Record, frozen=True):
     name: str | None = None
     pci_bus_id: str | None = None
     samples: Count = 0
-    utilization: Amount | None = None  # per cent; None, too, where samples leave pauses (bench/speeds.py)
+    utilization: Amount | None = None  # per cent; None, too, where samples leave pauses (bench/runner/telemetry.py)
     power_w: Amount | None = None
+    power_max_w: Amount | None = None
     sm_clock_mhz: Amount | None = None
     temperature_c: Number | None = None
     throttled: tuple[str, ...] = ()  # reasons that were active in any sample, idleness aside
-    readings: tuple[Reading, ...] = ()  # thinned to some hundreds, in the order of time
 
 
 class Run(Record, frozen=True):
@@ -201,3 +191,61 @@ class BenchResult(Document, frozen=True):
     def in_brief(self) -> str:
         """What was measured, and on what."""
         return f"{self.workload}; {', '.join(dict.fromkeys(run.label for run in self.runs)) or 'no runs'}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Saved results: read back, with a sentence for everything that can be wrong with one. What is read here is believed
+# everywhere else: the bounds of each number stand above, and what the fields of a run say of each other is held here.
+
+
+def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> BenchResult:
+    """Decode a saved bench result; `name` and the `command` that reads it stand in the message.
+
+    Raises ReportError: not JSON, no bench result, or one of another schema version.
+    """
+    kind = schema_of(data, name)
+    if kind != SCHEMA:
+        raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a bench result')}")
+    result = decode_saved(data, BenchResult, name, "bench result")
+    check_runs(result.runs, name, "bench result")
+    return result
+
+
+def check_runs(runs: Iterable[Run], name: str, what: str) -> None:
+    """Refuse runs that contradict themselves; `name` and `what` the file should be stand in the message.
+
+    Raises ReportError: one does; the message says which, and in what.
+    """
+    for number, run in enumerate(runs, 1):
+        for problem in contradictions(run):
+            raise ReportError(f"{name} is not a valid {what}: run {number} ({short(run.label)}): {problem}")
+
+
+def contradictions(run: Run) -> Iterator[str]:
+    """Yield what the fields of a run say against each other, in half a sentence each."""
+    count = len(run.samples_s)
+    if run.throughput:
+        yield from _speed_without_reason(run)
+    for title, values in (("cpu_load", run.cpu_load), ("cpu_wait", run.cpu_wait)):
+        if values and len(values) != count:
+            yield f"{title} has {len(values)} values for {count} samples"
+    if run.processes and sum(run.processes) != count:
+        yield f"its processes gave {sum(run.processes)} samples, but samples_s has {count}"
+    if run.left_out and run.left_out >= count:
+        yield f"left_out is {run.left_out} of {count} samples"
+    if any(place >= count for place in run.throttled_samples):
+        yield "throttled_samples names a sample that samples_s does not have"
+    if run.ci95_s and run.median_s and not run.ci95_s[0] <= run.median_s <= run.ci95_s[1]:
+        yield f"median_s ({run.median_s:g}) lies outside of ci95_s"
+
+
+def _speed_without_reason(run: Run) -> Iterator[str]:
+    """A speed stands on samples of a verified result, and on nothing else."""
+    if run.failure:
+        yield f"it has a speed, although it failed: {short(run.failure)}"
+    if run.verified is None or not run.verified.ok:
+        yield "it has a speed, although its result was not verified"
+    if run.median_s is None or run.ci95_s is None or not run.samples_s:
+        yield "it has a speed without median_s, ci95_s and samples_s"
+    elif not min(run.samples_s) <= run.median_s <= max(run.samples_s):
+        yield f"median_s ({run.median_s:g}) lies outside of samples_s"

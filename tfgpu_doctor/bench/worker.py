@@ -10,7 +10,7 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
     sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one; how
                                          long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
-    figures                              figures beside the samples, and what is to be said of them
+    figures                              figures beside the samples
     farewell                             lets the workload tell others that this was the last
     follow                               on one of several machines: one piece of work that the first one leads
     reference workload parameters …      what the function `reference` of the workload's file says
@@ -33,6 +33,8 @@ if "PATH" not in globals():
     PATH = sys.path
 CLEAN = list(sys.path)
 HERE = os.path.dirname(os.path.abspath(__file__))
+OWN = ("hello", "prepare", "sample", "reference")  # requests that the worker answers itself
+OF_WORK = ("verify", "figures", "follow", "farewell")  # and those that it hands to the workload
 PACKAGE = "tfgpu_bench"  # what this folder is called here, where the package around it need not exist
 
 
@@ -155,23 +157,6 @@ class Worker:
             "busy": time.process_time() - busy_before,  # CPU seconds of this process, looking at results included
         }
 
-    def verify(self, request: dict[str, Any]) -> Any:
-        """Ask the workload for what judges its last result."""
-        return self.work.verify(request)
-
-    def figures(self, _request: dict[str, Any]) -> Any:
-        """Ask the workload for its figures beside the samples."""
-        return self.work.figures()
-
-    def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """Let the workload do one piece of work that another machine leads."""
-        return {"done": self.work.follow()}
-
-    def farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """Let the workload say that this was the last."""
-        self.work.farewell()
-        return {}
-
     def reference(self, request: dict[str, Any]) -> Any:
         """Let the workload's file compute what results are compared with."""
         arguments = {name: value for name, value in request.items() if name not in ("do", "workload")}
@@ -202,11 +187,13 @@ def main() -> None:
         os.register_at_fork(after_in_child=answers.close)
     os.dup2(2, 1)
     worker = Worker()
-    verbs = ("hello", "prepare", "sample", "verify", "figures", "farewell", "follow", "reference")
     for line in sys.stdin:
         request = json.loads(line)
+        verb = request["do"]
         try:
-            answer = getattr(worker, request["do"])(request) if request["do"] in verbs else {"error": "no such request"}
+            if verb not in (*OWN, *OF_WORK):
+                raise ValueError("no such request")
+            answer = getattr(worker if verb in OWN else worker.work, verb)(request)
         except Exception as error:  # whatever TensorFlow raises is the answer; the parent decides
             answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
         answers.write(json.dumps(answer) + "\n")

@@ -70,7 +70,7 @@ _PAGES = {
         "tfgpu bench cnn --model resnet50 --batch-size auto; strong scaling: tfgpu bench cnn --gpus 4 "
         "--global-batch-size 1024. Several machines: the same command on each, under TF_CONFIG or srun "
         "(docs/several-machines.md).",
-        """Train an image classifier on the CPU, one GPU and several GPUs; images per second, compared with model.fit.
+        """Train an image classifier on the CPU, one GPU and several GPUs; images per second.
 
         The loss must be finite and fall. One device is compared with a training in float64. Several devices are
         compared with one device that computes all of their batches; their weights must stay identical.

@@ -127,16 +127,24 @@ def _of_values(place: tuple[str, str | None, str | None], field: About, before: 
     old, new = (fact.value if isinstance(fact, Known) else None for fact in (before, after))
     known = is_answer(before), is_answer(after)
     status: Status = "changed" if all(known) else "lost" if known[0] else "unexamined"
-    if not any(known) or good == bad or (all(known) and old == new and isinstance(before, Known)):
+    is_same = good == bad or (all(known) and old == new and isinstance(before, Known))
+    if is_same or not any(known):
         return None
     text = arrow(field.label, good, bad) if status == "changed" else f"{field.label}: {good or bad}"
-    if all(isinstance(one, tuple) and len(one) > _MOST and isinstance(one[0], str) for one in (old, new)):
+    if _is_long_list(old) and _is_long_list(new):
         text = entries(field.label, old, new, " ")  # type: ignore[arg-type]
-    grade = field.grade
-    if field.unit == "bytes" and old is not None and new is not None and abs(old - new) < 0.03 * max(old, new):
-        grade = "noise"  # kernels reserve a little more or less memory
+    grade = "noise" if field.unit == "bytes" and _is_nearly(old, new) else field.grade
     layer, group = field.layer or "Machine", field.group or _id(*place)
     return Difference(*place, layer, field.label, text, good, bad, status, grade, group)
+
+
+def _is_long_list(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) > _MOST and isinstance(value[0], str)
+
+
+def _is_nearly(old: int | None, new: int | None) -> bool:
+    """True if two sizes are the same for people: kernels reserve a little more or less memory."""
+    return old is not None and new is not None and abs(old - new) < 0.03 * max(old, new)
 
 
 def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
@@ -145,23 +153,31 @@ def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Differ
     if is_in_both and isinstance(before, Gpu | PciGpu):
         yield from _of_fields(path, key, before, after)
         return
-    if is_in_both == (path == "messages") and path in _OBSERVED:
+    if isinstance(element, Soname):
+        yield _of_library(path, key, before, after)
+        return
+    if path in _OBSERVED and is_in_both == (path == "messages"):
         return
     good, bad, layer = element_text(before), element_text(after), field.layer or "Machine"
     grade: Grade = "noise" if good == bad else field.grade
     status: Status = "added" if good is None else "removed" if bad is None else "changed"
-    if isinstance(element, Soname):
-        good, bad = good or "not wanted", bad or "not wanted"
-        if is_in_both and good == bad:  # another file
-            good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
-        # what another TensorFlow opens is its matter
-        status, grade, layer = "changed", grade if is_in_both else "noise", _LAYERS.get(element.component, "CUDA")
-    elif isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
+    if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
         status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
     elif isinstance(element, Package) and key in TENSORFLOW:
         layer = "TensorFlow"
     text = _element_change(path, key, good, bad)
     yield Difference(path, key, None, layer, field.label, text, good, bad, status, grade, _id(path, key))
+
+
+def _of_library(path: str, key: str, before: Soname | None, after: Soname | None) -> Difference:
+    """Return how the loader's answer changed; what another TensorFlow opens is its matter."""
+    good, bad = element_text(before) or "not wanted", element_text(after) or "not wanted"
+    grade: Grade = about(path).grade if before and after and good != bad else "noise"
+    if before and after and good == bad:  # another file
+        good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
+    component = (before or after).component  # type: ignore[union-attr]  # it is in one of them
+    text, layer = _element_change(path, key, good, bad), _LAYERS.get(component, "CUDA")
+    return Difference(path, key, None, layer, about(path).label, text, good, bad, "changed", grade, _id(path, key))
 
 
 def _of_fields(path: str, key: str, before: Gpu | PciGpu, after: Any) -> Iterator[Difference]:
@@ -271,17 +287,20 @@ def in_words(value: Any, unit: str = "") -> str:
     if isinstance(value, tuple | dict) and unit not in ("", "path"):
         return f"{len(value)} {unit}"
     if isinstance(value, tuple | dict):
-        values = tuple(value)
-        if values and type(values[0]) in _TOGETHER:
-            return _TOGETHER[type(values[0])](values)
-        more = f" and {len(values) - _MOST} more" * (len(values) > _MOST)
-        return ", ".join(map(in_words, values[:_MOST])) + more or "none"
+        return _all_in_words(tuple(value))
     if type(value) in _BY_TYPE:
         return _BY_TYPE[type(value)](value)
     if not isinstance(value, Record):
         return "none" if value is None else short(str(value))
     about_it = getattr(value, "problem", None) or getattr(value, "version", None)
     return str(getattr(value, value.__struct_fields__[0])) + (f" ({about_it})" if about_it else "")
+
+
+def _all_in_words(values: tuple[Any, ...]) -> str:
+    if values and type(values[0]) in _TOGETHER:
+        return _TOGETHER[type(values[0])](values)
+    more = f" and {len(values) - _MOST} more" * (len(values) > _MOST)
+    return ", ".join(map(in_words, values[:_MOST])) + more or "none"
 
 
 def _build(value: Build) -> str:

@@ -170,7 +170,6 @@ def _of_standard_input() -> Iterator[bytes]:
 
 
 def _up_to(limit: int | None, source: Iterator[bytes], cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
-    """The first `limit` bytes."""
     left = limit
     for chunk in source:
         if left is not None and limit is not None and len(chunk) > left:

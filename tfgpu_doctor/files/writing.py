@@ -110,7 +110,6 @@ def _own_descriptor(path: str) -> int | None:
 
 
 def _beside(target: str, data: bytes, old: os.stat_result | None) -> None:
-    """Write a new file in the same folder, and rename it."""
     temporary = _beside_name(target)
     handle = _create(temporary, 0o600 if old else 0o666)
     try:

@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
@@ -112,39 +112,35 @@ class Folder:
         self._kept = True
 
     def __enter__(self) -> Folder:
-        try:
-            self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
-            for folder in reversed(self._made):
-                folder.mkdir()
-            writing.create(str(self._marker), self._content)
-            if os.listdir(self.path) != [MARKER]:  # another process has been faster, and has finished
-                self._marker.unlink()
-                raise FileExistsError
-            self.temporary.mkdir()
-        except FileExistsError:
-            self._remove()
-            raise FolderError(f"{self.path}: another process has just put something there") from None
-        except OSError as error:
-            self._remove()
-            raise FolderError(f"{self.path} cannot be created: {why(error)}") from error
-        except BaseException:  # also Ctrl-C: __exit__ is not called after a failed __enter__
-            self._remove()
-            raise
+        with ExitStack() as undo:  # __exit__ is not called after a failed __enter__
+            undo.callback(self._remove)
+            try:
+                self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
+                for folder in reversed(self._made):
+                    folder.mkdir()
+                writing.create(str(self._marker), self._content)
+                if os.listdir(self.path) != [MARKER]:  # another process has been faster, and has finished
+                    self._marker.unlink()
+                    raise FileExistsError
+                self.temporary.mkdir()
+            except FileExistsError:
+                raise FolderError(f"{self.path}: another process has just put something there") from None
+            except OSError as error:
+                raise FolderError(f"{self.path} cannot be created: {why(error)}") from error
+            undo.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._kept:
-            try:
+        with ExitStack() as undo:
+            undo.callback(self._remove)
+            if kind is None and self._kept:
                 shutil.rmtree(self.temporary, ignore_errors=True)
-                self._marker.unlink()
-            except BaseException:  # also Ctrl-C: an environment with its marker counts as unfinished
-                self._remove()
-                raise
-            return
-        self._on_removal(f"removing {self.path}")
-        self._remove()
+                self._marker.unlink()  # until then, an environment counts as unfinished, also after Ctrl-C
+                undo.pop_all()
+            else:
+                self._on_removal(f"removing {self.path}")
 
     def _is_ours(self) -> bool:
         """True if the folder has the marker of this run."""

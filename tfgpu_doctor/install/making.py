@@ -24,7 +24,7 @@ from tfgpu_doctor.install.proof import UnprovenError, add_library_paths, prove
 from tfgpu_doctor.install.tools import LOCK, MANIFEST, REPORT, Commands, Manifest, Method, ToolError
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
-from tfgpu_doctor.plan.install_commands import OLD_PIP, OLDEST_OF_UV, Installation
+from tfgpu_doctor.plan.install_commands import OLD_PIP, OLDEST_OF_UV, PIP_OF_OLD_PYTHONS, Installation
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import Target
@@ -35,7 +35,6 @@ from tfgpu_doctor.records.versions import capability
 
 QUICK, DOWNLOADING = 600.0, 7200.0  # seconds for what downloads little, and for packages
 _WHEELS = ("--only-binary", ":all:")  # no code of a package is run to build it
-_NEWER_PIP = "pip>=20.3,<22"  # knows all tags of platforms, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 _BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
 # why an option of these kinds cannot be made; the others need no other machine and no other driver
 _WHY_NOT = {
@@ -85,7 +84,7 @@ class Choice:
         else:
             yield create, QUICK, (self.program, "-I", "-m", "venv", str(prefix))
             if capability(self.python) <= OLD_PIP:
-                yield "upgrading pip", QUICK, (*pip, "--upgrade", _NEWER_PIP)
+                yield "upgrading pip", QUICK, (*pip, "--upgrade", PIP_OF_OLD_PYTHONS)
         if self.packages:
             yield "installing the packages", DOWNLOADING, (*pip, *self.packages)
 

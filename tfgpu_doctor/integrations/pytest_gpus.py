@@ -112,10 +112,10 @@ def read(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Needs:
         hint = did_you_mean(unknown, KEYWORDS, 1) or f" Keywords: {', '.join(KEYWORDS)}."
         raise MarkError(f"unknown keyword {unknown!r}.{hint}")
     number, size, least = keywords.get("min", 1), keywords.get("memory", 1), keywords.get("compute_capability", "0.0")
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+    if type(number) is not int or number < 1:  # True is an int, too
         raise MarkError(f"min={number!r} is not a number of GPUs such as 2")
     memory = read_size(size) if isinstance(size, str) else size
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+    if type(memory) is not int or memory < 1:
         raise MarkError(f'memory={size!r} is not a size such as "10GiB", "512MiB" or "10G"')
     if not isinstance(least, (str, float)) or not re.fullmatch(r"\d{1,2}\.\d", str(least), re.ASCII):
         raise MarkError(f'compute_capability={least!r} is not a compute capability such as "8.0"')
@@ -180,7 +180,9 @@ def examine() -> Machine:
 
 def _has_surely_none(report: Report) -> bool:
     """True if no TensorFlow whatsoever can use a GPU here."""
-    if value_or(report.facts.gpus, ()) or value_or(report.facts.driver.cuda_device_count, 0):
+    gpus: tuple[Gpu, ...] = value_or(report.facts.gpus, ())
+    count: int = value_or(report.facts.driver.cuda_device_count, 0)
+    if gpus or count:
         return False
     certain = (one for one in report.findings if one.root_cause and not one.possible)
     return any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in certain)
@@ -218,21 +220,24 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     known: tuple[Gpu, ...] = value_or(facts.gpus, ())
     chosen = value_or(facts.variables, {}).get(VISIBLE)
     entries = () if chosen is None else visible_devices(chosen, known)
-    checks = value_or(facts.tensorflow.checks, ())
-    failed = {check.device for check in checks if check.kind == "matmul" and not check.ok}
-
-    def is_named(gpu: Gpu, entry: str) -> bool:
-        return entry == str(gpu.index) or (entry[:4] == "GPU-" and value_or(gpu.uuid, "").startswith(entry))
-
-    left = list(known) if chosen is None else [gpu for entry in entries for gpu in known if is_named(gpu, entry)]
+    failed = {one.device for one in value_or(facts.tensorflow.checks, ()) if (one.kind, one.ok) == ("matmul", False)}
+    left = list(known) if chosen is None else [gpu for entry in entries for gpu in _named(entry, known)]
+    devices = [one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"]
     found = []
-    for number, device in enumerate(one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"):
+    for number, device in enumerate(devices):
         gpu = next((gpu for gpu in left if value_or(gpu.name, None) == device.device_name), left[0] if left else None)
         if gpu:
             left.remove(gpu)
         if f"/GPU:{number}" not in failed:
-            found.append(_usable_gpu(number, device, gpu, entries[number] if number < len(entries) else ""))
+            found.append(_usable_gpu(number, device, gpu, "".join(entries[number : number + 1])))
     return tuple(sorted(found, key=lambda one: -(one.memory or 0)))
+
+
+def _named(entry: str, gpus: Iterable[Gpu]) -> Iterator[Gpu]:
+    """The GPUs that an entry of CUDA_VISIBLE_DEVICES names, by their number or the begin of their UUID."""
+    for gpu in gpus:
+        if entry == str(gpu.index) or (entry[:4] == "GPU-" and value_or(gpu.uuid, "").startswith(entry)):
+            yield gpu
 
 
 def _usable_gpu(number: int, device: TfDevice, gpu: Gpu | None, entry: str) -> UsableGpu:

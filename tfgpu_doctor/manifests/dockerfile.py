@@ -1,4 +1,4 @@
-"""Dockerfiles and definition files of Apptainer, and services that are built from a Dockerfile."""
+"""Dockerfiles, and definition files of Apptainer."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import posixpath
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from tfgpu_doctor.manifests import Environment, Image, IncludeError, ManifestError, Place, Setting, quoted
+from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
     MOST_SOURCES,
     Installed,
-    Sources,
     Word,
     brings,
     environment,
@@ -133,7 +132,6 @@ class _Stage:
     taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
     settings: list[Setting] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)  # of COPY and ADD, from the build context
 
     def ancestry(self) -> list[_Stage]:
         """The stages that it is built FROM, the first one first, and itself."""
@@ -170,10 +168,8 @@ def read_dockerfile(
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
     hint = _ANOTHER_CONTEXT if context is None and not contexts and posixpath.dirname(path) else ""
     folder = posixpath.join(posixpath.dirname(path) if context is None else context, "Dockerfile")
-    first, *others = (
-        _environment(path, folder, reader, one, include, Sources(contexts=("", *contexts), hint=hint))
-        for one in _built(path, reader, stage)
-    )
+    names = {"read_as": folder, "contexts": ("", *contexts), "hint": hint}
+    first, *others = (_environment(path, reader, one, include, names) for one in _built(path, reader, stage))
     return (first, *(one for one in others if has_tensorflow(one) and not has_tensorflow(first)))
 
 
@@ -189,31 +185,24 @@ def _built(path: str, reader: _Reader, name: str | None) -> list[_Stage]:
     return [last, *(one for one in others if one.name and id(one) not in used)][:MOST_ENDS]
 
 
-def _environment(
-    path: str, folder: str, reader: _Reader, stage: _Stage, include: Include, sources: Sources
-) -> Environment:
+def _environment(path: str, reader: _Reader, stage: _Stage, include: Include, names: dict[str, Any]) -> Environment:
     ancestry = stage.ancestry()
     installed = Installed()
     for one in reader.brought(stage):
         installed.take(one.installed)
-        sources.copy(one.sources)
     makers = [base for above in ancestry for one in above.taken if (base := one.ancestry()[0].image)]
-    found = environment(
+    return environment(
         "dockerfile",
         path,
         installed,
-        sources,
         include,
-        read_as=folder,
+        **names,
+        label=f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path,
         image=ancestry[0].image,
         place=stage.place,
         packages_of=makers[-1] if makers else None,
         settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
     )
-    of_stage = f", stage {stage.name}" if len(reader.stages) > 1 and stage.name else ""
-    context = sources.contexts[0]  # that in which the files were found
-    built_from = posixpath.normpath(posixpath.join(posixpath.dirname(folder), context))
-    return replace(found, label=f"{path}{of_stage}{f', built from {built_from}' if context else ''}")
 
 
 class _Reader:
@@ -279,7 +268,7 @@ class _Reader:
         if others:
             self._take(others[0], paths[:MOST_SOURCES])
         elif not any(word.startswith("--from") for word in words):
-            stage.sources += [path for path in paths[:MOST_SOURCES] if "://" not in path]
+            stage.installed.copied += [path for path in paths[:MOST_SOURCES] if "://" not in path]
 
     def _take(self, name: str, sources: list[str]) -> None:
         """Take files of a stage, and its packages, if these are among them."""
@@ -346,51 +335,6 @@ def _json(value: str) -> list[str] | None:
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else None
 
 
-@dataclass(frozen=True)
-class Build:
-    """What `docker build` is told."""
-
-    context: str  # relative to the file that says it
-    dockerfile: str  # the same
-    stage: str | None = None
-    arguments: Mapping[str, str] = field(default_factory=dict)
-
-
-def built(path: str, one: Environment, build: Build, include: Include) -> Environment:
-    """The environment of a container, with what its Dockerfile installs where that can be read."""
-    folder = posixpath.dirname(path)
-    dockerfile = posixpath.normpath(posixpath.join(folder, build.dockerfile))
-    try:
-        text = include(posixpath.normpath(build.dockerfile))
-        found = read_dockerfile(
-            dockerfile,
-            text,
-            lambda name: include(posixpath.normpath(posixpath.join(build.context, name))),
-            stage=build.stage,
-            arguments=build.arguments,
-            context=posixpath.normpath(posixpath.join(folder, build.context)),
-        )[0]
-    except IncludeError:
-        return replace(one, build_context=dockerfile)  # it can be among the other files that are named
-    except ManifestError:  # its message may repeat parts of a file that is something else
-        note = f"{one.place}: {quoted(build.dockerfile)} has no such stage, or is not a Dockerfile"
-        return replace(one, not_understood=(*one.not_understood, note))
-    return replace(merged(one, found), read=(*one.read, dockerfile, *found.read))
-
-
-def merged(one: Environment, found: Environment) -> Environment:
-    """A container with what its Dockerfile installs."""
-    return replace(
-        one,
-        image=found.image,
-        python=found.python,
-        requirements=found.requirements,
-        packages_of=found.packages_of,
-        settings=(*found.settings, *one.settings),
-        not_understood=(*one.not_understood, *found.not_understood),
-    )
-
-
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
 _SECTION = re.compile(r"%(\w+)")
 _EXPORT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|\S*)\s*")
@@ -414,10 +358,8 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     place = Place(path, line_of_image)
     of_docker = header.get("bootstrap", ("",))[0].lower() in ("docker", "docker-daemon", "oras")
     image = read_image(reference, place) if reference and of_docker else None
-    installed = Installed()
+    installed = Installed(copied=[line.split()[0] for _, line in sections.get("files", []) if line.split()])
     read_commands(sections.get("post", []), path, installed)
-    names = [line.split()[0] for _, line in sections.get("files", []) if line.split()]
     exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
     settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)
-    sources = Sources(names)
-    return (environment("singularity", path, installed, sources, include, image=image, place=place, settings=settings),)
+    return (environment("singularity", path, installed, include, image=image, place=place, settings=settings),)

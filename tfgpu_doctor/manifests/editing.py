@@ -90,26 +90,21 @@ def _edit(lines: list[str], edit: Edit, in_shell: bool) -> None:
     index = edit.line - 1
     if not 0 <= index < len(lines):
         raise _RefusedError("the file has no such line")
-    if _has_hashes(lines, index):
+    last = next((at for at in range(index, len(lines)) if not lines[at].rstrip().endswith("\\")), len(lines) - 1)
+    if any("--hash=" in line for line in lines[index : last + 1]):  # of a compiled file
         raise _RefusedError("it has hashes: change the file that it is compiled from, and compile again")
     ending = "\r" if lines[index].endswith("\r") else ""
     line = lines[index].removesuffix("\r")
+    spot = _find(line, edit.old)
     if edit.beside:
-        made = _beside(line, edit, in_shell)
+        made = _beside(line, spot, edit, in_shell)
     elif edit.new:
-        made = [_replaced(line, edit, in_shell)]
+        made = [spot.head + _written(edit.new, spot, in_shell) + spot.tail if spot else _replaced_key(line, edit)]
+    elif spot is None or re.match(r"\s*[:=]", spot.tail):
+        made = _without_setting(lines, index, edit.old)
     else:
-        made = _removed(lines, index, edit, in_shell)
+        made = _without(lines, index, spot, in_shell)
     lines[index : index + 1] = [one + ending for one in made]
-
-
-def _has_hashes(lines: list[str], index: int) -> bool:
-    """Whether a requirement of a compiled file goes on with its hashes."""
-    while "--hash=" not in lines[index]:
-        if not lines[index].rstrip().endswith("\\") or index + 1 == len(lines):
-            return False
-        index += 1
-    return True
 
 
 def _find(line: str, old: str) -> _Spot | None:
@@ -130,18 +125,10 @@ def _written(new: str, spot: _Spot, in_shell: bool) -> str:
     return shlex.quote(new) if in_shell else new
 
 
-def _replaced(line: str, edit: Edit, in_shell: bool) -> str:
-    spot = _find(line, edit.old)
-    if spot is None:
-        return _replaced_key(line, edit)
-    return spot.head + _written(edit.new, spot, in_shell) + spot.tail
-
-
-def _beside(line: str, edit: Edit, in_shell: bool) -> list[str]:
-    spot = _find(line, edit.old)
+def _beside(line: str, spot: _Spot | None, edit: Edit, in_shell: bool) -> list[str]:
     if spot is None:
         if _key(edit.old) and _table_of(line, edit.old):
-            return [line, _indentation(line) + edit.new]
+            return [line, line[: len(line) - len(line.lstrip())] + edit.new]
         raise _absent(line)
     if _key(edit.old):
         return [line, spot.head + edit.new]
@@ -161,22 +148,21 @@ def _beside(line: str, edit: Edit, in_shell: bool) -> list[str]:
     raise _RefusedError("the line contains more than this requirement")
 
 
-def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[str]:
+def _without(lines: list[str], index: int, spot: _Spot, in_shell: bool) -> list[str]:
     """What is left of the line; none where nothing is."""
-    line = lines[index].removesuffix("\r")
-    spot = _find(line, edit.old)
-    if spot is None or re.match(r"\s*[:=]", spot.tail):
-        return _without_setting(lines, index, edit.old)
     if spot.is_whole_line and not in_shell:
         return []
     if spot.is_member:
-        return _without_member(spot)
+        rest = spot.tail.lstrip()
+        if not spot.head.strip() and rest[:1] in (",", ""):
+            return []
+        return [spot.head + rest[1:].lstrip() if rest.startswith(",") else re.sub(r",\s*$", "", spot.head) + rest]
     if not in_shell:
         raise _RefusedError("the line contains more than this requirement")
     left = f"{spot.head.rstrip()} {spot.tail.lstrip()}".rstrip()
     if left.strip() == "\\":
         return []
-    if any(map(_installs_nothing, _NEXT_COMMAND.split(left.rstrip("\\ ")))) and not left.endswith("\\"):
+    if not left.endswith("\\") and any(map(_installs_nothing, _NEXT_COMMAND.split(left))):
         raise _RefusedError("it is all that the command installs")
     if not left.strip() and index and lines[index - 1].rstrip().endswith("\\"):
         lines[index - 1] = lines[index - 1].rstrip().rstrip("\\").rstrip()
@@ -187,16 +173,6 @@ def _removed(lines: list[str], index: int, edit: Edit, in_shell: bool) -> list[s
 def _installs_nothing(command: str) -> bool:
     words = command.split()
     return "install" in words and all(word.startswith("-") for word in words[words.index("install") + 1 :])
-
-
-def _without_member(spot: _Spot) -> list[str]:
-    """The line of a list without one of its strings."""
-    rest = spot.tail.lstrip()
-    if not spot.head.strip() and rest[:1] in (",", ""):
-        return []
-    if rest.startswith(","):
-        return [spot.head + rest[1:].lstrip()]
-    return [re.sub(r",\s*$", "", spot.head) + rest]
 
 
 def _without_setting(lines: list[str], index: int, name: str) -> list[str]:
@@ -221,10 +197,6 @@ def _key(text: str) -> str | None:
     return found[1] if found else None
 
 
-def _indentation(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
-
-
 def _table_of(line: str, old: str) -> dict[str, Any] | None:
     """The inline table that a line gives to the key of `old`; None where it gives another value."""
     try:
@@ -242,7 +214,8 @@ def _replaced_key(line: str, edit: Edit) -> str:
         raise _absent(line)
     value = next(iter(loads(edit.new).values()))
     table.update(value if isinstance(value, dict) else {"version": value})
-    return f"{_indentation(line)}{name} = {{ {', '.join(f'{key} = {_toml(one)}' for key, one in table.items())} }}"
+    entries = ", ".join(f"{key} = {_toml(one)}" for key, one in table.items())
+    return f"{line[: len(line) - len(line.lstrip())]}{name} = {{ {entries} }}"
 
 
 def _toml(value: object) -> str:

@@ -129,13 +129,12 @@ class Lines:
 
     def found(self) -> tuple[Requirement, ...]:
         """The requirements, each narrowed by the constraints of its name."""
-        return tuple(self._narrowed(one) for one in self._requirements)
-
-    def _narrowed(self, one: Requirement) -> Requirement:
-        if one.installer != "pip":
-            return one
-        bounds = filter(None, dict.fromkeys([one.specifier, *self._constraints.get(one.name, ())]))
-        return replace(one, specifier=",".join(bounds))
+        return tuple(
+            replace(one, specifier=",".join(filter(None, dict.fromkeys([one.specifier, *bounds]))))
+            if (bounds := self._constraints.get(one.name)) and one.installer == "pip"
+            else one
+            for one in self._requirements
+        )
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

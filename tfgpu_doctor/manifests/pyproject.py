@@ -187,17 +187,12 @@ def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True
     standard, poetry = _standard(reader, data), read_poetry(reader, data)
     python, base = [*standard.python, *poetry.python], [*standard.base, *poetry.base]
     parts = {**standard.parts, **poetry.parts}
-    first = reader.environment(path, python, base)
-    return (
-        first,
-        *(_part(reader, f"{path}, {name}", python, [*base, *own]) for name, own in parts.items() if own),
-    )
-
-
-def _part(reader: Reader, label: str, python: list[Requirement], found: list[Requirement]) -> Environment:
-    """A part that can name a Python of its own."""
-    own = [one for one in found if one.name == "python"]
-    return reader.environment(label, own or python, [one for one in found if one.name != "python"])
+    found = [reader.environment(path, python, base)]
+    for name, own in parts.items():  # a part can name a Python of its own
+        packages = [one for one in (*base, *own) if one.name != "python"]
+        pythons = [one for one in (*base, *own) if one.name == "python"] or python
+        found += [reader.environment(f"{path}, {name}", pythons, packages)] if own else []
+    return tuple(found)
 
 
 def _standard(reader: Reader, data: dict[str, Any]) -> Project:

@@ -21,8 +21,8 @@ from tfgpu_doctor.manifests import (
     quoted,
     variables,
 )
-from tfgpu_doctor.manifests.deployment import read_compose, read_kubernetes
-from tfgpu_doctor.manifests.dockerfile import merged, read_definition, read_dockerfile
+from tfgpu_doctor.manifests.deployment import merged, read_compose, read_kubernetes
+from tfgpu_doctor.manifests.dockerfile import read_definition, read_dockerfile
 from tfgpu_doctor.manifests.nodes import Node, documents
 from tfgpu_doctor.manifests.pip import Include, read_environment, read_requirements
 from tfgpu_doctor.manifests.pyproject import read_pyproject
@@ -81,11 +81,9 @@ def read(
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)
-    if (kind is None and is_not_read(path)) or (kind in (None, "requirements") and "@EXPLICIT" in text[:2000]):
-        raise ManifestError(f"{path}: {INSTEAD}")
+    if reason := _instead(path, text, kind):
+        raise ManifestError(f"{path}: {reason}")
     kind = kind or kind_of(path)
-    if kind in (None, "kubernetes") and _OF_HELM.search(text):
-        raise ManifestError(f"{path}: a template of Helm, {INSTEAD}, or what `helm template` prints")
     names: dict[str, None] = {}
 
     def included(name: str) -> str:
@@ -99,11 +97,8 @@ def read(
     try:
         found = _read(path, variables.without_blanks(text), kind, included, quote, stage, contexts)
     except ManifestError as error:
-        holes = ((number, variables.hole(line)) for number, line in enumerate(text.split("\n"), 1))
-        line, expression = next(((number, one) for number, one in holes if one), (1, None))
-        if expression is not None:
-            note = f"{variables.filled_later(Place(path, line), expression)}; check what it makes"
-            return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=(note,)),)
+        if notes := [*_template(path, text)][:1]:
+            return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=tuple(notes)),)
         if not quote:
             raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
         message = str(error)
@@ -114,13 +109,7 @@ def read(
 
 
 def _read(
-    path: str,
-    text: str,
-    kind: Kind | None,
-    include: Include,
-    quote: bool,
-    stage: str | None,
-    contexts: tuple[str, ...],
+    path: str, text: str, kind: Kind | None, include: Include, quote: bool, stage: str | None, contexts: tuple[str, ...]
 ) -> tuple[Environment, ...]:
     if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
         return read_requirements(path, text, include, quote=quote)
@@ -168,6 +157,21 @@ def _kind_by_keys(roots: list[Node]) -> Kind | None:
     if root.get("dependencies") is not None:
         return "conda"
     return "workflow" if any(job.get("steps") is not None for _, job in root.pairs("jobs")) else None
+
+
+def _instead(path: str, text: str, kind: Kind | None) -> str | None:
+    """What to give instead of a file whose packages are not read."""
+    if (kind is None and is_not_read(path)) or (kind in (None, "requirements") and "@EXPLICIT" in text[:2000]):
+        return INSTEAD
+    is_helm = (kind or kind_of(path)) in (None, "kubernetes") and _OF_HELM.search(text)
+    return f"a template of Helm, {INSTEAD}, or what `helm template` prints" if is_helm else None
+
+
+def _template(path: str, text: str) -> Iterator[str]:
+    """A line for each expression of a template."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if expression := variables.hole(line):
+            yield f"{variables.filled_later(Place(path, number), expression)}; check what it makes"
 
 
 def _refusal(path: str, text: str) -> str | None:

@@ -16,14 +16,6 @@ from tfgpu_doctor.manifests import Place, Requirement
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
 
-def conda_specifier(version: str) -> str:
-    """conda's "=2.4" is 2.4 and its patches, "==2.4" or "2.4" that alone, "3.8|3.9" from the lowest to the highest.
-
-    Raises ValueError: it has no counterpart.
-    """
-    return _either(re.sub(r"\s", "", version), _one_conda)
-
-
 def poetry_specifier(version: str) -> str:
     """Poetry's "^2.15" is >=2.15,<3, "~2.15" is >=2.15,<2.16, a bare "2.15.1" that version.
 
@@ -33,25 +25,20 @@ def poetry_specifier(version: str) -> str:
 
 
 def _either(text: str, one: Callable[[str], str]) -> str:
-    alternatives = [_valid(",".join(filter(None, map(one, _parts(part))))) for part in text.split("|")]
-    if len(alternatives) == 1:
-        return alternatives[0]
-    bounds = [_bounds(SpecifierSet(each)) for each in alternatives]
-    lowest = min((low for low, _ in bounds), key=Version)
-    highest = max((high for _, high in bounds), key=Version)
-    return f">={lowest},<{highest}"
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in re.split(r",|(?<=[\d*])\s+(?=[<>=!~^])", text)]
-
-
-def _valid(text: str) -> str:
+    """A specifier in PEP 440; alternatives, as in "3.8|3.9", from the lowest to the highest."""
+    alternatives = []
+    for alternative in text.split("|"):
+        parts = re.split(r",|(?<=[\d*])\s+(?=[<>=!~^])", alternative)
+        alternatives.append(",".join(filter(None, (one(part.strip()) for part in parts))))
     try:
-        SpecifierSet(text)
+        sets = [SpecifierSet(each) for each in alternatives]
     except ValueError as error:
         raise ValueError("not a valid version specifier") from error
-    return text
+    if len(sets) == 1:
+        return alternatives[0]
+    bounds = [_bounds(each) for each in sets]
+    lowest, highest = min((low for low, _ in bounds), key=Version), max((high for _, high in bounds), key=Version)
+    return f">={lowest},<{highest}"
 
 
 def _bounds(wanted: SpecifierSet) -> tuple[str, str]:
@@ -65,14 +52,17 @@ def _bounds(wanted: SpecifierSet) -> tuple[str, str]:
 
 
 def _one_conda(part: str) -> str:
+    """conda's "=2.4" is 2.4 and its patches, "==2.4" or "2.4" that alone."""
     if part.lstrip("=") in ("", "*") and not part.endswith("="):
         return ""
-    if found := re.fullmatch(r"={0,2}(\d+(?:\.\d+)*)\.?\*", part):
-        return f"=={found[1]}.*"
-    if found := re.fullmatch(r"=(\d+(?:\.\d+)*)", part):
-        return f"=={found[1]}.*"
+    if found := re.fullmatch(r"={0,2}(\d+(?:\.\d+)*)\.?\*|=(\d+(?:\.\d+)*)", part):
+        return f"=={found[1] or found[2]}.*"
     if found := re.fullmatch(r"={0,2}([\w.+!]+)", part):
-        return f"=={found[1]}" if _is_version(found[1]) else f"==={found[1]}"  # "9b", "1.1.1w"
+        try:
+            Version(part.lstrip("="))
+        except ValueError:  # "9b", "1.1.1w"
+            return f"==={found[1]}"
+        return f"=={found[1]}"
     return part
 
 
@@ -97,14 +87,6 @@ def _next(number: str, place: int) -> str:
     digits = number.split(".")
     kept = digits[: len(digits) + place if place < 0 else place]
     return ".".join([*kept, str(int(digits[place]) + 1)])
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except ValueError:
-        return False
-    return True
 
 
 LONGEST = 2_000  # characters of one requirement, without its options
@@ -174,7 +156,7 @@ def conda_requirement(text: str, place: Place) -> Requirement:
         version, build = split["version"], split["build"]
     return Requirement(
         name=found["name"].lower().replace("_", "-"),
-        specifier=conda_specifier(keys.get("version", version)),
+        specifier=_either(re.sub(r"\s", "", keys.get("version", version)), _one_conda),
         place=place,
         text=text.strip(),
         installer="conda",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise, takewhile
 from typing import Any, Literal, TypeAlias
 
@@ -139,14 +139,13 @@ class Installed:
     requirements: list[Requirement] = field(default_factory=list)
     pythons: list[Requirement] = field(default_factory=list)  # of uv
     files: list[File] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)  # from the build context, by COPY and ADD
     not_understood: list[str] = field(default_factory=list)
 
     def take(self, other: Installed) -> None:
         """What another stage brings."""
-        self.requirements += other.requirements
-        self.pythons += other.pythons
-        self.files += other.files
-        self.not_understood += other.not_understood
+        for part in fields(self):
+            getattr(self, part.name).extend(getattr(other, part.name))
 
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
@@ -191,20 +190,26 @@ def _parts(texts: list[str]) -> tuple[str, ...]:
 
 def _installation(texts: list[str]) -> tuple[Installer, int] | None:
     """The installer, and where its arguments begin, wherever they stand: "sudo -H python3 -m pip install ..."."""
-    installs = [index for index, text in enumerate(texts) if text in _VERBS]
+    installs = [index for index, text in enumerate(texts) if text in _VERBS] or [-1]
     for index, text in enumerate(texts):
-        if _PIP.fullmatch(text) and installs and installs[0] > index:
+        if _PIP.fullmatch(text) and installs[0] > index:
             return "pip", installs[0] + 1
-        if text in _APT and installs and installs[-1] > index:
+        if text in _APT and installs[-1] > index:
             return "apt", next(one for one in installs if one > index) + 1
-        if _CONDA.fullmatch(text):
-            options = [*takewhile(lambda one: one.startswith("-"), texts[index + 1 : index + 20])]
-            behind = index + 2 + len(options)
-            if (verb := texts[behind - 1 : behind]) in (["install"], ["create"], ["update"], ["env"]):
-                return "conda", behind + (verb == ["env"])
+        if _CONDA.fullmatch(text) and (behind := _behind_conda(texts, index)):
+            return "conda", behind
         if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
             return "poetry", index + 2
     return None
+
+
+def _behind_conda(texts: list[str], index: int) -> int | None:
+    """Where the arguments of conda's install, create, update and env create begin; None: it does something else."""
+    options = [*takewhile(lambda one: one.startswith("-"), texts[index + 1 : index + 20])]
+    verb = index + 1 + len(options)
+    if texts[verb : verb + 1] == ["env"]:
+        return verb + 2
+    return verb + 1 if texts[verb : verb + 1] in (["install"], ["create"], ["update"]) else None
 
 
 def _uv_python(words: list[Word], path: str, found: Installed) -> None:
@@ -227,9 +232,9 @@ def _read(installer: Installer, arguments: list[Word], path: str, found: Install
     for word in words:
         text, place = word.text, Place(path, word.line)
         option, equals, value = text.partition("=")
-        if option in files and (equals or text == option):
+        if option in files:
             name = Word(value, word.line) if equals else next(words, None)
-            if name is not None and name.text:
+            if name and name.text:
                 found.files.append(File(files[option], name.text, Place(path, name.line)))
         elif installer == "pip" and (short := _SHORT.fullmatch(text)):
             found.files.append(File(files[short[1]], short[2], place))
@@ -276,67 +281,16 @@ MOST_TRIED = 20
 MOST_FILES = 100  # that the commands of a Dockerfile install from
 
 
-@dataclass
-class Sources:
-    """What COPY and ADD bring from the build context."""
-
-    names: list[str] = field(default_factory=list)
-    contexts: tuple[str, ...] = ("",)  # folders that can be the build context, relative to that of the Dockerfile
-    hint: str = ""  # what to do about a file that is not found
-
-    def copy(self, names: list[str]) -> None:
-        """Take what a stage copied."""
-        self.names = [*self.names, *names][:MOST_SOURCES]
-
-    def candidates(self, names: Iterable[str]) -> Iterator[str]:
-        """Where files of the container may lie, in the order in which to look for them."""
-        several = tuple(names)
-        return (posixpath.join(one, file) for one in self.contexts for name in several for file in self._in(name))
-
-    def found_at(self, file: str) -> None:
-        """Take the context in which a file was found for that of the others."""
-        depth = file.count("../")
-        self.contexts = tuple(sorted(self.contexts, key=lambda one: one.count("..") != depth))
-
-    def _in(self, name: str) -> list[str]:
-        """Where a file may lie in the build context; never outside of it."""
-        file = posixpath.basename(name)
-        parts = [part for part in name.split("/") if part not in ("", ".")][-MOST_TRIED:]
-        tails = ["/".join(parts[index:]) for index in range(len(parts))]
-        tried = [one for one in self.names if posixpath.basename(one) == file]
-        tried += tails
-        tried += [posixpath.join(one, tail) for one in self.names for tail in (file, *tails)]
-        inside = (posixpath.normpath(one.lstrip("/")) for one in tried)
-        return list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
-
-
-def with_files(
-    path: str, installed: Installed, sources: Sources, include: Include
-) -> tuple[list[Requirement], list[str]]:
-    """The requirements, with those of the files that are installed, where these can be read; and what cannot."""
-    lines = Lines(path, include)
-    lines.not_understood += installed.not_understood
-    for one in installed.requirements:
-        lines.add(one)
-    if len(installed.files) > MOST_FILES:
-        place = installed.files[MOST_FILES].place
-        lines.not_understood.append(f"{place}: more than {MOST_FILES} files to install from; the others are not read")
-    for file in installed.files[:MOST_FILES]:
-        wanted = "pyproject.toml" if file.kind == "project" else file.name
-        try:
-            found = _look(sources.candidates((wanted,)), include)
-        except IncludeError as error:
-            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{sources.hint}")
-            continue
-        sources.found_at(found[0])
-        if file.kind in ("requirements", "constraints"):
-            lines.follow(found[0], file.place, constraint=file.kind == "constraints")
-        else:
-            for environment in _environments(path, found, file, include, lines.not_understood):
-                for one in environment.requirements + (environment.python if file.kind == "conda" else ()):
-                    lines.add(one)
-                lines.not_understood += environment.not_understood
-    return list(dict.fromkeys(lines.found())), list(dict.fromkeys(lines.not_understood))
+def _candidates(name: str, copied: list[str]) -> list[str]:
+    """Where a file of the container may lie in the build context, in the order in which to look; never outside."""
+    file = posixpath.basename(name)
+    parts = [part for part in name.split("/") if part not in ("", ".")][-MOST_TRIED:]
+    tails = ["/".join(parts[index:]) for index in range(len(parts))]
+    tried = [one for one in copied if posixpath.basename(one) == file]
+    tried += tails
+    tried += [posixpath.join(one, tail) for one in copied for tail in (file, *tails)]
+    inside = (posixpath.normpath(one.lstrip("/")) for one in tried)
+    return list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
 
 
 def _look(names: Iterable[str], include: Include) -> tuple[str, str]:
@@ -349,6 +303,17 @@ def _look(names: Iterable[str], include: Include) -> tuple[str, str]:
             reasons.append(str(error))
     missing = str(IncludeError())
     raise IncludeError(next((one for one in reasons if one != missing), missing))
+
+
+def _follow(file: File, found: tuple[str, str], path: str, lines: Lines, include: Include) -> None:
+    """Read a file that is installed from."""
+    if file.kind in ("requirements", "constraints"):
+        lines.follow(found[0], file.place, constraint=file.kind == "constraints")
+        return
+    for environment in _environments(path, found, file, include, lines.not_understood):
+        for one in environment.requirements + (environment.python if file.kind == "conda" else ()):
+            lines.add(one)
+        lines.not_understood += environment.not_understood
 
 
 def _environments(
@@ -375,7 +340,6 @@ def environment(
     kind: Kind,
     path: str,
     installed: Installed,
-    sources: Sources,
     include: Include,
     *,
     python: Iterable[Requirement] = (),
@@ -383,6 +347,8 @@ def environment(
     label: str | None = None,
     place: Place | None = None,
     read_as: str | None = None,
+    contexts: tuple[str, ...] = ("",),
+    hint: str = "",
     **others: Any,
 ) -> Environment:
     """The environment that commands make, with the other fields that the file tells.
@@ -390,16 +356,41 @@ def environment(
     Args:
         python: the one that something else than the commands names.
         read_as: the path relative to which files are named, where that is not the file's own.
+        contexts: folders that can be the build context, relative to that of `read_as`.
+        hint: what to do about a file that is not found.
     """
-    requirements, not_understood = with_files(read_as or path, installed, sources, include)
+    base, context, label = read_as or path, contexts[0], label or path
+    lines = Lines(base, include)
+    lines.not_understood += installed.not_understood
+    for one in installed.requirements:
+        lines.add(one)
+    if len(installed.files) > MOST_FILES:
+        place_of_more = installed.files[MOST_FILES].place
+        lines.not_understood.append(
+            f"{place_of_more}: more than {MOST_FILES} files to install from; the others are not read"
+        )
+    for file in installed.files[:MOST_FILES]:
+        wanted = "pyproject.toml" if file.kind == "project" else file.name
+        inside = _candidates(wanted, installed.copied[:MOST_SOURCES])
+        try:
+            found = _look((posixpath.join(one, name) for one in contexts for name in inside), include)
+        except IncludeError as error:
+            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{hint}")
+            continue
+        depth = found[0].count("../")  # of the context in which it was found, which is that of the others
+        contexts = tuple(sorted(contexts, key=lambda one: one.count("..") != depth))
+        _follow(file, found, base, lines, include)
+    if contexts[0] != context:
+        label += f", built from {posixpath.normpath(posixpath.join(posixpath.dirname(base), contexts[0]))}"
+    requirements = dict.fromkeys(lines.found())
     return Environment(
         kind=kind,
-        label=label or path,
+        label=label,
         place=place or Place(path, 1),
         python=tuple(python) or tuple(_pythons(installed, requirements)),
         requirements=tuple(one for one in requirements if one.name != "python"),
         image=image,
-        not_understood=(*(unknown_part(image) if image else ()), *not_understood),
+        not_understood=(*unknown_part(image), *dict.fromkeys(lines.not_understood)),
         **others,
     )
 
@@ -410,7 +401,7 @@ def has_tensorflow(one: Environment) -> bool:
     return image or any(each.name in TENSORFLOW for each in one.requirements)
 
 
-def _pythons(installed: Installed, requirements: list[Requirement]) -> list[Requirement]:
+def _pythons(installed: Installed, requirements: Iterable[Requirement]) -> list[Requirement]:
     """Python from conda, from uv, or from apt's python3.9."""
     found = [one for one in requirements if one.name == "python" and one.installer == "conda"]
     if found:

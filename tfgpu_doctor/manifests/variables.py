@@ -91,8 +91,10 @@ def read_image(reference: str, place: Place, values: Mapping[str, str] | None = 
     return Image(name=f"{head}{slash}{tail}", tag=tag or None, place=place, text=reference)
 
 
-def unknown_part(image: Image) -> tuple[str, ...]:
+def unknown_part(image: Image | None) -> tuple[str, ...]:
     """A line for `not_understood` where a variable without a value keeps the image from being known."""
+    if image is None:
+        return ()
     if expression := hole(image.text):
         return (filled_later(image.place, expression),)
     if image.tag is None and "$" in image.text:

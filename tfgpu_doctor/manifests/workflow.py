@@ -12,7 +12,7 @@ from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, GpuRequest, M
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.pyproject import table, texts
-from tfgpu_doctor.manifests.shell import Installed, Sources, environment, has_tensorflow, read_commands
+from tfgpu_doctor.manifests.shell import Installed, environment, has_tensorflow, read_commands
 from tfgpu_doctor.manifests.variables import read_image
 
 _VERSION = re.compile(
@@ -32,6 +32,7 @@ def read_python_file(path: str, text: str) -> tuple[Environment, ...]:
     return (Environment(kind="python", label=path, place=Place(path, 1), not_understood=(note,)),)
 
 
+_MINOR = re.compile(r"[23]\.\d{1,2}(?=\.|$)")
 _SHELL_CELL = re.compile(r"%%(?:bash|sh|shell|script)\b")
 _COMMAND = re.compile(r"\s*(?:!{1,2}|%(?=(?:pip|conda|mamba|uv)\b))")
 
@@ -51,9 +52,12 @@ def read_notebook(path: str, text: str, include: Include) -> tuple[Environment, 
             source = lines.numbered(cell.get("source"))
             if cell.get("cell_type") == "code":
                 read_commands([*_commands(source)], path, installed)
-    version = table(data, "metadata", "language_info").get("version")
-    python = _python(path, lines, version)
-    return (environment("notebook", path, installed, Sources(), include, python=python),)
+    version = str(table(data, "metadata", "language_info").get("version"))
+    python = []
+    if found := _MINOR.match(version):
+        place = Place(path, lines.line_of(version))
+        python = [Requirement("python", f"=={found[0]}.*", place, f"python {found[0]}")]
+    return (environment("notebook", path, installed, include, python=python),)
 
 
 class _Lines:
@@ -89,12 +93,6 @@ def _commands(source: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             yield number, line[mark.end() :] if mark and not whole else line
 
 
-def _python(path: str, lines: _Lines, version: Any) -> Iterator[Requirement]:
-    found = re.match(r"[23]\.\d{1,2}(?=\.|$)", version) if isinstance(version, str) else None
-    if found:
-        yield Requirement("python", f"=={found[0]}.*", Place(path, lines.line_of(version)), f"python {found[0]}")
-
-
 MOST = 50  # combinations of one matrix
 _EXPRESSION = re.compile(r"\$\{\{\s{0,9}(matrix|env)\.([\w-]+)\s{0,9}\}\}")
 _ROOT = ("../..",)  # of the repository, from .github/workflows
@@ -114,13 +112,11 @@ def _combinations(job: Node) -> Iterator[dict[str, str]]:
     """The jobs of a matrix: all combinations without those of `exclude`, then those of `include`."""
     at = ("strategy", "matrix")
     more = [one.texts() for one in job.items(*at, "include")][:MOST]
+    left_out = [one.texts() for one in job.items(*at, "exclude")]
     several = {name: [item.text for item in values.items() if item.text is not None] for name, values in job.pairs(*at)}
     axes = {name: texts for name, texts in several.items() if texts and name not in ("include", "exclude")}
     if axes or not more:
-        left_out = [one.texts() for one in job.items(*at, "exclude")]
-        for values in islice(_combined(axes, left_out), MOST):
-            added = [one for one in more if all(values.get(name, text) == text for name, text in one.items())]
-            yield values | {name: text for one in added for name, text in one.items()}
+        yield from (_extended(values, more) for values in islice(_combined(axes, left_out), MOST))
     yield from (one for one in more if not axes or axes.keys() & one.keys())
 
 
@@ -129,6 +125,12 @@ def _combined(axes: Mapping[str, list[str]], left_out: list[dict[str, str]]) -> 
         values = dict(zip(axes, chosen, strict=True))
         if not any(one and one.items() <= values.items() for one in left_out):
             yield values
+
+
+def _extended(values: dict[str, str], more: list[dict[str, str]]) -> dict[str, str]:
+    """A combination with what `include` adds to it."""
+    added = [one for one in more if all(values.get(name, text) == text for name, text in one.items())]
+    return values | {name: text for one in added for name, text in one.items()}
 
 
 def _environment(
@@ -145,18 +147,20 @@ def _environment(
             first = run.line + ("\n" in run.text)  # the text of a block begins below its key
             read_commands([*enumerate(filled(run.text).splitlines(), first)], path, installed)
     container = job.get("container", "image") or job.get("container")
+    options = job.get("container", "options")
+    asks = options is not None and "--gpus" in (options.text or "")
     values = ", ".join(f"{key} {value}" for key, value in matrix.items())
     return environment(
         "workflow",
         path,
         installed,
-        Sources(contexts=_ROOT),
         include,
+        contexts=_ROOT,
         python=python,
         image=read_image(filled(container.text), container.place) if container and container.text else None,
         label=f"{path}, job {name}" + (f" ({values})" if values else ""),
         place=job.place,
-        gpu=_gpu(job),
+        gpu=GpuRequest(None, options.place, options.text or "") if asks and options else None,
     )
 
 
@@ -165,11 +169,5 @@ def _python_of_workflow(step: Node, filled: Callable[[str], str]) -> Iterator[Re
     version = step.get("with", "python-version")
     if version and version.text and "setup-python" in (step.string("uses") or ""):
         text = filled(version.text).strip()
-        if found := re.match(r"[23]\.\d{1,2}(?=\.|$)", text):
+        if found := _MINOR.match(text):
             yield Requirement("python", f"=={found[0]}.*", version.place, text)
-
-
-def _gpu(job: Node) -> GpuRequest | None:
-    options = job.get("container", "options")
-    asked = options is not None and "--gpus" in (options.text or "")
-    return GpuRequest(None, options.place, options.text or "") if asked and options else None

@@ -66,7 +66,8 @@ class NameIndex:
         ('Quadro RTX 6000', 'RTX 6000 Ada Generation')
         """
         if name not in self._answers:
-            text = _inside_brackets(name).strip()
+            in_brackets = re.search(r"\[([^\[\]]+)\]", name)  # as lspci has it: "AD102 [GeForce RTX 4090] (rev a1)"
+            text = (in_brackets[1] if in_brackets else name).strip()
             self._answers[name] = (
                 self._spelled(text, _LINES | _GENERATIONS)
                 or self._virtual(text)
@@ -117,33 +118,26 @@ class NameIndex:
         # names of all three comparisons have these words: a name that is none costs a look-up each
         alike = set.intersection(*(self._with.get(word, set()) for word in model - _PREFIXES or model))
         near = [known for known in self._known if known in alike] if alike else []
-        same = (
-            [known for known in near if self._known[known] == wanted]
-            or [known for known in near if self._cores[known] == model]
-            or [known for known in near if self._means(known, model, omittable)]
-        )
+        same = self._same(near, wanted, model, omittable)
         return tuple(sorted(self._of_line(model, same), key=lambda known: len(self._known[known] ^ wanted)))
 
+    def _same(self, near: list[str], wanted: _Words, model: _Words, omittable: _Words) -> list[str]:
+        """The names with the same words; else of the same model; else that differ in words that may be left out."""
+        return (
+            [known for known in near if self._known[known] == wanted]
+            or [known for known in near if self._cores[known] == model]
+            or [k for k in near if self._cores[k] - model <= omittable and model - self._known[k] <= _PREFIXES]
+        )
+
     def _of_line(self, model: _Words, same: list[str]) -> list[str]:
-        """Of names that a model can mean: a "Jetson T2000" is no Quadro, and a "T2000" no Jetson."""
-        if "jetson" in model:
-            return [known for known in same if self._may_be_jetson(known)]
-        return [known for known in same if "jetson" not in self._known[known]] or same
+        """Of names that a model can mean: a "Jetson T2000" is no Quadro, and a "T2000" no Jetson.
 
-    def _may_be_jetson(self, known: str) -> bool:
-        """A Jetson, or what the driver calls one: "Orin", "Tegra X1"; never a card whose model has the same number."""
-        words = self._cores[known]
-        return "jetson" in words or "tegra" in words or words <= self._jetsons
-
-    def _means(self, known: str, model: _Words, omittable: _Words) -> bool:
-        """Whether a name lacks only what may be left out, and adds only the maker's words."""
-        return self._cores[known] - model <= omittable and model - self._known[known] <= _PREFIXES
-
-
-def _inside_brackets(name: str) -> str:
-    """What lspci puts into brackets: "NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)"."""
-    found = re.search(r"\[([^\[\]]+)\]", name)
-    return found[1] if found else name
+        The driver calls some Jetsons "Orin" or "Tegra X1".
+        """
+        if "jetson" not in model:
+            return [known for known in same if "jetson" not in self._known[known]] or same
+        cores = {known: self._cores[known] for known in same}
+        return [name for name, words in cores.items() if words & {"jetson", "tegra"} or words <= self._jetsons]
 
 
 def _plain(name: str) -> str:
@@ -218,7 +212,7 @@ def _any_of(patterns: Iterable[str], before: str = "") -> re.Pattern[str]:
 
 
 def _regex(pattern: str) -> str:
-    plain = re.escape(re.sub(r"^Standard_", "", pattern))
+    plain = re.escape(pattern.removeprefix("Standard_"))
     return plain.replace(r"\.\*", _SIZE).replace(r"\#", r"\d{1,3}")
 
 

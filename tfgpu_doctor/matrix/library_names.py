@@ -59,24 +59,16 @@ class Library:
 
 def known_library(name: str) -> Library | None:
     """Read a file name; None for one that is not NVIDIA's."""
-    if match := _LINUX.fullmatch(name) or _MACOS.fullmatch(name):
-        return Library(name, _component(match["stem"]), match["version"])
-    if match := _WINDOWS.fullmatch(name):
-        return Library(name, _component(match["stem"]), _of_digits(match["digits"]) or None)
     if name.lower() == "nvcuda.dll":
         return Library(name, "cuda", None)
-    return None
-
-
-def _component(stem: str) -> str:
-    stem = stem.lower()
-    return "cudnn" if stem.startswith("cudnn") else "cublas" if stem.startswith("cublas") else stem
-
-
-def _of_digits(digits: str) -> str:
-    """ "101" is 10.1 and "80" is 8.0; "12", "11" of cublas and "8" of cudnn are whole."""
-    if len(digits) == 3:
-        return f"{digits[:-1]}.{digits[-1]}"
-    if len(digits) == 2 and int(digits) >= 50:
-        return f"{digits[0]}.{digits[1]}"
-    return digits
+    if match := _LINUX.fullmatch(name) or _MACOS.fullmatch(name):
+        version = match["version"]
+    elif match := _WINDOWS.fullmatch(name):
+        # "101" is 10.1 and "80" is 8.0; "12", "11" of cublas and "8" of cudnn are whole
+        digits = match["digits"]
+        has_minor = len(digits) == 3 or (len(digits) == 2 and int(digits) >= 50)
+        version = f"{digits[:-1]}.{digits[-1]}" if has_minor else digits or None
+    else:
+        return None
+    stem = match["stem"].lower()
+    return Library(name, next((one for one in ("cudnn", "cublas") if stem.startswith(one)), stem), version)

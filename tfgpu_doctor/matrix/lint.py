@@ -18,6 +18,7 @@ from tfgpu_doctor.matrix.schema import (
     Architecture,
     Build,
     CudaToolkit,
+    KnownIssue,
     LibrarySet,
     MatrixFile,
     Wheel,
@@ -366,17 +367,21 @@ def issues(data: MatrixFile) -> Iterator[str]:
     packages = list(dict.fromkeys(row.package for row in data.tensorflow))
     for issue in data.known_issues:
         place, where = f"known_issues {issue.id}.condition", issue.condition
-        specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
-        bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
-        yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
         for package in where.packages:
             yield from _none_of(f"{place}.packages", package, packages, repr(package))
         low, high = where.min_compute_capability, where.max_compute_capability
         if low and high and numbers(low) > numbers(high):
             yield f"{place}: min_compute_capability {low} is above the maximum {high}"
-        rows = [row for row in data.tensorflow if not bad and within(row.version, where.versions)]
-        if not bad and not any(concerns(issue, row, name) for row in rows for name in row.wheels or ("",)):
+        specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
+        bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
+        yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
+        if not bad and not _speaks_of_a_release(issue, data):
             yield f"{place}: no release fits it"
+
+
+def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
+    rows = (row for row in data.tensorflow if within(row.version, issue.condition.versions))
+    return any(concerns(issue, row, name) for row in rows for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:

@@ -24,6 +24,7 @@ from tfgpu_doctor.matrix.schema import (
     Condition,
     CudaToolkit,
     CudnnRelease,
+    GpuNames,
     KnownIssue,
     MatrixFile,
     PackageReleases,
@@ -81,17 +82,25 @@ def parse(text: str, path: str) -> MatrixFile:
 def _explained(matrix: Node, message: str) -> tuple[int, str]:
     """The line of what msgspec refuses, and its message, shortened, with what to do about a value without quotes."""
     reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
-    here, unknown = _PATH.search(message), _UNKNOWN.fullmatch(message)
-    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
-    if unknown or (here and here["key"]):
-        found = [key for one in found if one.id == "mapping" for key, _ in one.value]
+    found, unknown = _refused(matrix, message), _UNKNOWN.fullmatch(message)
     if unknown:
-        found = [key for key in found if key.value == unknown["name"]]
+        found = [key for key in _keys(found) if key.value == unknown["name"]]
     elif _NO_TEXT.match(message):
         found = [one for one in found if one.id == "scalar" and not isinstance(plain(one), str)] or found
         if found and found[0].id == "scalar":
             reason += f'; put it in quotes: "{shortened(found[0].value)}"'
     return line_of(found[0] if found else matrix), reason
+
+
+def _refused(matrix: Node, message: str) -> list[Node]:
+    """The nodes that a message is about."""
+    here = _PATH.search(message)
+    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
+    return _keys(found) if here and here["key"] else found
+
+
+def _keys(nodes: list[Node]) -> list[Node]:
+    return [key for one in nodes if one.id == "mapping" for key, _ in one.value]
 
 
 def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:
@@ -124,15 +133,17 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
         if table in _ASCENDING or table in _FALLING:
             rows.sort(key=lambda row: numbers(getattr(row, fields[0])), reverse=table in _FALLING)
         tables[table] = tuple(rows)
-    names = {name.lower() for row in above.gpus for name in row.names}
-    others = (
-        structs.replace(row, names=tuple(name for name in row.names if name.lower() not in names)) for row in below.gpus
-    )
-    tables["gpus"] = (*above.gpus, *(row for row in others if row.names))
+    tables["gpus"] = (*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names}))
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
     merged = structs.replace(below, sources=below.sources | above.sources, **tables)
     used = {*used_sources(merged), *above.sources, "wheel"}
     return structs.replace(merged, sources={key: one for key, one in merged.sources.items() if key in used})
+
+
+def _without(rows: Iterable[GpuNames], names: set[str]) -> Iterator[GpuNames]:
+    for row in rows:
+        if kept := tuple(name for name in row.names if name.lower() not in names):
+            yield structs.replace(row, names=kept)
 
 
 def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> tuple[ReleaseRow, ...]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from msgspec import field, to_builtins
@@ -259,19 +260,31 @@ def find(matrix: Matrix, key: str) -> tuple[Found, ...]:
     Raises QueryError: there is none; the message has names that are written like it.
     """
     wanted = _PREFIX.sub("", key.strip().lower(), count=1)
-    others = [table for table in TABLES if table not in _OWN_COMMAND]
-    rows = [(table, row, [*names(row)]) for table in others for row in getattr(matrix.data, table)]
-    # names of instances have "#" for a number and end with "*"
-    exact = [one for one in rows if any(fnmatchcase(wanted, name.lower().replace("#", "[0-9]*")) for name in one[2])]
+    rows = [
+        (table, row, [*names(row)])
+        for table in TABLES
+        if table not in _OWN_COMMAND
+        for row in getattr(matrix.data, table)
+    ]
+    exact = [one for one in rows if any(map(partial(_is_called, wanted), one[2]))]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
     if not found or not wanted:
-        near = similar(key.strip(), [name for *_, several in rows for name in several], 4)
-        hint = f"; the nearest are {', '.join(near)}" if near else ""
-        raise QueryError(
-            f"no row of the matrix is called {key[:80]!r}{hint}. "
-            "tfgpu matrix find lists the tables; tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"
-        )
+        raise QueryError(_unknown_key(key, [name for *_, several in rows for name in several]))
     return tuple(_found(matrix, table, row, several[0]) for table, row, several in found)
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    near = similar(key.strip(), known, 4)
+    hint = f"; the nearest are {', '.join(near)}" if near else ""
+    return (
+        f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
+        "tensorflow, cuda, cudnn and gpu look up theirs"
+    )
+
+
+def _is_called(wanted: str, name: str) -> bool:
+    """Names of instances have "#" for a number and end with "*"."""
+    return fnmatchcase(wanted, name.lower().replace("#", "[0-9]*"))
 
 
 def names(row: Any) -> Iterator[str]:

@@ -92,8 +92,8 @@ _EVENTS: dict[str, tuple[str, dict[str, str]]] = {
 def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
-        *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _other_versions, _of_tensorflow),
-        *(_no_gpu_listed, _of_another_program, _without_gpu, _nobody_complains),
+        *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _source_build, _other_versions),
+        *(_of_tensorflow, _no_gpu_listed, _of_another_program, _without_gpu, _nobody_complains),
     ):
         yield from read(text)
 
@@ -113,8 +113,6 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
         yield _message(text, "only-printed", 1)
     if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
         yield _message(text, "few-words", 1)
-    if (framework := text.find(_OTHER_FRAMEWORK)) and not text.find(_TENSORFLOW):
-        yield _message(text, "other-framework", framework[1])
 
 
 def _is_printed(line: str) -> bool:
@@ -146,10 +144,21 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
 
 
 def _of_patterns(text: ParsedText) -> Iterator[Message]:
-    """The age of the log, a build by the user, the machine, a notebook, and the CUDA that somebody is told to have."""
-    ages = ((cuda, found) for cuda, pattern in _ERAS if (found := text.find(pattern)))
-    for cuda, (_, line) in list(ages)[:1]:
-        yield _message(text, "log-era", line, cuda=cuda)
+    """The age of the log, the machine, a notebook, and the CUDA that somebody is told to have."""
+    for cuda, pattern in _ERAS:
+        if found := text.find(pattern):
+            yield _message(text, "log-era", found[1], cuda=cuda)
+            break
+    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK)):
+        if found := text.find(pattern):
+            yield _message(text, kind, found[1])
+    for one in text.prose:
+        if one.key == "cuda" and one.stance == "wanted":
+            yield _message(text, "cuda-wanted", one.line, version=one.value)
+
+
+def _source_build(text: ParsedText) -> Iterator[Message]:
+    """TensorFlow was compiled by its user: the form says so, or a sentence."""
     told = text.all_stated("install")
     from_wheel = any(_PACKAGED.fullmatch(one.value.strip()) for one in told)  # beside it, "source" is a slip
     built = [one.line for one in told if _FROM_SOURCE.fullmatch(one.value.strip()) and not from_wheel]
@@ -157,12 +166,6 @@ def _of_patterns(text: ParsedText) -> Iterator[Message]:
         built = [found[1]]
     if built:
         yield _message(text, "source-build", built[0])
-    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK)):
-        if found := text.find(pattern):
-            yield _message(text, kind, found[1])
-    for one in text.prose:
-        if one.key == "cuda" and one.stance == "wanted":
-            yield _message(text, "cuda-wanted", one.line, version=one.value)
 
 
 def _other_versions(text: ParsedText) -> Iterator[Message]:
@@ -228,6 +231,8 @@ def _of_another_program(text: ParsedText) -> Iterator[Message]:
     """A failure that need not be TensorFlow's, in a text that does not name TensorFlow, or that JAX reports."""
     failed, full = text.messages_of(*_OF_ANY_PROGRAM), text.messages_of("out-of-memory")
     named, other = text.find(_TENSORFLOW), text.find(_OTHER_FRAMEWORK)
+    if other and not named and SUBJECT.search(" ".join(line.text for line in text.lines).lower()):
+        yield _message(text, "other-framework", other[1])
     if failed and not named:
         yield _message(text, "another-program", failed[0].line, program="PyTorch" if text.find(_PYTORCH) else "")
     elif full and any(_RAISED_BY_JAX.search(message.text) for message in full):

@@ -103,14 +103,11 @@ def unwrap(text: str, page: bool = False) -> list[str]:
         return inner.split("\n")[: -1 if inner.endswith("\n") else None] or [""]
     if prefix := _PREFIX.match(text):
         text = text[prefix.end() :]
-    lines = [text]
-    if "<" in text:
-        lines = _BREAK.split(text)
-        if page:
-            lines = [_TAG.sub("", line) for line in lines]
-    # the lines of a log whose line breaks were lost; a form that is filled in on one line lost them, too
-    parts = [_JOINT.split(one) if len(one) > _PLAIN and one.count(": ") > 1 else [one] for one in lines]
-    lines = [part for one in parts for part in one]
+    lines: list[str] = []
+    for line in _BREAK.split(text) if "<" in text else [text]:
+        plain = _TAG.sub("", line) if page else line
+        # the lines of a log whose line breaks were lost; a form that is filled in on one line lost them, too
+        lines += _JOINT.split(plain) if len(plain) > _PLAIN and plain.count(": ") > 1 else [plain]
     return [_ENTITY.sub(lambda match: html.unescape(match[0]), line) if "&" in line else line for line in lines]
 
 

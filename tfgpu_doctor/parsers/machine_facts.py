@@ -15,7 +15,6 @@ from msgspec import structs
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import prose, tensorflow_outputs
 from tfgpu_doctor.parsers.cuda_results import CURESULTS
-from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
 from tfgpu_doctor.parsers.prose import card_in, stance
 from tfgpu_doctor.parsers.statements import names_no_gpu
@@ -36,7 +35,6 @@ from tfgpu_doctor.records.facts import (
     SmiResult,
     TfDevice,
     Toolkit,
-    Unknown,
     lists_gpu,
 )
 from tfgpu_doctor.records.versions import minor, of_capability
@@ -165,22 +163,22 @@ _LISTED = re.compile(
 
 def driver(text: ParsedText) -> Driver:
     """What nvidia-smi, TensorFlow's diagnostics and the kernel say of the driver."""
-    kernel = next((m for m in text.messages_of("kernel-version")), None)
+    kernel = next(iter(text.messages_of("kernel-version")), None)
     module = (kernel.values.get("version") or kernel.values.get("module")) if kernel else None
     stopped = text.messages_of("kernel-driver-not-running", "smi-no-driver")
-    version = fact_from(_trimmed(module), kernel)
-    if text.smi.driver_version:
-        version = Known(text.smi.driver_version, text.smi_at)
-    elif not module:
-        stated = text.stated_fact("driver")
-        version = text.said_fact("driver") if isinstance(stated, Unknown) else stated
+    versions: tuple[Fact[str], ...] = (
+        Known(text.smi.driver_version, text.smi_at) if text.smi.driver_version else NOT_IN_TEXT,
+        fact_from(_trimmed(module), kernel),
+        text.stated_fact("driver"),
+        text.said_fact("driver"),
+    )
     supported = text.smi.cuda_version
     mismatch = [
         one for one in text.messages_of("nvml-mismatch") if _OF_NVML.search(one.text)
     ]  # CUDA has one of its own
     xids = text.messages_of("xid")
     return Driver(
-        version=version,
+        version=next((one for one in versions if isinstance(one, Known)), NOT_IN_TEXT),
         cuda_supported=Known(supported, text.smi_at) if supported else text.said_fact("supported"),
         kernel_module=fact_from(_trimmed(module), kernel),
         kernel_module_loaded=fact_from(
@@ -302,10 +300,6 @@ def _trimmed(version: str | None) -> str | None:
 _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
-# the distributions' own package: "nvidia-cuda-toolkit 12.2.1", "nvidia-cuda-toolkit/jammy 11.5.1-1ubuntu1"
-_OF_DISTRIBUTION = re.compile(
-    r"(?<![\w-])nvidia-cuda-toolkit(?:/\w+)?[ =:-]{1,30}(?P<version>\d{1,2}(?:\.\d{1,3}){1,2})\b"
-)
 _FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
 _RUNTIME_FILE = re.compile(
     r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)"
@@ -341,24 +335,20 @@ def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
     printed = [one for one in text.versions if one.component == "cuda"]
     kits = [_kit(one.via, one.version, f"line {one.line}: {one.via}", one.via) for one in printed]
-    stated = text.all_stated("cuda")
-    if printed:  # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
-        stated = [one for one in stated if one.value != text.smi.cuda_version]
-    kits += [_kit(one.raw[:80], one.value, stated_at(one)) for one in stated]
+    # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
+    others = text.smi.cuda_version if printed else None
+    kits += [_kit(one.raw[:80], one.value, stated_at(one)) for one in text.all_stated("cuda") if one.value != others]
     kits += _mentioned_toolkits(text, bool(kits))
-    # libcudart.so.10.1 in a listing of files is there; up to 10.0 all libraries have their toolkit's number
-    for one in text.libraries:
-        version = minor(one.version)
-        if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
-            kits.append(_kit(one.path or one.soname, version, f"line {one.line}: {one.via}", one.via))
+    kits += _listed_runtimes(text)
     kits += _named_files(text)
-    for release, source in () if kits or matrix is None else _that_works(text, matrix):
-        kits.append(_kit(f"for TensorFlow {release.version}", release.cuda, source))
+    if not kits and matrix:
+        kits += [_kit(f"for TensorFlow {one.version}", one.cuda, where) for one, where in _that_works(text, matrix)]
     nvcc = next((one for one in printed if one.via == "nvcc"), None)
-    distinct = {kit.version: kit for kit in reversed(kits)}
-    first = [kit for kit in kits if distinct[kit.version] is kit]
+    distinct: dict[str | None, Toolkit] = {}
+    for kit in kits:
+        distinct.setdefault(kit.version, kit)
     return Cuda(
-        toolkits=Known(tuple(first), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
+        toolkits=Known(tuple(distinct.values()), kits[0].source, _grade(kits[0].via)) if kits else NOT_IN_TEXT,
         nvcc=Known(Nvcc(path="nvcc", version=nvcc.version), f"line {nvcc.line}") if nvcc else NOT_IN_TEXT,
     )
 
@@ -367,20 +357,25 @@ def _kit(path: str, version: str | None, source: str, via: str = "stated") -> To
     return Toolkit(path=path, version=version, source=source, via=via)
 
 
+def _listed_runtimes(text: ParsedText) -> Iterator[Toolkit]:
+    """CUDA's libraries in listings of files: libcudart.so.10.1 is there; up to 10.0 all have their toolkit's number."""
+    for one in text.libraries:
+        version = minor(one.version)
+        if one.found and version and (one.component == "cudart" or (one.component in _OLD and version in _ALL_ALIKE)):
+            yield _kit(one.path or one.soname, version, f"line {one.line}: {one.via}", one.via)
+
+
 def _named_files(text: ParsedText) -> Iterator[Toolkit]:
     """CUDA's runtime that somebody names in a sentence: "the folder has cudart64_102.dll"."""
     named = text.messages_of("library-not-opened", "loader-error", "library-opened")
     sought = {message.line: message.values.get("library", "") for message in named}
-    for line in text.lines:
-        if len(line.text) > _SENTENCE or not any(name in line.text.lower() for name in ("cudart", *_OLD)):
-            continue
-        clauses = (clause for clause in _CLAUSE.split(line.text) if not NOT_HERE.search(clause))
-        for match in (match for clause in clauses for match in _RUNTIME_FILE.finditer(clause)):
-            if match[0] in sought.get(line.number, "") or (match["alike"] and match[0] in sought.values()):
-                continue
-            digits = match["digits"] or ""
-            version = match["version"] or match["alike"] or f"{digits[:-1]}.{digits[-1]}"
-            yield _kit(match[0], version, f"line {line.number}: {match[0]}")
+    for line in text.lines_with("cudart", *_OLD):
+        clauses = _CLAUSE.split(line.text) if len(line.text) <= _SENTENCE else []
+        for match in (match for one in clauses if not NOT_HERE.search(one) for match in _RUNTIME_FILE.finditer(one)):
+            if not (match[0] in sought.get(line.number, "") or (match["alike"] and match[0] in sought.values())):
+                digits = match["digits"] or ""
+                version = match["version"] or match["alike"] or f"{digits[:-1]}.{digits[-1]}"
+                yield _kit(match[0], version, f"line {line.number}: {match[0]}")
 
 
 def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str]]:
@@ -393,24 +388,16 @@ def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str
 
 def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
-    for line in _lines_with(text, "cuda", "gpu"):
+    for line in text.lines_with("cuda", "gpu"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":
                 yield _kit("conda", match["version"], f"line {line.number}: {match[0]}", "conda")
-        if packaged := _OF_DISTRIBUTION.search(line.text):
-            where = f"line {line.number}: nvidia-cuda-toolkit {packaged['version']}"
-            yield _kit("nvidia-cuda-toolkit", packaged["version"], where)
         folder = None if stated or (text.libraries and _HEADER.search(line.text)) else _FOLDER.search(line.text)
         # not what somebody wants, asks for or is told to install
         if folder and not NOT_HERE.search(line.text[max(folder.start() - _AROUND, 0) : folder.end() + _AROUND]):
             yield _kit(folder[0], folder["version"], f"line {line.number}")
     for one in () if stated else text.said("cuda"):
         yield _kit(one.raw, one.value, f"line {one.line}")
-
-
-def _lines_with(text: ParsedText, *words: str) -> Iterator[Line]:
-    """The lines that have one of the words: the expressions above try every character of a line."""
-    return (line for line in text.lines if any(word in low for low in [line.text.lower()] for word in words))
 
 
 def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
@@ -438,7 +425,7 @@ def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
         if file.found and file.component == "cudnn" and file.version:
             path = f"line {file.line}: {file.path or file.soname}"
             yield CudnnFile(path=path, version=file.version, source=file.via)
-    for line in _lines_with(text, "cudnn"):
+    for line in text.lines_with("cudnn"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
                 yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")

@@ -132,7 +132,6 @@ def _gpu(rows: list[list[str]], processes: Fact[dict[int, list[GpuProcess]]], in
 
 
 def _memory(cell: str) -> dict[str, str]:
-    """The columns of a cell "917MiB /   8188MiB"."""
     sizes = _MEMORY_CELL.fullmatch(cell)
     used, total = (int(sizes["used"]), int(sizes["total"])) if sizes else (None, None)
     free = None if total is None or used is None else total - used
@@ -255,7 +254,6 @@ def _csv_gpu(number: int, cells: dict[str, str]) -> Gpu:
 
 
 def _fields(cells: dict[str, str], source: str) -> dict[str, Fact[Any]]:
-    """The fields of Gpu from the texts of its columns."""
     known = ((*COLUMNS[column], text) for column, text in cells.items() if column in COLUMNS)
     return {field: _fact(convert, text, source) for field, convert, text in known}
 

@@ -47,10 +47,6 @@ CONDA_ROW = re.compile(
     rf"\s*(?P<name>{NAME})\s+(?P<version>{VERSION})\s+(?P<build><pip>|[\w.*+-]{{1,60}})(?:\s+\[[\w ,]{{1,40}}\])?"
     r"(?:\s+(?P<channel>\S{1,200}))?\s*"
 )
-_MAMBA_ROW = re.compile(
-    rf"\s*[+~]\s+(?P<name>{NAME})\s+(?P<version>{VERSION})\s+(?P<build>[\w.]{{1,60}})\s+(?P<channel>[\w.:/-]{{1,80}}?)"
-    r"(?:/(?:linux|win|osx)-\w+|/noarch)(?:\s+\S+){0,2}\s*"
-)
 STRONG_BUILD = re.compile(r"<pip>|pypi_\d|[\w.]*_\d{1,4}|py\d{2}\w*|h[0-9a-f]{6}\w*")
 FREEZE = re.compile(
     rf"[\s\"'`*+~-]*(?P<name>{NAME})(?:\[[\w, .-]{{0,80}}\])?(?P<gap>\s?)==\s?(?P<version>{VERSION})(?P<wild>\.\*)?"
@@ -82,7 +78,6 @@ class ListedPackage:
     line: int
     manager: str  # "pip" or "conda": who installed it
     build: str | None = None  # conda's: "cuda112py310he87a039_0"
-    channel: str | None = None  # conda's: "conda-forge"
 
 
 def normalised(name: str) -> str:
@@ -99,8 +94,7 @@ def _listed(match: re.Match[str], number: int, manager: str) -> ListedPackage:
     version = f"{match['version']}.*" if values.get("wild") else match["version"]
     if manager != "conda":
         return ListedPackage(normalised(match["name"]), version, number, manager)
-    channel = (values.get("channel") or "").split("/")[-1] or None
-    return ListedPackage(normalised(match["name"]), version, number, manager, values.get("build"), channel)
+    return ListedPackage(normalised(match["name"]), version, number, manager, values.get("build"))
 
 
 # ------------------------------------------------------------------------------------------ pip list
@@ -209,8 +203,6 @@ class _Reader:
         match = _EXPORT.fullmatch(text)
         if match and (self._list == "environment" or (match["build"] and STRONG_BUILD.fullmatch(match["build"]))):
             return [_listed(match, number, "conda")]
-        if match := _MAMBA_ROW.fullmatch(text):
-            return [_listed(match, number, "conda")]
         if match := _SHOWN_NAME.fullmatch(text):  # `pip show`
             following = [line.text for line in self._lines[place + 1 : place + 3] if line.text.strip()]
             if following and (version := _SHOWN_VERSION.fullmatch(following[0])):
@@ -218,7 +210,6 @@ class _Reader:
         return []
 
     def _pinned(self, match: re.Match[str], number: int, place: int) -> list[ListedPackage]:
-        """A row of `pip freeze`."""
         if match["gap"] and not KNOWN.match(match["name"]):
             return []
         if self._list == "environment":

@@ -170,7 +170,6 @@ def parse(lines: Sequence[Line], said: Sequence[prose.Said]) -> Iterator[Message
 
 
 def _asked(letter: Sequence[Line]) -> Iterator[tuple[str, Line]]:
-    """What is asked, and the sentence."""
     whole = "\n".join(line.text for line in letter)
     for line in letter:
         for sentence in _SENTENCE.split(line.text) if _ASKS.search(line.text) else ():

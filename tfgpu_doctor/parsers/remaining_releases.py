@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -255,34 +255,41 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
         wheel: the build is a published wheel, as far as is known, so that it opens the libraries of the matrix.
     """
     clues = [*_of_the_log(text), *(_of_the_libraries(text, matrix) if wheel else ())]
-    lines: list[Clue] = []
-    places = places_of((line.text for line in text.lines), matrix.data.log_lines) if wheel else {}
-    if places:  # a release that prints a message from another line is none of these
-        named_places = ", ".join([*places][:_MOST_PLACES])
-        lines = [(named_places, lambda row: all(one.get(row.series, True) for one in places.values()))]
+    lines = [*_of_the_lines(text, matrix)] if wheel else []
     platform = value_or(python.wheel_platform, "linux_x86_64")
-    named = isinstance(python.version, Known) and text.find(_BY_PIP) and text.find(_NAMED)
-    # pip that is asked for CUDA on Windows leaves the extra out; a Python that is named there takes its wheels alone
-    by_python = platform == "windows_amd64" and bool(text.find(_EXTRA) or (named and not (clues or lines)))
+    version = minor(value_or(python.version, None))
+    by_python = platform == "windows_amd64" and _is_asked_of_pip(text, bool(version and not (clues or lines)))
     if not (clues or lines or by_python):
         return None
-    beside: list[Clue] = []
-    if isinstance(python.version, Known):
-        version = minor(python.version.value)
-        beside = [(f"Python {version}", lambda row: version in row.python)]
+    beside: list[Clue] = [(f"Python {version}", lambda row: version in row.python)] if version else []
     wheels = [*_wheels(matrix, platform, with_cuda=not by_python)]
     newest = _newest_patches(wheels, used := [*clues, *beside, *lines])
     if not newest and lines and clues:  # the log is another build's, or of two releases
         newest = _newest_patches(wheels, used := [*clues, *beside])
-    if not 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST):
-        return None
-    names = [*dict.fromkeys(name for name, _ in used)]
+    return _described(newest, used) if 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST) else None
+
+
+def _is_asked_of_pip(text: ParsedText, named: bool) -> bool:
+    """Whether pip is asked for CUDA, which it leaves out on Windows, or for any wheel of the Python that is named."""
+    return bool(text.find(_EXTRA) or (named and text.find(_BY_PIP) and text.find(_NAMED)))
+
+
+def _described(newest: Mapping[Series, Version], clues: Iterable[Clue]) -> Unknown:
+    names = [*dict.fromkeys(name for name, _ in clues)]
     first, last = (f"{one[0]}.{one[1]}" for one in (min(newest), max(newest)))
     span = first if first == last else f"{first} to {last}"
     return Unknown(
         f"the text does not name the release; {', '.join(names)} leave{'s' if len(names) == 1 else ''} {span}",
         one_of=tuple(str(newest[series]) for series in sorted(newest)),
     )
+
+
+def _of_the_lines(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:
+    """The lines of the source files that print: a release that prints a message from another line is none of these."""
+    places = places_of((line.text for line in text.lines), matrix.data.log_lines)
+    if places:
+        name = ", ".join([*places][:_MOST_PLACES])
+        yield name, lambda row: all(one.get(row.series, True) for one in places.values())
 
 
 def _newest_patches(wheels: Iterable[_Wheel], clues: Collection[Clue]) -> dict[Series, Version]:

@@ -109,7 +109,6 @@ def _system(text: str) -> _Values:
 
 
 def _distribution(key: str, value: str) -> _Values:
-    """A line of /etc/os-release or of lsb_release."""
     named = platform_hints.name(value).distribution_id
     if key in _NUMBERS_SYSTEM:
         if re.fullmatch(r"\d[\d.]{0,12}", value):
@@ -199,19 +198,24 @@ def _versions_of(text: str, lines: Sequence[Line], place: int) -> Iterator[Versi
     elif match := _VERSION_TXT.fullmatch(text):
         yield VersionSeen("cuda", match["version"], number, "version.txt")
     elif _JSON_KEY.match(text):
-        entry = [(line, found) for line in lines[place : place + 5] if (found := _JSON_VERSION.search(line.text))]
-        yield from (VersionSeen("cuda", found["version"], line.number, "version.json") for line, found in entry[:1])
+        for line in lines[place : place + 5]:
+            if match := _JSON_VERSION.search(line.text):
+                yield VersionSeen("cuda", match["version"], line.number, "version.json")
+                return
     elif (match := _DEFINE.search(text)) and match["part"] == "MAJOR":
-        # the three numbers, which grep may show in any order after the first
-        defined = [found for line in reversed(lines[place : place + 8]) for found in _DEFINE.finditer(line.text)]
-        numbers = {found["part"]: found["number"] for found in defined}
-        parts = [numbers[part] for part in ("MAJOR", "MINOR", "PATCHLEVEL") if part in numbers]
-        yield VersionSeen("cudnn", ".".join(parts), number, "cudnn.h")
+        yield VersionSeen("cudnn", _defined(lines[place : place + 8]), number, "cudnn.h")
     elif match := _DEB.match(text):
         yield VersionSeen("cudnn" if match["cudnn"] else "cuda", match["version"], number, "deb")
     elif "cuda-" in text and (_LONG_LISTING.match(text) or all(map(_LISTED_NAME.fullmatch, text[:200].split()))):
         for match in _FOLDER.finditer(text[:200]):  # of a row of `ls`: of the long form, or names alone
             yield VersionSeen("cuda", match["version"], number, "folder")
+
+
+def _defined(lines: Sequence[Line]) -> str:
+    """The three numbers of cudnn.h, which grep may show in any order after the first."""
+    defined = [found for line in reversed(lines) for found in _DEFINE.finditer(line.text)]
+    numbers = {found["part"]: found["number"] for found in defined}
+    return ".".join(numbers[part] for part in ("MAJOR", "MINOR", "PATCHLEVEL") if part in numbers)
 
 
 # ------------------------------------------------------------------------------------------ library listings
@@ -301,7 +305,11 @@ def _version_of(match: re.Match[str], component: str, target: str | None) -> str
         return version
     if component == "cudnn" and suffixes[-1]:
         return suffixes[-1]
-    found = _DLL_DIGITS.search(match["dll"]) if match["dll"] else None
+    return _of_dll(match["dll"], component) if match["dll"] else None
+
+
+def _of_dll(name: str, component: str) -> str | None:
+    found = _DLL_DIGITS.search(name)
     digits = found[1] if found else ""
     # "101" of cudart is 10.1 and "80" is 8.0; "12" of cudart and "8" of cudnn are whole
     if component == "cudart" and (len(digits) == 3 or (len(digits) == 2 and int(digits) >= 50)):

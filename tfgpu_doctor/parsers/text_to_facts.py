@@ -97,17 +97,17 @@ _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to 
     "loader.sonames": "where.exe cudart64_*.dll cudnn64_*.dll",
     "variables": "cmd /c set",
 }
-# there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works
-_ON_WSL2: dict[str, str | None] = {
-    **dict.fromkeys(("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")),
-    "driver.version": "/usr/lib/wsl/lib/nvidia-smi",
-    "driver.nvidia_smi": "/usr/lib/wsl/lib/nvidia-smi",
-    "driver.libcuda": "ldconfig -p | grep libcuda; ls -l /dev/dxg /usr/lib/wsl/lib",
-}
 # an image is a Linux, asked inside the container; what is the host's alone is not seen there
 _IN_DOCKER_DESKTOP: dict[str, str | None] = dict.fromkeys(
     ("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")
 )
+# there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works
+_ON_WSL2: dict[str, str | None] = {
+    **_IN_DOCKER_DESKTOP,
+    "driver.version": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.nvidia_smi": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.libcuda": "ldconfig -p | grep libcuda; ls -l /dev/dxg /usr/lib/wsl/lib",
+}
 # no NVIDIA driver, and no CUDA since 10.2
 _ON_MACOS: dict[str, str | None] = {
     **dict.fromkeys(path for path in _ASKS if path.startswith(("driver.", "loader.", "cuda.", "cudnn."))),
@@ -331,7 +331,9 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     packages = value_or(_packages(text), ())
     for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
         yield from (Known(one.version, f"{one.location}: {name}") for one in packages if one.name == name)
-    yield text.wanted_fact("tensorflow")
+    # what somebody asks for, or a program needs, is mostly what runs
+    wanted = (one for one in text.prose if one.key == "tensorflow" and one.stance == "wanted")
+    yield from (Known(one.value, f"line {one.line}, as wanted", "inferred") for one in wanted)
     if text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
         source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
         yield Known(bare[0]["version"], source, "inferred")
@@ -341,17 +343,15 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
     """The package that the text names anywhere, or that the release makes likely."""
     if (pinned := text.find(_PINNED)) and pinned[0]["version"] == version:
         return Known(pinned[0]["name"], f"line {pinned[1]}")
-    found = text.find(_GPU_PACKAGE)
-    if found and found[0]["name"] == "tensorflow-gpu" and version and not re.match(r"1\.|2\.0", version):
-        found = None  # from 2.1 on the two packages hold the same build
-    if found and (version is None or _may_be(found[0]["name"], version)):
+    old = version is not None and re.match(r"1\.|2\.0", version) is not None
+    if (found := text.find(_GPU_PACKAGE)) and (version is None or _may_be(found[0]["name"], version, old)):
         return Known(found[0]["name"], f"line {found[1]}")
     if plain := text.find(_PLAIN_PACKAGE):
         return Known("tensorflow", f"line {plain[1]}")
     names = {one.name: one.line for one in text.listed}
     if "tensorflow" in names and "tensorflow-gpu" not in names and not text.messages_of(*_OF_A_GPU_BUILD):
         return Known("tensorflow", f"line {names['tensorflow']}: the list of packages")
-    if version is not None and re.match(r"1\.|2\.0", version):
+    if old:
         return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name", "inferred")
     package = package_in(text.hints.image or "")
     return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
@@ -363,9 +363,6 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
     return Known(found, f"line {lines}") if found else NOT_IN_TEXT
 
 
-def _may_be(package: str, version: str) -> bool:
-    """Whether a package of that name ever had that version: tensorflow-gpu ended with 2.11, a nightly has "dev"."""
-    number = re.match(r"(\d+)\.(\d+)", version)
-    if package.startswith("tf-nightly"):
-        return "dev" in version
-    return number is None or package != "tensorflow-gpu" or (int(number[1]), int(number[2])) <= (2, 11)
+def _may_be(package: str, version: str, old: bool) -> bool:
+    """Whether a package of that name had that version; from 2.1 on tensorflow-gpu holds the build of tensorflow."""
+    return "dev" in version if package.startswith("tf-nightly") else old or package != "tensorflow-gpu"

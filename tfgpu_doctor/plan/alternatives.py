@@ -178,13 +178,19 @@ def _conda_builds(request: PlanRequest) -> Iterator[Option]:
         compiled = (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in target.capabilities)
         if target.glibc == NO_GLIBC or not compiled or not request.admits(row.version):
             continue
-        for cuda in sorted(row.cuda, key=Version, reverse=True):  # the newest that the driver runs
-            need, have = _driver_of_conda(request, row, cuda), target.driver
-            drivable = have is None or drives(have, request.first_branch, request.last_branch)
-            reached = have is None or (need is not None and driver_reaches(have, need))
-            if request.driver_exists(need) and drivable and reached:
-                yield _conda(request, row, cuda, need)
-                return
+        runnable = (cuda for cuda in sorted(row.cuda, key=Version, reverse=True) if _is_run(request, row, cuda))
+        if cuda := next(runnable, None):
+            yield _conda(request, row, cuda)
+            return
+
+
+def _is_run(request: PlanRequest, row: CondaBuild, cuda: str) -> bool:
+    """Whether the driver runs the build for a CUDA, or some driver where none is given."""
+    need, have = _driver_of_conda(request, row, cuda), request.target.driver
+    if have is None:
+        return request.driver_exists(need)
+    drivable = drives(have, request.first_branch, request.last_branch) and request.driver_exists(need)
+    return drivable and need is not None and driver_reaches(have, need)
 
 
 def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
@@ -197,7 +203,8 @@ def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | 
     return toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux
 
 
-def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -> Option:
+def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
+    need = _driver_of_conda(request, row, cuda)
     python = request.target.python if request.target.python in row.python else row.python[-1]
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
     limit = dropped_by(request.matrix, row.cudnn, cuda, request.target.capabilities)

@@ -31,7 +31,7 @@ from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Facts, Known
-from tfgpu_doctor.records.report import SCHEMA, Edit, Finding, Fix, Report, Severity, Tool, Undetermined
+from tfgpu_doctor.records.report import SCHEMA, Edit, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
 from tfgpu_doctor.records.versions import minor
 
 # --------------------------------------------------------------------------------------------- environments → a report
@@ -49,33 +49,41 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     """
     views = [planned(one, target, matrix) for one in environments if one.part_of is None]
     found: dict[object, Finding] = {}
-    open_ones = []
-    later = {line for one in views for line in one.environment.open}
-    for line in dict.fromkeys(line for one in views for line in one.environment.not_understood):
-        reason = line if line in later else f"not understood: {line}"
-        open_ones.append(Undetermined(id="tf.python-unsupported", reason=reason))
+    undetermined = _not_understood(views)
     for view in views:
         own = [*_agreeing(view, target, matrix)]
         found |= {_identity(one): one for one in own}
         if view.tensorflow and view.release is None and not view.allowed and not own:
             reason = f"{view.tensorflow.place}: the matrix has no release that matches {view.tensorflow.text}"
-            open_ones.append(Undetermined(id="cuda.version-mismatch", reason=reason))
-    severities = {one.severity for one in found.values()}
-    usual = (
-        "unknown" if not any(one.judged for one in views) else "degraded" if Severity.WARNING in severities else "ok"
-    )
+            undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
         matrix=matrix.info,
         created=created,
         source="text",
-        verdict="broken" if Severity.ERROR in severities else usual,
+        verdict=_verdict(found.values(), any(one.judged for one in views)),
         facts=Facts(),
         timings={},
         findings=tuple(sorted(found.values(), key=_rank)),
-        undetermined=tuple(open_ones),
+        undetermined=tuple(undetermined),
     )
+
+
+def _not_understood(views: Iterable[PlannedEnvironment]) -> list[Undetermined]:
+    later = {line for one in views for line in one.environment.open}
+    lines = dict.fromkeys(line for one in views for line in one.environment.not_understood)
+    reasons = (line if line in later else f"not understood: {line}" for line in lines)
+    return [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
+
+
+def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:
+    severities = {one.severity for one in findings}
+    if Severity.ERROR in severities:
+        return "broken"
+    if not judged:
+        return "unknown"
+    return "degraded" if Severity.WARNING in severities else "ok"
 
 
 def _identity(one: Finding) -> object:
@@ -151,26 +159,18 @@ def _together(
     environment: Environment, found: Sequence[Finding], judge: Callable[[Environment], Sequence[Finding]]
 ) -> Iterator[Finding]:
     """The findings of an environment, with first fixes that agree with each other and need no second round."""
-    made: list[Edit] = []
-    now, judged = environment, found
-    for _ in range(_MOST):
-        edits = _followed(now, judged)
-        if not edits:
-            break
-        for edit in edits:
-            _compose(made, edit)
-        now = _edited(now, edits)
-        judged = judge(now)
+    made = _made_in_rounds(environment, found, judge)
     own = {_key(edit) for one in found for edit in _first(one)}
     later = [edit for edit in made if _key(edit) not in own]
     final = {_key(edit): edit for edit in made}
-    followed = [one for one in found if any(_line(environment, edit) for edit in _first(one))]
-    deciding = [one for one in followed if any(_decides(environment, edit) for edit in _first(one))]
-    leader = next(iter((*deciding, *followed)), None)
-    of_leader = [final[key] for edit in _first(leader) if (key := _key(edit)) in final] if leader else []
+    leader = _leader(environment, found)
+
+    def in_the_end(one: Finding | None) -> list[Edit]:
+        return [final[key] for key in map(_key, _first(one) if one else ()) if key in final]
+
     for one in found:
         # where no edit of its own is left in the end, those of TensorFlow's line repair it
-        edits = [final[key] for edit in _first(one) if (key := _key(edit)) in final] or of_leader
+        edits = in_the_end(one) or in_the_end(leader)
         whole = (*edits, *(later if one is leader else ()))
         if not edits or not _first(one) or whole == _first(one):
             yield one
@@ -178,6 +178,29 @@ def _together(
         text = "; ".join(map(_sentence, whole))
         fix = Fix(f"{text[0].upper()}{text[1:]}", one.fixes[0].commands, whole)
         yield structs.replace(one, fixes=(fix, *one.fixes[1:]))
+
+
+def _leader(environment: Environment, found: Iterable[Finding]) -> Finding | None:
+    """The first finding whose edits decide on the rest, or else can be followed."""
+    followed = [one for one in found if any(_line(environment, edit) for edit in _first(one))]
+    deciding = (one for one in followed if any(_decides(environment, edit) for edit in _first(one)))
+    return next(deciding, next(iter(followed), None))
+
+
+def _made_in_rounds(
+    now: Environment, found: Sequence[Finding], judge: Callable[[Environment], Sequence[Finding]]
+) -> list[Edit]:
+    """Follow the first fixes, judge again, and so on until no fix is left that can be followed."""
+    made: list[Edit] = []
+    for _ in range(_MOST):
+        edits = _followed(now, found)
+        if not edits:
+            break
+        for edit in edits:
+            _compose(made, edit)
+        now = _edited(now, edits)
+        found = judge(now)
+    return made
 
 
 def _first(one: Finding) -> tuple[Edit, ...]:
@@ -239,12 +262,12 @@ def _edited(now: Environment, edits: Iterable[Edit]) -> Environment:
                 new += [_read(edit.new, line)] if edit.new else []
             except ValueError:  # a form that no reader of files understands: it stays as it is
                 continue
-            lists = {
-                name: tuple(each for one in getattr(now, name) for each in (new if one is line else (one,)))
-                for name in ("requirements", "python")
-            }
-            now = replace(now, **lists)
+            now = replace(now, requirements=_put(now.requirements, line, new), python=_put(now.python, line, new))
     return now
+
+
+def _put(lines: Iterable[Requirement], old: Requirement, new: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    return tuple(each for one in lines for each in (new if one is old else (one,)))
 
 
 def _read(text: str, old: Requirement) -> Requirement:
@@ -303,10 +326,7 @@ def repair(
     texts, refused = _made(first, text, shells)
     try:
         after = judge(texts)
-        left = {_identity(one) for one in after.findings}
-        told = {one.edit for one in refused}
-        useless = [one for one in first if _identity(one) in left and told.isdisjoint(_first(one))]
-        if useless:
+        if useless := _without_effect(first, refused, after):
             texts, refused = _made([one for one in first if one not in useless], text, shells)
             refused += [Refused(_first(one)[0], f"{one.id} would remain") for one in useless]
             after = judge(texts)
@@ -315,6 +335,12 @@ def repair(
         return Repair({}, (*refused, *(Refused(_first(one)[0], reason) for one in first)), report, True)
     again = {edit for one in after.findings if one.root_cause for edit in _first(one)}
     return Repair(texts, tuple(refused), after, not again - {one.edit for one in refused})
+
+
+def _without_effect(made: Iterable[Finding], refused: Iterable[Refused], after: Report) -> list[Finding]:
+    """The findings whose edits were made and that are still there."""
+    left, told = {_identity(one) for one in after.findings}, {one.edit for one in refused}
+    return [one for one in made if _identity(one) in left and told.isdisjoint(_first(one))]
 
 
 def _made(

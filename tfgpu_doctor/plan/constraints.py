@@ -253,8 +253,7 @@ _JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jets
 def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Iterator[str]:
     """What is wrong whatever the release."""
     target = request.target
-    names = (gpu.name or f"compute capability {gpu.compute_capability}" for gpu in target.gpus)
-    cards = " and ".join(dict.fromkeys(names))
+    cards = " and ".join(dict.fromkeys(gpu.shown for gpu in target.gpus))
     if no_gpu:
         yield "This machine has no NVIDIA GPU. To plan for another GPU, name it: tfgpu plan --gpu 'RTX 4090'"
     if driver_hangs:
@@ -274,12 +273,16 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
             "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t): "
             f"{_JETSON_GUIDE}"
         )
-    rows = [row for one in ("linux_x86_64", "windows_amd64") for row in candidates(request.matrix, one) if row.gpu]
     for card in target.capabilities:
-        if not any(runs_on(row, card) == "sass" for row in rows):
+        if not _has_any_kernels(request.matrix, card):
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
     if target.driver:
         yield from _other_driver(request, target.driver, cards)
+
+
+def _has_any_kernels(matrix: Matrix, card: str) -> bool:
+    rows = (row for platform in ("linux_x86_64", "windows_amd64") for row in candidates(matrix, platform))
+    return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
 
 
 def _other_driver(request: PlanRequest, have: str, cards: str) -> Iterator[str]:

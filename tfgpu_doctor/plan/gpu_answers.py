@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from msgspec import structs
 from packaging.version import Version
@@ -63,6 +64,10 @@ def read_filters(
     """
     named = [read_gpu(matrix, name) for name in several(gpu)]
     capabilities = [read_capability(text, matrix) for text in several(compute_capability)]
+
+    def read_given(value: str | None, reader: Callable[[str], str]) -> str | None:
+        return None if value is None else reader(value)
+
     if len(named) > 1 or len(capabilities) > 1:
         raise TargetError("releases are listed for one GPU: give one --gpu and one --compute-capability at most")
     name = named[0].name if named else None
@@ -72,11 +77,11 @@ def read_filters(
         where = default_platform(name, named[0].compute_capability) if named else "linux_x86_64"
     return Filters(
         platform=None if where == "all" else where,
-        package=None if package is None else known_package(matrix, package),
-        python=None if python is None else read_python(python),
-        cuda=None if cuda is None else read_version(cuda, "CUDA", "11.8"),
-        cudnn=None if cudnn is None else read_version(cudnn, "cuDNN", "8.6"),
-        driver=None if driver is None else read_driver_on(system, driver, matrix, note),
+        package=read_given(package, partial(known_package, matrix)),
+        python=read_given(python, read_python),
+        cuda=read_given(cuda, lambda text: read_version(text, "CUDA", "11.8")),
+        cudnn=read_given(cudnn, lambda text: read_version(text, "cuDNN", "8.6")),
+        driver=read_given(driver, lambda text: read_driver_on(system, text, matrix, note)),
         compute_capability=capabilities[0] if capabilities else None,
         gpu=name,
         ptx=ptx,
@@ -128,10 +133,9 @@ class GpuAnswer(Record, frozen=True, kw_only=True):
 
 def all_gpus(matrix: Matrix) -> tuple[GpuRow, ...]:
     """Every GPU of the matrix, in its order: the newest architectures first."""
-    architectures = {row.compute_capability: row for row in matrix.data.architectures}
     rows = []
     for group in matrix.data.gpus:
-        card = architectures.get(group.compute_capability)
+        card = matrix.architecture(group.compute_capability)
         rows += [
             GpuRow(
                 name=name,
@@ -154,15 +158,14 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         name: its name as the matrix has it, for what differs between models.
         platform: of the TensorFlow releases; by default Linux with the processor that such a GPU is sold with.
     """
-    architecture = matrix.architecture(capability)
-    if architecture is None:
+    card, peak = matrix.architecture(capability), matrix.peak(capability, name)
+    if card is None:
         known = ", ".join(row.compute_capability for row in matrix.data.architectures)
         raise QueryError(f"unknown compute capability {capability}; the matrix has {known}")
     platform = platform or default_platform(name, capability)
     asked = Filters(platform=platform, compute_capability=capability, gpu=name)
     fits = releases(matrix, asked)
     first, last = driver_branches(matrix, capability, name)
-    peak = matrix.peak(capability, name)
     request = PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),)))
     working = (row.version for row in fits if not (row.yanked or CONSTRAINTS["known-issue"](request, row)))
     alike = tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names)
@@ -170,20 +173,20 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         name=name,
         same_compute_capability=alike,
         compute_capability=capability,
-        architecture=architecture.name,
+        architecture=card.name,
         first_driver_branch=first,
         last_driver_branch=last,
         driver_at_least=driver_bound(matrix, capability, name),
-        first_cuda=architecture.min_cuda,
-        last_cuda=architecture.max_cuda,
-        last_cudnn=_last_cudnn(matrix, architecture),
+        first_cuda=card.min_cuda,
+        last_cuda=card.max_cuda,
+        last_cudnn=_last_cudnn(matrix, card),
         platform=platform,
         newest_tensorflow=next(working, None),
         tensorflow=_versions(row.version for row in fits),
         tensorflow_ptx=_versions(row.version for row in only_with(matrix, asked, ptx=True)),
         broken=_broken(matrix, asked),
         peak=_rates(peak) if peak else None,
-        sources=_sources(matrix, architecture.source, peak, name),
+        sources=_sources(matrix, card.source, peak, name),
     )
 
 
@@ -192,40 +195,37 @@ def default_platform(name: str | None, capability: str) -> str:
     return "linux_aarch64" if name is not None and arm_only(name, capability) else "linux_x86_64"
 
 
+def _broken(matrix: Matrix, asked: Filters) -> tuple[Broken, ...]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for row, issue in known_broken(matrix, asked):
+        found.setdefault((issue.id, issue.title), []).append(row.version)
+    return tuple(Broken(id=id, title=title, tensorflow=_versions(rows)) for (id, title), rows in found.items())
+
+
+def _rates(peak: Peak) -> dict[str, float]:
+    return {name: rate for name, rate in structs.asdict(peak).items() if isinstance(rate, (int, float))}
+
+
 def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:
     """For the CUDA major versions that know the card."""
     first, last = (numbers(edge)[0] if edge else None for edge in (card.min_cuda, card.max_cuda))
     majors = sorted({major for line in matrix.data.cudnn for major in line.cuda_majors}, key=numbers)
-    found = {
-        major: last_cudnn(matrix, card.compute_capability, major)
+    return {
+        major: version
         for major in majors
         if (first or 0) <= int(major) <= (last or int(major))
+        and (version := last_cudnn(matrix, card.compute_capability, major)) is not None
     }
-    return {major: version for major, version in found.items() if version is not None}
-
-
-def _broken(matrix: Matrix, asked: Filters) -> tuple[Broken, ...]:
-    titles: dict[str, str] = {}
-    versions: dict[str, list[str]] = {}
-    for row, issue in known_broken(matrix, asked):
-        titles[issue.id] = issue.title
-        versions.setdefault(issue.id, []).append(row.version)
-    return tuple(Broken(id=id, title=titles[id], tensorflow=_versions(versions[id])) for id in titles)
-
-
-def _rates(peak: Peak) -> dict[str, float]:
-    rates = structs.asdict(peak)
-    return {name: rate for name, rate in rates.items() if isinstance(rate, (int, float))}
 
 
 def _sources(matrix: Matrix, architecture: str, peak: Peak | None, name: str | None) -> dict[str, str]:
     known = matrix.gpu(name) if name is not None else None
-    named = {"name": known.source, "compute_capability": known.source} if known else {}
+    found = {"name": known.source, "compute_capability": known.source} if known else {}
     if known and known.first_driver_branch:
-        named["first_driver_branch"] = known.driver_source
-    keyed = {"architecture": architecture, **({"peak": peak.source} if peak else {})}
-    return {**named, **{one: spelled_out(matrix.data, key) for one, key in keyed.items()}}
+        found["first_driver_branch"] = known.driver_source
+    found["architecture"] = spelled_out(matrix.data, architecture)
+    return {**found, "peak": spelled_out(matrix.data, peak.source)} if peak else found
 
 
 def _versions(versions: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(dict.fromkeys(versions), key=Version, reverse=True))
+    return tuple(sorted(set(versions), key=Version, reverse=True))

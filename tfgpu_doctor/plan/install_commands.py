@@ -356,7 +356,8 @@ def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str =
     """
     paths, commands = library_paths(row, cuda_from_pip=cuda_from_pip), []
     if paths.files:
-        files = " ".join(posixpath.relpath(pattern, paths.folder) for pattern in paths.files)
+        # of absolute paths, since the current folder may be gone
+        files = " ".join(posixpath.relpath(f"/{pattern}", f"/{paths.folder}") for pattern in paths.files)
         link = f"cd {site}/{paths.folder} && ln -sf {files} ."
         commands.append(link if inside else f"({link})")
     if paths.needs_xla_line:

@@ -495,7 +495,7 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
 def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """The extra allows a cuDNN that no longer supports the described GPU."""
     release, tensorflow = view.release, view.tensorflow
-    if release is None or tensorflow is None or view.conda or not view.extra or not (release.sass or release.ptx):
+    if release is None or tensorflow is None or view.conda or not view.extra:
         return
     name = f"nvidia-cudnn-cu{major(release.cuda)}"
     pin, named = release.pip_nvidia.get(name, "=="), view.requirement(name)
@@ -507,14 +507,15 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
         if dropped is None or (named and not at_least(chosen, dropped)):
             continue
-        fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else None
-        card = gpu.name or f"compute capability {gpu.compute_capability}"
-        exact = f"cuDNN {pinned(named)}" if named and pinned(named) else "The newest cuDNN"
+        exact, fix = "The newest cuDNN", write_beside(tensorflow, f"{name}<{dropped}")
+        if named:
+            exact = f"cuDNN {pinned(named)}" if pinned(named) else exact
+            fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}")
         yield Problem(
-            title=f"{exact} has dropped {card}",
+            title=f"{exact} has dropped {gpu.shown}",
             cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
             evidence=_seen(named or tensorflow, f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),
-            fixes=(fix or write_beside(tensorflow, f"{name}<{dropped}"),),
+            fixes=(fix,),
         )
 
 
@@ -536,7 +537,7 @@ def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Probl
         found = gpu.compute_capability
         above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
         if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
-            name = gpu.name or f"compute capability {found}"
+            name = gpu.shown
             expected = f"one of SASS {' '.join(rows[0].sass)}"
             yield Problem(
                 title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
@@ -786,15 +787,17 @@ _COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minim
 _FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
 
 
+def _has_compiler(view: PlannedEnvironment) -> bool:
+    return view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
+
+
 @in_manifests("xla.libdevice-missing", unless=_NO_CUDA_AT_ALL)
 def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
     release, base = view.release, view.base
     if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
         return
-    lines = view.environment.requirements
-    installed = view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in lines)
-    if installed or not release.cuda or not at_least(release.version, KERAS_SINCE):
+    if _has_compiler(view) or not release.cuda or not at_least(release.version, KERAS_SINCE):
         return
     image = base.image
     better = with_extra(view, release) if view.tensorflow and release.extra else None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import product
 
 from msgspec import structs
 from packaging.version import Version
@@ -445,18 +447,23 @@ def conflicts(view: PlannedEnvironment) -> tuple[Conflict, ...]:
             one = wanted.pop(index)
             if universe.package(one.name).allowed(""):
                 wanted[index] = replace(one, specifier="")
-    try:
+    versions: dict[str, str] = {}
+    with suppress(Unsolvable, TooHard):
         versions = solve(universe, [wanted[index] for index in sorted(wanted)])
-    except (Unsolvable, TooHard):
-        versions = {}
     return tuple(
-        Conflict(
-            lines=tuple(original[index][0] for index in core),
-            evidence=tuple(_evidence(universe, [original[index] for index in core])),
-            changed=tuple(original[index][0] for index in freed),
-            better=tuple(_better(universe, original[index][0], versions) for index in freed),
-        )
+        _conflict(universe, [original[index] for index in core], [original[index][0] for index in freed], versions)
         for freed, core in found
+    )
+
+
+def _conflict(
+    universe: Universe, core: Sequence[tuple[Requirement, Wanted]], changed: list[Requirement], versions: dict[str, str]
+) -> Conflict:
+    return Conflict(
+        lines=tuple(line for line, _ in core),
+        evidence=tuple(_evidence(universe, core)),
+        changed=tuple(changed),
+        better=tuple(_better(universe, line, versions) for line in changed),
     )
 
 
@@ -480,7 +487,7 @@ def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> 
     return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
 
-def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
+def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[Evidence]:
     """Which line requires what of which other one; without such a pair, what each requires of a third package."""
     no_wheel = f"a version with a wheel for Python {universe.python}"
     required: list[tuple[Wanted, ...]] = []  # by the newest version of each line
@@ -491,19 +498,25 @@ def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -
         if newest is None:
             found.append(Evidence(line.text, str(line.place), no_wheel, "names of the wheels"))
         source = f"{'TensorFlow' if line.name == 'tensorflow' else line.name} {newest} (metadata)"
-        for needed in required[-1]:
-            for other, wanted in lines:
-                if needed.name == other.name and not _meet(universe, needed.name, (needed.specifier, wanted.specifier)):
-                    text = f"{needed.name}{needed.specifier}"
-                    found.append(Evidence(other.text, str(other.place), text, source))
-    if found or len(lines) == 1:
-        line = lines[0][0]
-        yield from found or [Evidence(line.text, str(line.place), no_wheel, "names of the wheels")]
-        return
+        pairs = (
+            (one, other, wanted) for one, (other, wanted) in product(required[-1], lines) if one.name == other.name
+        )
+        for needed, other, wanted in pairs:
+            if not _meet(universe, needed.name, (needed.specifier, wanted.specifier)):
+                found.append(Evidence(other.text, str(other.place), f"{needed.name}{needed.specifier}", source))
+    if not found and len(lines) == 1:
+        found = [Evidence(lines[0][0].text, str(lines[0][0].place), no_wheel, "names of the wheels")]
+    return found or [*_about_a_third(universe, [line for line, _ in lines], required)]
+
+
+def _about_a_third(
+    universe: Universe, lines: Sequence[Requirement], required: Sequence[Sequence[Wanted]]
+) -> Iterator[Evidence]:
+    """What each requires of a package that all of them require, in other versions."""
     bounds = [{one.name: one.specifier for one in several} for several in required]
     shared = sorted(set.intersection(*map(set, bounds)))
     third = next((name for name in shared if not _meet(universe, name, [one[name] for one in bounds])), None)
-    for (line, _), own in zip(lines, bounds, strict=True):
+    for line, own in zip(lines, bounds, strict=True):
         need = f"{third}{own[third]}" if third else None
         yield Evidence(line.text, str(line.place), need, f"{line.name} (metadata)" if need else None)
 

@@ -39,6 +39,11 @@ class TargetGpu(Record, frozen=True):
     name: str | None  # as the matrix has it, or as the driver reports it; None: described by compute capability
     compute_capability: str
 
+    @property
+    def shown(self) -> str:
+        """Its name, or else its compute capability, in words."""
+        return self.name or f"compute capability {self.compute_capability}"
+
 
 class Target(Record, frozen=True, kw_only=True):
     """What has to be met. A None is unknown, and constrains nothing."""
@@ -183,7 +188,7 @@ def to_facts(target: Target) -> Facts:
     gpus = tuple(
         Gpu(
             index=index,
-            name=Known(one.name or f"compute capability {one.compute_capability}", "--gpu", "stated"),
+            name=Known(one.shown, "--gpu", "stated"),
             compute_capability=Known(one.compute_capability, "--gpu", "stated"),
         )
         for index, one in enumerate(target.gpus)

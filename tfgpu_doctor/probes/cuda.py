@@ -99,16 +99,20 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str
         yield from system.toolkit_places(environ)
     if nvcc:
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        for folder in (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep)):
-            if "cuda" in folder.lower():
-                yield from ((folder.removesuffix(tail), name) for tail in TAILS if folder.endswith(tail))
+    yield from _named_in_paths(environ)
     start = "" if root == "/" else glob.escape(root.rstrip("/"))
     for pattern, via in FOLDERS if system is None else ():
         yield from ((_without(root, path), via) for path in sorted(glob.glob(start + pattern)))
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
             yield folder, "conda"
+
+
+def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        for folder in (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep)):
+            if "cuda" in folder.lower():
+                yield from ((folder.removesuffix(tail), name) for tail in TAILS if folder.endswith(tail))
 
 
 def _without(root: str, path: str) -> str:

@@ -329,8 +329,7 @@ def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dic
     """For each soname the files that carry it, the loader's choice first; a fake `root` is taken for a Linux."""
     if system := systems.other(root):
         return {soname: system.driver_files(soname, environ) for soname in sonames}
-    cache = read_cache(root)
-    linker = LdSo(environ, () if isinstance(cache, Unknown) else cache, root)
+    linker = LdSo(environ, read_cache(root), root)
     return {soname: _linux(soname, linker, root) for soname in sonames}
 
 

@@ -149,14 +149,14 @@ def read(file: str, name: str, folder: str, environ: Mapping[str, str]) -> Kerne
         return None
     if not _BARE.search(os.path.basename(argv[0])) or not any("ipykernel" in word for word in argv):
         return None
-    program, shown = argv[0], spec.get("display_name")
+    title = str(spec.get("display_name") or name)[:200]
+    return Kernel(name=name, display_name=title, file=file, executable=_resolved(argv[0], folder, environ))
+
+
+def _resolved(program: str, folder: str, environ: Mapping[str, str]) -> str:
+    """The interpreter that Jupyter starts: by a bare name, that of the environment with the kernel's folder."""
+    if systems.paths().isabs(program):
+        return program
     own = ("python.exe",) if systems.paths().sep == "\\" else ("bin", "python")
     beside = os.path.join(os.path.dirname(os.path.dirname(folder)), *own)  # of PREFIX/share/jupyter
-    if not systems.paths().isabs(program):
-        program = beside if _BARE.match(program) and os.path.exists(beside) else find(program, environ) or program
-    return Kernel(
-        name=name,
-        display_name=shown[:200] if isinstance(shown, str) else name,
-        file=file,
-        executable=program,
-    )
+    return beside if _BARE.match(program) and os.path.exists(beside) else find(program, environ) or program

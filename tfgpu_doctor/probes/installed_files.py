@@ -40,17 +40,8 @@ def _compare(package: Package) -> DamagedPackage | None:
     info = next((name for name in infos if name.endswith(ending) and normal(name) == package.name), None)
     if folder is None or info is None:
         return None
-    missing, overwritten = [], []
-    for path, size in _listed(folder, info):
-        try:
-            found = os.stat(os.path.join(folder, path)).st_size
-        except (FileNotFoundError, NotADirectoryError):
-            missing.append(path)
-        except OSError:  # not ours to look at: nothing is known about it
-            continue
-        else:
-            if size is not None and size != found and not path.endswith(".py"):  # sources are edited on purpose
-                overwritten.append(path)
+    found = [(path, _damage(os.path.join(folder, path), size)) for path, size in _listed(folder, info)]
+    missing, overwritten = ([path for path, damage in found if damage == kind] for kind in ("missing", "overwritten"))
     if not missing and not overwritten:
         return None
     return DamagedPackage(
@@ -61,6 +52,18 @@ def _compare(package: Package) -> DamagedPackage | None:
         overwritten=tuple(overwritten[:MOST_NAMED]),
         files=len(missing) + len(overwritten),
     )
+
+
+def _damage(path: str, size: int | None) -> str:
+    """Say what became of a file that was installed with this size; nothing where it is not ours to look at."""
+    try:
+        found = os.stat(path).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing"
+    except OSError:
+        return ""
+    is_other = size is not None and size != found and not path.endswith(".py")  # sources are edited on purpose
+    return "overwritten" if is_other else ""
 
 
 def _record(folder: str, info: str) -> list[str]:
@@ -75,16 +78,19 @@ def _listed(folder: str, info: str) -> Iterator[tuple[str, int | None]]:
     lines = (line for line in _record(folder, info) if "/include/" not in line and ".pyc," not in line)
     with suppress(csv.Error):  # no table
         for row in csv.reader(lines):
-            path = row[0] if row else ""
-            size = int(row[2]) if len(row) > 2 and row[2].isascii() and row[2].isdecimal() else None
-            name = path.rpartition("/")[2]
-            is_loaded = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
-            # anybody may have written the path: it stays below the folder of the packages
-            is_inside = bool(path) and not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
+            path, size = row[0] if row else "", int(row[2]) if len(row) > 2 and re.fullmatch("[0-9]+", row[2]) else None
             # Nothing is lost with an empty file. All of NVIDIA's wheels share nvidia/__init__.py, which goes with the
             # first of them that is uninstalled.
-            if is_loaded and is_inside and size != 0 and not any(part in f"/{path}" for part in _NOT_LOADED):
+            if size != 0 and _is_loaded(path):
                 yield path, size
+
+
+def _is_loaded(path: str) -> bool:
+    """True if TensorFlow needs such a file; anybody may have written the path: it stays below the packages' folder."""
+    name = path.rpartition("/")[2]
+    is_inside = not os.path.isabs(path) and not path.startswith("..") and "\0" not in path
+    is_library = name.endswith(_ENDINGS) or ".so." in name or name in _PROGRAMS
+    return is_inside and is_library and not any(part in f"/{path}" for part in _NOT_LOADED)
 
 
 # -------------------------------------------------------------------------------------------------------------- errors
@@ -104,15 +110,21 @@ def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tup
         paths = {path for one in failed for path in named.findall(one.exception or "")}
         if not paths and any("_plugin_dir" in line for one in failed for line in one.traceback):
             paths = {f"tensorflow-plugins/{name}" for name in names_in(os.path.join(folder, "tensorflow-plugins"))}
-        owners: dict[str, tuple[str, str]] = {}
-        for info in names_in(folder) if paths else ():
-            if info.endswith(".dist-info"):
-                owner = (normal(info), info.removesuffix(".dist-info").rpartition("-")[2])
-                owners |= dict.fromkeys(paths & {line.partition(",")[0] for line in _record(folder, info)}, owner)
+        owners = _owners(folder, paths) if paths else {}
         for path in sorted(paths):
             name, version = owners.get(path, (None, None))
             found.setdefault(os.path.join(folder, path), FailingFile(os.path.join(folder, path), name, version))
     return Known(tuple(found.values()), "errors of the import, RECORD of the installed packages")
+
+
+def _owners(folder: str, paths: set[str]) -> dict[str, tuple[str, str]]:
+    """The package and its version that list each of these files."""
+    owners: dict[str, tuple[str, str]] = {}
+    for info in names_in(folder):
+        if info.endswith(".dist-info"):
+            owner = (normal(info), info.removesuffix(".dist-info").rpartition("-")[2])
+            owners |= dict.fromkeys(paths & {line.partition(",")[0] for line in _record(folder, info)}, owner)
+    return owners
 
 
 # --------------------------------------------------------------------------------------------------- shadowed modules
@@ -136,27 +148,31 @@ def examine_shadowed(
     homes = (one.location for one in packages.value if one.name in TENSORFLOW and one.location in sys_path)
     if (home := next(homes, None)) is None:
         return Known((), "sys.path")
-    named = {os.path.abspath(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    named = set(map(os.path.abspath, filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))))
     before = [folder for folder in sys_path[: sys_path.index(home)] if folder != user_site or folder in named]
-    inside = {_module(name) for name in names_in(home)} - {"tensorflow", ""}
-    met = [(folder, name) for folder in before for name in _importable(folder) if _module(name) in inside]
-    owners = dict(_modules(home, packages.value)) if met else {}
     versions = {(one.name, one.location): one.version for one in packages.value}
     found: dict[str, ShadowedModule] = {}
-    for folder, name in met:
-        if owner := owners.get(_module(name)):
-            via, line = ("PYTHONPATH", None) if folder in named else _how(folder, home, cwd or os.getcwd())
-            one = ShadowedModule(
-                module=_module(name),
-                path=os.path.join(folder, name),
-                version=versions.get((owner.name, folder)),
-                package=owner.name,
-                package_version=owner.version,
-                via=via,
-                line=line,
-            )
-            found.setdefault(one.module, one)
+    for folder, name, owner in _met(before, home, packages.value):
+        via, line = ("PYTHONPATH", None) if folder in named else _how(folder, home, cwd or os.getcwd())
+        one = ShadowedModule(
+            module=_module(name),
+            path=os.path.join(folder, name),
+            version=versions.get((owner.name, folder)),
+            package=owner.name,
+            package_version=owner.version,
+            via=via,
+            line=line,
+        )
+        found.setdefault(one.module, one)
     return Known(tuple(found.values()), "sys.path")
+
+
+def _met(before: Sequence[str], home: str, packages: tuple[Package, ...]) -> Iterator[tuple[str, str, Package]]:
+    """The modules in these folders that a needed package in `home` has, too: folder, name and that package."""
+    inside = {_module(name) for name in names_in(home)} - {"tensorflow", ""}
+    met = [(folder, name) for folder in before for name in _importable(folder) if _module(name) in inside]
+    owners = dict(_modules(home, packages)) if met else {}
+    yield from ((folder, name, owners[_module(name)]) for folder, name in met if _module(name) in owners)
 
 
 def _module(name: str) -> str:

@@ -61,8 +61,7 @@ def examine(
         if system.name == "windows":
             return examine_dlls(sonames, environ, site_packages, toolkits, executable, system.root)
         return Loader(sonames=Unknown(f"the loader of {system.platform} is not modelled; TensorFlow has no CUDA there"))
-    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
-    if not glibc and (musl := glob.glob(below(root, "/lib/ld-musl-*.so.1"))):
+    if musl := _musl(root):
         return Loader(sonames=Unknown(f"musl's loader ({musl[0]}) is not modelled, only glibc's"))
     caller = caller_of(tensorflow_dir, root)
     runpath = caller if isinstance(caller, Unknown) else Known(caller.runpath or caller.rpath, caller.path)
@@ -71,7 +70,7 @@ def examine(
     library = caller if isinstance(caller, Elf) else None
     cache = read_cache(root)
     program = read_elf(os.path.realpath(executable)) if executable else None
-    linker = LdSo(environ, () if isinstance(cache, Unknown) else cache, root, library, program)
+    linker = LdSo(environ, cache, root, library, program)
     survey = _Survey(linker, library, site_packages, places(site_packages, toolkits, environ, root))
     openings = {
         soname: survey.open(soname) for soname, _ in sorted(sonames, key=lambda pair: (*ORDER, pair[1]).index(pair[1]))
@@ -83,6 +82,12 @@ def examine(
             return Loader(runpath=runpath, sonames=cache)
         source += f" ({cache.reason})"
     return Loader(runpath=runpath, sonames=Known(results, source))
+
+
+def _musl(root: str) -> list[str]:
+    """The musl loader of a system that has no glibc."""
+    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
+    return [] if glibc else glob.glob(below(root, "/lib/ld-musl-*.so.1"))
 
 
 def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
@@ -332,7 +337,7 @@ class LdSo:
     def __init__(
         self,
         environ: Mapping[str, str],
-        cache: Sequence[CacheEntry],
+        cache: tuple[CacheEntry, ...] | Unknown,
         root: str,
         library: Elf | None = None,
         program: Elf | Refusal | None = None,
@@ -344,7 +349,7 @@ class LdSo:
         self.loaded: dict[str, str] = dict.fromkeys(ALWAYS_LOADED, "")  # soname -> path, "" where it matters not
         self._files: dict[str, Elf | Refusal] = {}
         self._cache: dict[str, list[str]] = {}
-        for entry in cache:
+        for entry in () if isinstance(cache, Unknown) else cache:
             if CACHE_FLAG.get(self.machine) in entry.flags:
                 self._cache.setdefault(entry.soname, []).append(entry.path)
         triplet = f"{MACHINE_NAMES.get(self.machine)}-linux-gnu"
@@ -386,32 +391,46 @@ class LdSo:
 
         The first file that loads, or that fails for good, decides. With `all_hits`, those behind it are listed, too.
         """
-        if name in self.loaded:
-            path = self.loaded[name]
+        if (path := self.loaded.get(name)) is not None:
             return Opening([_hit(path, "already loaded")] if path else [], winner=path)
-        result, ended, seen = Opening(), "", set[str]()
-        for path, via in self.places(name, callers):
+        result = Opening()
+        for path, via, found in self._there(name, callers):
             is_decided = bool(result.winner or result.failure)
             if is_decided and not all_hits:
                 break
-            inside = below_once(self.root, path)
-            if via == ended or not os.path.lexists(inside) or os.path.realpath(inside) in seen:
-                continue
-            seen.add(os.path.realpath(inside))
-            found = self.check(path)
             hit = _hit(path, via) if isinstance(found, Elf) else _hit(path, via, found.problem, found.effect)
-            if not is_decided and isinstance(found, Elf):
-                if failure := self._load(name, path, found, callers):
-                    result.failure, hit = failure, _hit(path, via, f"needs {failure}", "fatal")
-                else:
-                    result.winner = path
-            elif not is_decided and hit.effect == "fatal":
-                result.failure = f"{name}: {hit.problem}"
-            ended = via if hit.effect == "ends the list" else ended
+            if not is_decided:
+                hit = self._decide(name, hit, found, callers, result)
             result.hits.append(hit)
         if not (result.winner or result.failure):
             result.failure = f"{name}, not found"
         return result
+
+    def _decide(
+        self, name: str, hit: Candidate, found: Elf | Refusal, callers: Sequence[Elf], result: Opening
+    ) -> Candidate:
+        """Say in `result` if this file ends the search, as the winner or as a failure; return it with its problem."""
+        if isinstance(found, Refusal):
+            result.failure = f"{name}: {hit.problem}" if hit.effect == "fatal" else None
+        elif failure := self._load(name, hit.path, found, callers):
+            result.failure = failure
+            return _hit(hit.path, hit.via, f"needs {failure}", "fatal")
+        else:
+            result.winner = hit.path
+        return hit
+
+    def _there(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str, Elf | Refusal]]:
+        """The files of that name in the loader's order, each once, without those behind one that ends its list."""
+        ended, seen = "", set[str]()
+        for path, via in self.places(name, callers):
+            inside = below_once(self.root, path)
+            real = os.path.realpath(inside)
+            if via != ended and real not in seen and os.path.lexists(inside):
+                seen.add(real)
+                found = self.check(path)
+                if isinstance(found, Refusal) and found.effect == "ends the list":
+                    ended = via
+                yield path, via, found
 
     def _load(self, name: str, path: str, library: Elf, callers: Sequence[Elf]) -> str | None:
         """Map `library` and all that it needs; return what is missing and leave nothing loaded when that fails."""

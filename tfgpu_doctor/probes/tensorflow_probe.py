@@ -214,18 +214,22 @@ def folders() -> "Iterator[str]":
             yield folder
 
 
-def packages(_state: "State") -> "Data":
-    paths: "Dict[str, str]" = {}  # by where they really lie: lib64 is often a link to lib
+def metadata() -> "Iterator[str]":
+    """The folders and files that describe the distributions on the user's path."""
+    seen = set()  # where they really lie: lib64 is often a link to lib
     for folder in folders():
         try:
             names = sorted(os.listdir(folder))
         except OSError:  # missing, a zip file, not readable: nothing can be imported from files there
             continue
-        for name in names:
-            if name.endswith((".dist-info", ".egg-info")):
-                path = os.path.join(folder, name)
-                paths.setdefault(os.path.realpath(path), path)
-    named = [(normal(os.path.basename(path)), path) for path in paths.values()]
+        for path in (os.path.join(folder, name) for name in names if name.endswith((".dist-info", ".egg-info"))):
+            if os.path.realpath(path) not in seen:
+                seen.add(os.path.realpath(path))
+                yield path
+
+
+def packages(_state: "State") -> "Data":
+    named = [(normal(os.path.basename(path)), path) for path in metadata()]
     read: "Dict[str, Data]" = {}
     needed, new = set(), set(TENSORFLOWS)
     while new:  # also at second hand: nothing is called missing that was not looked for

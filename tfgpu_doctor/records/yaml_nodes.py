@@ -61,11 +61,7 @@ def documents(text: str) -> list[Node]:
     import yaml
 
     try:
-        depth = 0
-        for event in yaml.parse(text, Loader=_loader()):  # first, since composing recurses
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                raise YamlError(event.start_mark.line + 1 if event.start_mark else 1, _TOO_DEEP)
+        _refuse_deep(text)  # first, since composing recurses
         found = list(yaml.compose_all(text, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -78,8 +74,39 @@ def documents(text: str) -> list[Node]:
         raise YamlError(line, f"invalid YAML: {shortened(error.reason)}") from error
     except UnicodeError as error:  # half a surrogate pair
         raise YamlError(1, "not valid Unicode") from error
-    _check(found)
+    count = 0
+    todo: list[tuple[Node, int]] = [(node, 1) for node in found]
+    while todo:  # aliases followed
+        node, depth = todo.pop()
+        count += 1
+        if count > MOST_NODES:
+            raise YamlError(line_of(node), f"more than {MOST_NODES} values, counting what aliases repeat")
+        if node.id != "scalar" and depth > DEEPEST:
+            raise YamlError(line_of(node), _TOO_DEEP)
+        todo += [(one, depth + 1) for one in _children(node)]
     return found
+
+
+def _refuse_deep(text: str) -> None:
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, Loader=_loader()):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise YamlError(event.start_mark.line + 1 if event.start_mark else 1, _TOO_DEEP)
+
+
+def _children(node: Node) -> list[Node]:
+    """The nodes in a list or a mapping. Raises YamlError: a key stands twice."""
+    if node.id != "mapping":
+        return [] if node.id == "scalar" else node.value
+    seen: set[str] = set()
+    for key in (key for key, _ in node.value if key.id == "scalar" and not is_merge(key)):
+        if key.value in seen:
+            raise YamlError(line_of(key), f"duplicate key {shortened(key.value)}")
+        seen.add(key.value)
+    return [one for pair in node.value for one in pair]
 
 
 def line_of(node: Node) -> int:
@@ -101,35 +128,6 @@ def shortened(text: str, longest: int = LONGEST_QUOTE) -> str:
     """Return at most so many characters of a text, in one line."""
     line = " ".join(text[: 2 * longest].split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
-
-
-def _check(documents: list[Node]) -> None:
-    """Refuse too many nodes and too many levels, aliases followed, and keys that stand twice."""
-    count, todo = 0, [(node, 1) for node in documents]
-    while todo:
-        node, depth = todo.pop()
-        count += 1
-        if count > MOST_NODES:
-            raise YamlError(line_of(node), f"more than {MOST_NODES} values, counting what aliases repeat")
-        if node.id == "scalar":
-            continue
-        if depth > DEEPEST:
-            raise YamlError(line_of(node), _TOO_DEEP)
-        children = node.value
-        if node.id == "mapping":
-            _refuse_the_second([key for key, _ in children])
-            children = [one for pair in children for one in pair]
-        todo += [(one, depth + 1) for one in children]
-
-
-def _refuse_the_second(keys: list[Node]) -> None:
-    seen: set[str] = set()
-    for key in keys:
-        if key.id != "scalar" or is_merge(key):
-            continue
-        if key.value in seen:
-            raise YamlError(line_of(key), f"duplicate key {shortened(key.value)}")
-        seen.add(key.value)
 
 
 def plain(node: Node) -> Any:

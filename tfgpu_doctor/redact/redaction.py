@@ -315,68 +315,65 @@ class Placeholders:
 # ---------------------------------------------------------------------------------------------- names that were learned
 
 
-LONGEST = 24  # tokens of a name; a longer one is cut into such pieces, which bounds the work for a place
+LONGEST = 120  # characters of a name; a longer one is cut into such pieces, which bounds the work for a place
 _TOKEN = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9]")
-_END = ""  # the key under which a node holds the kind of the name that ends there
+_STARTS = re.compile(rf"{PLACEHOLDER.pattern}|{_TOKEN.pattern}", re.DOTALL)
 _SEPARATORS = ("\\", "/")
 
 
 class KnownNames:
     """A set of names with their kinds, found wherever they stand in one pass over a text however many there are.
 
-    A text is read token by token: a run of ASCII letters and digits, or one other character. The names are a tree of
-    their tokens, so that a place in the text is compared with all of them at once; the longest wins.
+    A name begins where a token does, a run of ASCII letters and digits or one other character, and ends where one does.
+    At each token the text is compared with the names that begin with it, by the lengths that they have, longest first.
     """
 
     def __init__(self, names: Iterable[tuple[str, str]], *, parts_of_paths: bool = False) -> None:
         """`names`: (name, kind), of which the first kind counts. `parts_of_paths`: found between separators only."""
         self._parts = parts_of_paths
-        self._root: dict[str, Any] = {}
+        self._kinds: dict[str, str] = {}
         for name, kind in names:
-            for tokens in _pieces(name):
-                node = self._root
-                for token in tokens:
-                    node = node.setdefault(token, {})
-                node.setdefault(_END, kind)
-        others = "".join(re.escape(first) for first in self._root if not first.isascii() or not first.isalnum())
-        either = rf"[A-Za-z0-9]+|[{others}]" if others else "[A-Za-z0-9]+"
-        self._start = re.compile(rf"{PLACEHOLDER.pattern}|{either}")
+            for piece in _pieces(name.lower()):
+                self._kinds.setdefault(piece, kind)
+        lengths: dict[str, set[int]] = {}
+        for piece in self._kinds:
+            lengths.setdefault(_TOKEN.match(piece)[0], set()).add(len(piece))  # type: ignore[index]
+        self._lengths = {first: sorted(several, reverse=True) for first, several in lengths.items()}
 
     def replaced(self, text: str, name: Callable[[str, str], str]) -> str:
         """The text with `name(kind, value)` for every value."""
-        if not self._root:
+        if not self._kinds:
             return text
         pieces, done = [], 0
-        for match in self._start.finditer(text):
-            if match.start() < done:
+        for match in _STARTS.finditer(text):
+            start = match.start()
+            if start < done or (self._parts and not text.endswith(_SEPARATORS, 0, start)):
                 continue
-            node = self._root.get(match[0].lower())
-            if node is None or (self._parts and not text.endswith(_SEPARATORS, 0, match.start())):
-                continue
-            kind, end = self._longest(text, match.end(), node)
-            if kind:
-                pieces += [text[done : match.start()], name(kind, text[match.start() : end])]
-                done = end
+            for end in (start + length for length in self._lengths.get(match[0].lower(), ())):
+                kind = self._kinds.get(text[start:end].lower())
+                if kind and self._ends(text, end):
+                    pieces += [text[done:start], name(kind, text[start:end])]
+                    done = end
+                    break
         return "".join([*pieces, text[done:]])
 
-    def _longest(self, text: str, end: int, node: dict[str, Any]) -> tuple[str, int]:
-        """(kind, end) of the longest name that goes on at `end`; an empty kind for none."""
-        found = ("", end)
-        while True:
-            if _END in node and (not self._parts or text[end : end + 1] in (*_SEPARATORS, ".", "")):
-                found = (node[_END], end)
-            token = _TOKEN.match(text, end)
-            node = node.get(token[0].lower()) if token else None  # type: ignore[assignment]
-            if node is None or token is None:
-                return found
-            end = token.end()
+    def _ends(self, text: str, end: int) -> bool:
+        behind = text[end : end + 1]
+        if self._parts:
+            return behind in (*_SEPARATORS, ".", "")
+        return not (behind.isascii() and behind.isalnum() and text[end - 1].isascii() and text[end - 1].isalnum())
 
 
-def _pieces(name: str) -> Iterator[list[str]]:
-    tokens = [token.lower() for token in _TOKEN.findall(name)]
-    for start in range(0, len(tokens), LONGEST):
-        if piece := tokens[start : start + LONGEST]:
+def _pieces(name: str) -> Iterator[str]:
+    """Cut a name at the ends of tokens; a token that is longer stays whole."""
+    piece = ""
+    for token in _TOKEN.findall(name):
+        if piece and len(piece) + len(token) > LONGEST:
             yield piece
+            piece = ""
+        piece += token
+    if piece:
+        yield piece
 
 
 # ------------------------------------------------------------------------------------------------- walking over records

@@ -47,28 +47,28 @@ _MORE = Block(
 def blocks(report: Report) -> Iterator[Block]:
     """Yield problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
     titles = {finding.id: finding.title for finding in report.findings}
-    shown = [finding for finding in report.findings if finding.root_cause and not finding.possible]
-    notes = [finding for finding in shown if finding.severity is Severity.NOTE]
+    certain = [finding for finding in report.findings if finding.root_cause and not finding.possible]
+    notes = [finding for finding in certain if finding.severity is Severity.NOTE]
     possible = list(_possible_causes(report))
     # what stands below the possible causes: the commands that decide between them, and fixes for any cause
-    asked = _asked(report)
-    general = [fix for finding in shown if possible and finding.id in WITHOUT_CAUSE for fix in finding.fixes]
-    for finding in shown:
+    general = [fix for finding in certain if possible and finding.id in WITHOUT_CAUSE for fix in finding.fixes]
+    below = [*general, *_asked(report, certain)]
+    for finding in certain:
         if finding not in notes:
-            own = (fix for fix in finding.fixes if not (fix.decides and asked.issuperset(fix.commands)))
-            yield block(structs.replace(finding, fixes=tuple(fix for fix in own if fix not in general)), titles)
-    if possible:
-        yield from possible[:-1]
-        yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
+            yield block(structs.replace(finding, fixes=tuple(fix for fix in finding.fixes if fix not in below)), titles)
+    yield from possible[:-1]
+    yield from (one._replace(lines=(*one.lines, *map(_fix, general))) for one in possible[-1:])
     yield from (block(finding, titles) for finding in sorted(notes, key=lambda one: not one.answers))
     if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
         yield _MORE
 
 
-def _asked(report: Report) -> set[str]:
-    """Return the commands that decide between the possible causes."""
+def _asked(report: Report, certain: list[Finding]) -> Iterator[Fix]:
+    """Yield fixes of what is certain that ask for no more than what decides between the possible causes."""
     deciding = [fix for finding in report.findings if finding.possible for fix in finding.fixes if fix.decides]
-    return {command for fix in deciding for command in (*fix.commands, "tfgpu doctor")}
+    asked = {command for fix in deciding for command in (*fix.commands, "tfgpu doctor")}
+    every = (fix for finding in certain for fix in finding.fixes)
+    return (fix for fix in every if fix.decides and asked.issuperset(fix.commands))
 
 
 def least(report: Report) -> Iterator[Block]:

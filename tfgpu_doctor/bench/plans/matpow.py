@@ -94,14 +94,45 @@ def fit(
 
 
 @dataclass
-class Powers(PlanBase):
-    """Powers of matrices, at one size or at several. What results are compared with is written to files, each once."""
+class MatPow(PlanBase):
+    """One run of the benchmark, from what was asked for: powers of matrices, at one size or at several.
+
+    What results are compared with is written to files, each once.
+    """
 
     file: ClassVar[ModuleType] = matpow
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
-    steady = True
+    sizes: tuple[int, ...] = ()  # none: one is chosen for about TARGET seconds, and GPUs also get one that fills them
+    named: bool = False  # each of several sizes was asked for, not a range
+    chosen: int = 0  # the size that all devices share, where there is one
+    skipped: dict[str, list[int]] = field(default_factory=dict)  # of several sizes those that are left out, by reason
     written: set[str] = field(default_factory=set)
+
+    @property
+    def several(self) -> bool:
+        """True if this is a sweep over sizes."""
+        return len(self.sizes) > 1
+
+    def title(self) -> str:
+        """Return what is computed."""
+        one = f"{self.chosen} × {self.chosen}"
+        what = f"{len(self.sizes)} sizes from {self.sizes[0]} to {self.sizes[-1]}" if self.several else one
+        return f"A^{self.power} and B^{self.power}, {what}"
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return what two results must share; several sizes stand with the runs."""
+        size: dict[str, Scalar] = {"sweep": "size"} if self.several else {"size": self.chosen}
+        return {**size, "power": self.power, "seed": matpow.SEED}
+
+    def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Return where the GPU overtakes the CPU, and where each device saturates."""
+        return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N")) if self.several else ()
+
+    def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Return what is missing, and where TF32 exists."""
+        missing = (f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.skipped.items())
+        return (*missing, *super().notes(runs))
 
     def job(self, case: Case, dtype: str, size: int, folder: str, terms: int = 2, largest: int = 0) -> Job:
         """Return what a case computes.
@@ -134,44 +165,34 @@ class Powers(PlanBase):
             verify=verify,
         )
 
-
-@dataclass
-class MatPow(Powers):
-    """One run of the benchmark, from what was asked for."""
-
-    size: int | None = None  # None: chosen for about TARGET seconds
-    own_sizes: bool = False  # GPUs are also measured at a size that fills them
-    chosen: int = 0  # the size that all devices share
-
-    def title(self) -> str:
-        """Return what is computed."""
-        return f"A^{self.power} and B^{self.power}, {self.chosen} × {self.chosen}"
-
-    def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share."""
-        return {"size": self.chosen, "power": self.power, "seed": matpow.SEED}
-
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type, and one more for GPUs at a size of their own."""
-        cases = self.selection.cases(session.found, self.spreads)
-        cases, self.chosen, expected = self._choose_size(session, cases)
+        """Yield one group for each type and size, small sizes first; the processes of a type stay over its sizes."""
+        cases, sizes, expected = self.selection.cases(session.found, self.spreads), self.sizes, 0.0
+        if not self.several:
+            cases, self.chosen, expected = self._choose_size(session, cases)
+            sizes = (self.chosen,)
         by_type = list(self.cases_by_type(cases))
         labels = [case.label for _, todo in by_type for case in todo]
-        again = [label for label in labels if self.own_sizes and "GPU" in label and "virtual" not in label]
-        session.begin([*labels, *again])
+        again = [label for label in labels if not self.sizes and "GPU" in label and "virtual" not in label]
+        session.begin([*labels * len(sizes), *again])
         terms = max(case.terms for case in cases)
         with scratch() as folder:
 
-            def jobs(todo: Sequence[Case], dtype: str, size: int) -> tuple[Job, ...]:
-                found = (self.job(case, dtype, size, folder, terms) for case in todo)
-                return tuple(replace(job, point={"size": size} if again else {}) for job in found)
+            def jobs(todo: Sequence[Case], dtype: str, size: int) -> list[Job]:
+                found = (self.job(case, dtype, size, folder, terms, sizes[-1]) for case in todo)
+                return [replace(job, point={"size": size} if self.several or again else {}) for job in found]
 
             for dtype, todo in by_type:
                 gpus = tuple(case for case in todo if case.label in again)
-                shared = jobs(todo, dtype, self.chosen)
-                yield Group(shared, expected, frozenset(job.key for job in shared if job.case in gpus))
-                if gpus and (size := self._own_size(session, gpus, dtype)):
-                    yield Group(jobs(gpus, dtype, size))
+                for size in sizes:
+                    possible = dict.fromkeys(jobs(todo, dtype, size), expected)
+                    if self.several:
+                        possible = self._possible(session, list(possible), size)
+                    kept = [job.key for job in possible if size != sizes[-1] or job.case in gpus]
+                    if possible:
+                        yield Group(tuple(possible), max(possible.values()), frozenset(kept))
+                if gpus and (larger := self._own_size(session, gpus, dtype)):
+                    yield Group(tuple(jobs(gpus, dtype, larger)))
                 else:
                     session.skip(len(gpus))
 
@@ -193,15 +214,16 @@ class MatPow(Powers):
 
         Raises TooLargeError and TooSlowError: it does not fit.
         """
-        session.show("estimating the time" if self.size else "choosing a size")
+        wanted = self.sizes[0] if self.sizes else None
+        session.show("estimating the time" if wanted else "choosing a size")
         slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)
         rule = session.rule.share(session.processes)
         target = min(TARGET, rule.deadline / rule.min_samples)
         names = {index: gpu.name for index, gpu in enumerate(session.found)}
         chosen = sane_size(slowest * target, self.power)
-        size = fit(cases, self.dtypes, self.size, chosen, session.free(cases), names)
+        size = fit(cases, self.dtypes, wanted, chosen, session.free(cases), names)
         expected = matpow.flop(size, self.power, 2) / slowest
-        if not self.size or max(FEWEST, session.processes) * expected <= session.rule.deadline:
+        if not wanted or max(FEWEST, session.processes) * expected <= session.rule.deadline:
             return cases, size, expected
         longer = f"--deadline {math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10}"
         if others := self.skip_cpu(cases, "a sample", expected, longer):
@@ -217,7 +239,7 @@ class MatPow(Powers):
         """Return FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
         short = replace(self, power=min(self.power, PROBE_POWER))
         for probe in PROBE_SIZES:
-            size = min(probe, self.size or probe)
+            size = min(probe, *self.sizes[:1] or (probe,))
             prepare(session.first, short.job(case, dtype, size, ""))
             session.first.ask(PATIENCE, do="sample", count=1, steps=1)
             took: float = min(session.first.ask(PATIENCE, do="sample", count=2, steps=1)["samples"])
@@ -225,12 +247,39 @@ class MatPow(Powers):
                 break
         return matpow.flop(size, short.power, 2) / took
 
+    def _possible(self, session: Session, jobs: Sequence[Job], size: int) -> dict[Job, float]:
+        """Return the jobs of a sweep for which there is memory and time, with the seconds that a sample takes at most.
+
+        A size is left out, and named, on a device that failed before, or whose speed at the size before says that it
+        would need longer for its samples than the deadline gives, or where a memory does not hold it.
+        """
+        possible: dict[Job, float] = {}
+        for job in jobs:
+            expected = 0.0
+            last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
+            if last and last.median_s and last.flop:
+                expected = last.median_s * job.work / last.flop
+            beside = [*(one.case for one in possible), job.case]
+            if last and last.failure:
+                why = f", which failed at {last.parameters['size']}"
+            elif last and expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
+                deadline = f"--deadline {session.rule.deadline:g}"
+                why = f": too slow for {deadline}, estimated from {last.parameters['size']}"
+            elif short := lacking(beside, size, job.dtype, session.free(beside)):
+                where = "the host" if short[0] == HOST else f"GPU {short[0]}"
+                why = f": does not fit into the free memory of {where}"
+            else:
+                possible[job] = expected
+                continue
+            self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
+        session.skip(len(jobs) - len(possible))
+        if self.named and not possible:
+            session.not_run.append(f"N = {size} in {jobs[0].dtype}")
+        return possible
+
 
 # ---------------------------------------------------------------------------------------------------------------------
-# `tfgpu bench matpow --size LIST`: one size after the other, in processes that stay.
-#
-# A size is left out where it does not fit into a memory, and on a device that would need longer for its samples than
-# the deadline gives: a processor is done with at 4096 where a GPU has hardly begun. What is left out is named.
+# --size: one size, several, or a range.
 
 
 AUTO = (256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -261,71 +310,3 @@ def parse_sizes(text: str) -> tuple[int, ...]:
                 f"--size: {part!r} is not a size from {LEAST} to {MOST}; for example 4096, 256,512,1024 or auto"
             )
     return tuple(sorted(set(found)))
-
-
-@dataclass
-class Sweep(Powers):
-    """One sweep over sizes, from what was asked for."""
-
-    sizes: tuple[int, ...] = AUTO
-    named: bool = False  # each size was asked for, not a range
-    skipped: dict[str, list[int]] = field(default_factory=dict)  # sizes that are left out, by reason
-
-    def title(self) -> str:
-        """Return what is computed."""
-        return f"A^{self.power} and B^{self.power}, {len(self.sizes)} sizes from {self.sizes[0]} to {self.sizes[-1]}"
-
-    def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share; the sizes stand with the runs."""
-        return {"sweep": "size", "power": self.power, "seed": matpow.SEED}
-
-    def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return where the GPU overtakes the CPU, and where each device saturates."""
-        return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
-
-    def notes(self, _runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return what is missing."""
-        return tuple(f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.skipped.items())
-
-    def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type and size, small sizes first; the processes of a type stay over its sizes."""
-        cases = self.selection.cases(session.found, self.spreads)
-        terms = max(case.terms for case in cases)
-        by_type = list(self.cases_by_type(cases))
-        session.begin([case.label for _, todo in by_type for case in todo] * len(self.sizes))
-        with scratch() as folder:
-            for dtype, todo in by_type:
-                for size in self.sizes:
-                    jobs = [self.job(case, dtype, size, folder, terms, self.sizes[-1]) for case in todo]
-                    possible = self._possible(session, jobs, size)
-                    session.skip(len(todo) - len(possible))
-                    if self.named and not possible:
-                        session.not_run.append(f"N = {size} in {dtype}")
-                    if possible:
-                        todo_next = tuple(replace(jobs[place], point={"size": size}) for place in possible)
-                        keep = frozenset() if size == self.sizes[-1] else frozenset(job.key for job in todo_next)
-                        yield Group(todo_next, max(possible.values()), keep)
-
-    def _possible(self, session: Session, jobs: Sequence[Job], size: int) -> dict[int, float]:
-        """Return the places of the jobs for which there is memory and time, with the seconds that a sample takes at
-        most, by the speed at the size before (0: unknown); notes what is left out."""
-        possible: dict[int, float] = {}
-        for place, job in enumerate(jobs):
-            expected = 0.0
-            last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
-            if last and last.median_s and last.flop:
-                expected = last.median_s * job.work / last.flop
-            beside = [*(jobs[one].case for one in possible), job.case]
-            if last and last.failure:
-                why = f", which failed at {last.parameters['size']}"
-            elif last and expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
-                deadline = f"--deadline {session.rule.deadline:g}"
-                why = f": too slow for {deadline}, estimated from {last.parameters['size']}"
-            elif short := lacking(beside, size, job.dtype, session.free(beside)):
-                where = "the host" if short[0] == HOST else f"GPU {short[0]}"
-                why = f": does not fit into the free memory of {where}"
-            else:
-                possible[place] = expected
-                continue
-            self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
-        return possible

@@ -182,7 +182,7 @@ _ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
     "hello": _record(tensorflow=str, numpy=str, python=str, gpus=list[_GPU]),  # type: ignore[valid-type]
     "prepare": _record(cold=dict[str, Pause]),
     "sample": Sampled,
-    "figures": msgspec.defstruct("Figures", [("figures", list[Figure]), ("remarks", list[str], [])]),
+    "figures": _record(figures=list[Figure]),
     "follow": _record(done=str),
     "describe": _record(name=str, inputs=list[_SPEC]),  # type: ignore[valid-type]
     "unusable": _record(unusable=str),  # in place of `describe`: no such signature

@@ -44,7 +44,6 @@ class Measurement:
     placed_on: tuple[str, ...] = ()
     verified: Judgement | None = None
     figures: tuple[Figure, ...] = ()
-    remarks: tuple[str, ...] = ()  # of the workload, for people
     steps: int = 1
     failure: str | None = None
     telemetry: Telemetry | None = None
@@ -212,7 +211,6 @@ class _Turns:
         if measurement.last and measurement.job.figures:
             answer = self._ask(measurement, do="figures")
             measurement.figures = tuple(msgspec.convert(answer["figures"], list[Figure]))
-            measurement.remarks = tuple(answer.get("remarks", ()))
         if measurement.last and measurement.job.farewell:
             self._ask(measurement, do="farewell")
         measurement.done = True
@@ -275,7 +273,7 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
         bytes_moved=None if job.bytes_moved is None else job.bytes_moved * steps,
         cold_start_s=measurement.cold,
         verified=_record(found, len(samples) + 1) if found else None,
-        gpu=measurement.telemetry.summary() if measurement.telemetry else (),
+        gpu=measurement.telemetry.summary(sum(samples)) if measurement.telemetry else (),
         failure=measurement.failure,
     )
     if measurement.failure or found is None or not found.ok or not samples:
@@ -291,7 +289,6 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
         cpu_wait=_rounded(measurement.waits if len(measurement.waits) == len(samples) else ()),
         throttled_samples=tuple(measurement.throttled),
         others_cpus=max(measurement.others / measurement.watched, 0.0) if measurement.watched >= WATCHED else None,
-        advice=measurement.remarks,
         stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule),
     )
     counted = samples_of(measured, measurement.cpus).settled().all()

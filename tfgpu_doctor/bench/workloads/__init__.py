@@ -18,7 +18,6 @@ For the worker, `Workload(parameters, dtype, devices, spread)` with
     misplaced()      what was computed elsewhere than asked for; None when nothing was
     verify(request)  what is needed to judge the last result, as JSON
     recheck()        the same for a sample that came after; None when it is the verified one bit by bit
-    figures()        {"figures": …, "remarks": …}: figures beside the samples (what `fit` gives) and sentences about
-                     them; only where the job asks for it
-    farewell()       tells others who work with it that this was the last; only where the job asks for it
+    figures(request) {"figures": …}: figures beside the samples; only where the job asks for it
+    farewell(request)  tells others who work with it that this was the last; only where the job asks for it
 """

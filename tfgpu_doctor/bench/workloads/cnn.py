@@ -27,7 +27,6 @@ from .training import (
     TrainingWorkload,
     all_reduce,
     block,
-    fit,
     judge_training,
     misplaced,
     on_devices,
@@ -50,7 +49,6 @@ TOLERANCE = {
     "mixed_float16": (2e-3, 1.5e-1),
     "mixed_bfloat16": (5e-3, 3e-1),
 }
-NO_FIT = "model.fit is not measured on several machines: Keras 3 fails there (keras issue 20585)"
 
 
 def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
@@ -69,7 +67,6 @@ class Workload(TrainingWorkload):
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build network and data; nothing is computed yet."""
         self.machines: Machines | None = None
-        self.step_s = 0.0  # of the last block
         self.reducing: Any = None
         super().__init__(parameters, dtype, devices, spread)
 
@@ -92,9 +89,7 @@ class Workload(TrainingWorkload):
     def sample(self, steps: int) -> float:
         """Return the seconds of `steps` training steps, from the first call to the end on the last device."""
         self.lead(STEPS, steps)
-        seconds = super().sample(steps)
-        self.step_s = seconds / steps
-        return seconds
+        return super().sample(steps)
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
         """Train some steps from the initial weights, on all machines, and in the way that they are compared with."""
@@ -112,17 +107,15 @@ class Workload(TrainingWorkload):
         steps = [[loss for one in found for loss in one[step * here :][:here]] for step in range(len(losses))]
         return steps, self.machines.identical(self.training.trained())
 
-    def figures(self) -> dict[str, Any]:
-        """Return what `fit` gives, and where the time of several replicas goes; these must still be alike."""
+    def figures(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Return where the time of several replicas goes; these must still be alike."""
         same, of = self.training.identical()
         if same != of:
             raise ValueError(f"{of - same} of {of} weights differ between the replicas at the end")
         announce = partial(self.lead, REDUCE)
-        found = shares(self.training, self.data, announce) if len(self.devices) > 1 else []
-        fitted, why = ([], [NO_FIT]) if self.machines else fit(self.training, self.each, self.step_s)
-        return {"figures": found + fitted, "remarks": why}
+        return {"figures": shares(self.training, self.data, announce) if len(self.devices) > 1 else []}
 
-    def follow(self) -> str:
+    def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         """On machines other than the first: wait for what that wants, do it, and say what it was.
 
         Raises ValueError: this machine's part was computed elsewhere than asked for.
@@ -134,7 +127,7 @@ class Workload(TrainingWorkload):
         wrong = self.misplaced() if self.losses else None
         if wrong:
             raise ValueError(wrong)
-        return done
+        return {"done": done}
 
     def _reduce(self, count: int) -> None:
         """Take part in a block of all-reduces."""
@@ -142,9 +135,10 @@ class Workload(TrainingWorkload):
             self.reducing, _ = all_reduce(self.training)
         block(self.training, self.reducing, count)
 
-    def farewell(self) -> None:
+    def farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the other machines go."""
         self.lead(END)
+        return {}
 
     def placed_on(self) -> list[str]:
         """Return the device of each replica's loss. Those of other machines were looked at there: who finds his part

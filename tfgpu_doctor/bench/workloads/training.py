@@ -537,68 +537,6 @@ def _apart(found: list[float | None], expected: list[float | None]) -> float:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What `model.fit` gives with the same network, data and batch: what people use, shown beside the custom loop.
-#
-# As its users have it: data from tf.data, loss and no further metric, TensorFlow places what needs the CPU there (soft
-# placement). XLA as in the case, never "auto", which would be another compiler on each kind of device.
-
-
-EPOCH = 0.3  # seconds that the steps of an epoch shall take together
-EPOCHS = 6  # that are timed, behind one that traces
-SLOW = 5.0  # seconds of a step above which fit is not tried: it would keep the user waiting for minutes
-
-
-def fit(training: Training, each: int, step_s: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the figure "fit", images/s of all replicas, or why there is none.
-
-    Args:
-        each: images on each replica.
-        step_s: seconds of a step of the custom loop, for how many steps an epoch shall have.
-    """
-    if training.xla and training.replicas > 1:
-        return [], ["model.fit not measured: with XLA it fails under MirroredStrategy (InvalidArgumentError)"]
-    if step_s > SLOW:
-        return [], [f"model.fit not measured: a step takes {step_s:.0f} s"]
-    import tensorflow as tf
-
-    steps = max(1, min(round(EPOCH / max(step_s, 1e-4)), 200))
-    try:
-        with lenient():
-            seconds = _epochs(training, each, steps)
-    except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:  # Keras's, on whose fit nothing depends
-        reason = str(error).strip().splitlines()[:1]
-        return [], [": ".join([f"model.fit not measured: {type(error).__name__}", *reason])[:200]]
-    work = each * training.replicas * steps
-    low, high = median_interval(seconds)
-    note = f"model.fit, {steps} steps an epoch, {len(seconds)} epochs, batches from tf.data"
-    figure = {"name": "fit", "value": work / median(seconds), "unit": "images/s", "note": note}
-    return [{**figure, "ci95": [work / high, work / low]}], []
-
-
-def _epochs(training: Training, each: int, steps: int) -> list[float]:
-    """Return the seconds of each epoch of `steps` steps, but the first, which traces."""
-    import tensorflow as tf
-
-    seconds: list[float] = []
-    watch = tf.keras.callbacks.LambdaCallback(  # `fit` fetches the loss at an epoch's end, which waits for the steps
-        on_epoch_begin=lambda _epoch, _logs: seconds.append(-time.perf_counter()),
-        on_epoch_end=lambda _epoch, _logs: seconds.append(seconds.pop() + time.perf_counter()),
-    )
-    images, labels = batch(training.name, each * training.replicas, DATA_SEED)
-    with tf.device("/CPU:0"):
-        data = tf.data.Dataset.from_tensors((images, labels)).repeat().prefetch(2)
-    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    with training.strategy.scope():
-        settings = {"optimizer": training.optimizer(), "loss": loss}
-        try:
-            training.networks[0].compile(**settings, jit_compile=training.xla)
-        except TypeError:  # Keras before 2.6 knows no such argument, and compiles nothing
-            training.networks[0].compile(**settings)
-    training.networks[0].fit(data, epochs=EPOCHS + 1, steps_per_epoch=steps, verbose=0, callbacks=[watch])
-    return seconds[1:]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # Where the time of several replicas goes: the sum of the gradients, and replicas that keep one another waiting.
 #
 # Measured by functions of their own beside the step, each run in blocks that are waited for once. A step may do the sum
@@ -617,37 +555,31 @@ def shares(
     Args:
         announce: called before each block of so many all-reduces, for other machines to take part.
     """
+
+    def timed(call: Callable[[], Any], before: Callable[[int], None] = lambda _: None) -> list[float]:
+        def one(count: int) -> float:
+            before(count)
+            return block(training, call, count)
+
+        one(1)  # traces
+        count = max(1, min(round(BLOCK / max(one(1), 1e-5)), 500))
+        return [one(count) for _ in range(BLOCKS)]
+
+    def figure(name: str, seconds: list[float], note: str) -> dict[str, Any]:
+        return {"name": name, "value": median(seconds), "unit": "s", "ci95": [*median_interval(seconds)], "note": note}
+
     call, by = all_reduce(training)
-    alone = _timed(training, _passes(training, data, only_first=True))
-    together = _timed(training, _passes(training, data, only_first=False))
-    reduce = _timed(training, call, announce)
+    alone, together = (timed(_passes(training, data, only_first=first)) for first in (True, False))
+    reduce = timed(call, announce)
     size = sum(4 * int(weight.shape.num_elements()) for weight in training.tensors())  # float32 for each weight
     bus = size / median(reduce) * 2 * (training.replicas - 1) / training.replicas
     note = f"{size} bytes of gradients / time × 2(n-1)/n, {by}"
     return [
-        _figure("gradients alone", alone, "one replica computes, the others rest"),
-        _figure("gradients together", together, "all replicas compute; no sum, no update"),
-        _figure("all-reduce", reduce, f"sum of the gradients, {by}"),
+        figure("gradients alone", alone, "one replica computes, the others rest"),
+        figure("gradients together", together, "all replicas compute; no sum, no update"),
+        figure("all-reduce", reduce, f"sum of the gradients, {by}"),
         {"name": "all-reduce bus bandwidth", "value": bus, "unit": "B/s", "note": note},
     ]
-
-
-def _figure(name: str, seconds: list[float], note: str) -> dict[str, Any]:
-    return {"name": name, "value": median(seconds), "unit": "s", "ci95": [*median_interval(seconds)], "note": note}
-
-
-def _timed(
-    training: Training, call: Callable[[], Any], announce: Callable[[int], None] = lambda _: None
-) -> list[float]:
-    """Return the seconds of a call, each the mean over a block that is waited for once."""
-
-    def one(count: int) -> float:
-        announce(count)
-        return block(training, call, count)
-
-    one(1)  # traces
-    count = max(1, min(round(BLOCK / max(one(1), 1e-5)), 500))
-    return [one(count) for _ in range(BLOCKS)]
 
 
 def block(training: Training, call: Callable[[], Any], count: int) -> float:

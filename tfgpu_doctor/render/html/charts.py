@@ -190,16 +190,21 @@ def _spots(run: Run, axis: Axis, down: Axis, edges: tuple[float, float]) -> set[
     return spots
 
 
+def _way(run: Run) -> str:
+    """Return the way to spread the work, the type and the point, which the runs of one line have in common."""
+    spread = run.label.partition(", ")[2]
+    parts = (spread, run.scaling and f"{run.scaling} scaling", run.dtype, words.point(run))
+    return ", ".join(filter(None, parts))
+
+
 def scaling(runs: Sequence[Run]) -> str:
     """Draw the speed-up over one GPU against the number of GPUs, beside the ideal; nothing for a single GPU."""
     several = [run for run in runs if run.efficiency and run.speedup_vs_1gpu]
     if not several:
         return ""
-    lines: dict[str, list[Run]] = {}  # of one way to spread the work, one type, one point
+    lines: dict[str, list[Run]] = {}
     for run in several:
-        spread = run.label.partition(", ")[2]
-        parts = (spread, run.scaling and f"{run.scaling} scaling", run.dtype, words.point(run))
-        lines.setdefault(", ".join(part for part in parts if part), []).append(run)
+        lines.setdefault(_way(run), []).append(run)
     most = max(len(run.devices) for run in several)
     highest = max(most, *(run.speedup_vs_1gpu.high for run in several if run.speedup_vs_1gpu))
     across, up = Axis(1, most, _LEFT + 26, _RIGHT - 8, whole=True), Axis(0, highest, 204, 10)

@@ -258,16 +258,18 @@ def verdict(result: BenchResult) -> str:
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     not_run = f" {late} {'run was' if late == 1 else 'runs were'} not run, for lack of time." if late else ""
-    end = f"{bad or 'Every result is verified'}."
-    if found := leading(result):
-        return f"{'. '.join(found)}. {end}{not_run}"
+    found = leading(result)
+    first = ". ".join(found) if found else _figures(best, runs)
+    return f"{first}. {bad or 'Every result is verified'}.{'' if found else _doubts(runs)}{not_run}"
+
+
+def _doubts(runs: Sequence[Run]) -> str:
+    """Return which speeds are uncertain, as a sentence after another."""
     good = [run for run in runs if run.throughput and not run.virtual]
     doubtful = [run for run in good if run.doubts]
     labels = "; ".join(dict.fromkeys(run.label for run in doubtful))
-    doubts = f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)." if doubtful else ""
-    return (
-        f"{_figures(best, runs)}. {end}{' The speed is uncertain.' if doubts and len(good) == 1 else doubts}{not_run}"
-    )
+    several = f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)." if doubtful else ""
+    return " The speed is uncertain." if doubtful and len(good) == 1 else several
 
 
 def _best(result: BenchResult) -> Run | None:

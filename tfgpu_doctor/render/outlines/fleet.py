@@ -46,7 +46,7 @@ _FIRST = {
     "tensorflow.checks": "",
 }
 _MOST_VALUES, _MOST_NAMES, _MOST_GROUPS, _MOST_FOUND, _MOST_UNREAD = 3, 8, 12, 3, 5  # that a first screen shows
-_LONGEST_SET = 42  # characters of "gpu-[001-004,007]", which fits in a narrow terminal beside its label
+_MOST_RANGES = 4  # within brackets, which fit in a narrow terminal beside their label
 _LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 # -------------------------------------------------------------------------------------------------------- for people
@@ -62,7 +62,11 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
             one._replace(lines=tuple(x for x in one.lines if x.label in ("nodes", "fix"))[:2]) for one in blocks[:1]
         )
         return whole._replace(parts=tuple(worst), is_brief=True)
-    unread, hint, values = list(_unread_results(fleet)), "", tuple(_picture(fleet))
+    unread, hint, values = (
+        list(_unread_results(fleet)),
+        "",
+        tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common),
+    )
     parts: list[Part] = [_first_rows(fleet)]
     if detail == "full":
         for layer, rows in groupby(values, lambda row: row[0]):
@@ -104,11 +108,6 @@ def _first_rows(fleet: Fleet) -> Table:
     return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks[layer] for layer in shown), ""))
 
 
-def _picture(fleet: Fleet) -> Iterator[tuple[str, str, str]]:
-    """Yield all that nodes know: layer, label, values."""
-    return ((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
-
-
 def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
     """What nodes have of a fact: "580.65.06 (199), 550.54.15 (1)"; without numbers where all have the same."""
     if row.distinct == 1 and row.known == len(fleet.nodes):
@@ -148,23 +147,17 @@ def _title(group: Group) -> str:
     return f"{group.title}: {count(len(group.nodes), 'node')}"
 
 
-def _problems_of(fleet: Fleet) -> dict[str, list[tuple[Group, str]]]:
-    """For each node, the groups that it is in, the worst first, and what they are on it."""
-    found: dict[str, list[tuple[Group, str]]] = {}
-    for group in fleet.groups:
-        for member in group.nodes:
-            more = f" ({member.found})" if member.found not in group.title else ""
-            found.setdefault(member.node, []).append((group, f"{group.title}{more}"))
-    return found
-
-
 # ------------------------------------------------------------------------------------------------------------ for CI
 
 
 def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
     """A case for each node, and one for whether all that was given could be read."""
     is_open, grave = exit_code(fleet, fail_on) == EXIT_UNKNOWN, failing(fail_on)
-    problems = _problems_of(fleet)
+    problems: dict[str, list[tuple[Group, str]]] = {}  # of each node, the worst first
+    for group in fleet.groups:
+        for member in group.nodes:
+            more = f" ({member.found})" if member.found not in group.title else ""
+            problems.setdefault(member.node, []).append((group, f"{group.title}{more}"))
     cases = [_case(node, problems.get(node.name, []), grave, is_open) for node in fleet.nodes]
     whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
     unread = _unread_results(fleet)
@@ -217,37 +210,27 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     hardware = Counter(node.hardware for node in fleet.nodes if node.results)
     severities = Counter(group.severity for group in fleet.groups)
     # groups of one id are one series: each differs from what its own siblings have
-    members: dict[tuple[str, str, str], set[str]] = {}
+    members: dict[tuple[tuple[str, str], ...], set[str]] = {}
     for group in fleet.groups:
-        members.setdefault((group.id, group.kind, group.severity.value), set()).update(one.node for one in group.nodes)
-    labels = {key: dict(zip(("id", "kind", "severity"), key, strict=True)) for key in members}
+        labels = (("id", group.id), ("kind", group.kind), ("severity", group.severity.value))
+        members.setdefault(labels, set()).update(one.node for one in group.nodes)
+
+    def sample(name: str, about: str, *samples: tuple[float, dict[str, str]]) -> Metric:
+        return gauge(f"tfgpu_fleet_{name}", about, *(Sample(value, labels) for value, labels in samples))
+
+    every = [(verdicts[word], {"verdict": word}) for word in get_args(NodeVerdict)]
+    yield sample("nodes", "Nodes by the worst verdict of their results.", *every)
+    by_gpus = [(many, {"hardware": name}) for name, many in sorted(hardware.items())]
+    yield sample("hardware_nodes", "Nodes by their GPUs.", *by_gpus)
+    yield sample("gpus", "GPUs that the nodes list.", (sum(node.gpus or 0 for node in fleet.nodes), {}))
     unread = sum(one.count for one in fleet.unreadable)
-    by_name: dict[str, tuple[str, list[Sample]]] = {
-        "nodes": (
-            "Nodes by the worst verdict of their results.",
-            [Sample(verdicts[word], {"verdict": word}) for word in get_args(NodeVerdict)],
-        ),
-        "hardware_nodes": (
-            "Nodes by their GPUs.",
-            [Sample(many, {"hardware": name}) for name, many in sorted(hardware.items())],
-        ),
-        "gpus": ("GPUs that the nodes list.", [Sample(sum(node.gpus or 0 for node in fleet.nodes))]),
-        "unreadable_results": ("Results that could not be read.", [Sample(unread)]),
-        "groups": (
-            "Groups of nodes with the same problem or difference.",
-            [Sample(severities[one], {"severity": one.value}) for one in Severity],
-        ),
-        "group_nodes": (
-            "Nodes with this problem or difference.",
-            [Sample(len(names), labels[key]) for key, names in members.items()],
-        ),
-        "node_problem": (
-            "1 for each problem and each difference of a node.",
-            [Sample(1, {"node": name, **labels[key]}) for key, names in members.items() for name in sorted(names)],
-        ),
-    }
-    for name, (about, samples) in by_name.items():
-        yield gauge(f"tfgpu_fleet_{name}", about, *samples)
+    yield sample("unreadable_results", "Results that could not be read.", (unread, {}))
+    by_severity = [(severities[one], {"severity": one.value}) for one in Severity]
+    yield sample("groups", "Groups of nodes with the same problem or difference.", *by_severity)
+    sizes = [(len(names), dict(labels)) for labels, names in members.items()]
+    yield sample("group_nodes", "Nodes with this problem or difference.", *sizes)
+    problems = [(1, {"node": one, **dict(labels)}) for labels, names in members.items() for one in sorted(names)]
+    yield sample("node_problem", "1 for each problem and each difference of a node.", *problems)
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
@@ -263,8 +246,7 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
     by_stem: dict[tuple[str, str], list[str]] = {}
     for name in names:
         head, digits, tail = re.fullmatch(r"(.*?)(\d{0,12})(\D*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-        stem = (head, tail) if digits else (name, "")
-        by_stem.setdefault(stem, []).append(digits)
+        by_stem.setdefault((head, tail) if digits else (name, ""), []).append(digits)
     parts: list[str] = []
     left, more = most, 0
     for (head, tail), several in by_stem.items():
@@ -275,7 +257,12 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
             left = None if left is None else left - len(shown)
             more += sum(last - first + 1 for first, last in ranges[len(shown) :])
             texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in shown]
-            parts += [head] if texts == ["-1"] else _sets(head, texts, tail)
+            if texts == ["-1"]:
+                parts.append(head)
+                continue
+            for few in (texts[at : at + _MOST_RANGES] for at in range(0, len(texts), _MOST_RANGES)):
+                numbers = ",".join(few)
+                parts.append(f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}")
     return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
@@ -288,16 +275,6 @@ def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
         else:
             found.append((number, number))
     return found
-
-
-def _sets(head: str, texts: list[str], tail: str) -> Iterator[str]:
-    """Yield ranges in brackets, each so short that no line must break within a number."""
-    part = ""
-    for text in [*texts, ""]:
-        if part and (not text or len(part) + len(text) >= _LONGEST_SET - len(head) - len(tail)):
-            yield f"{head}{part if part.isdecimal() else f'[{part}]'}{tail}"
-            part = ""
-        part += f",{text}" if part else text
 
 
 def _verdict(fleet: Fleet) -> str:

@@ -141,22 +141,28 @@ def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> 
 
 def _release_table(matrix: Matrix, rows: Sequence[Release], filters: Filters) -> Table:
     """Return columns without those that would say the same in every row."""
-    columns = {"release": [row.version for row in rows]}
-    if {row.package for row in rows} != {"tensorflow"}:
-        columns["package"] = [row.package for row in rows]
-    if len({row.platform for row in rows}) > 1:
-        columns["platform"] = [row.platform for row in rows]
-    columns["Python"] = [_span(row.python) for row in rows]
-    if any(row.gpu for row in rows):
-        unknown = ["?" if row.gpu else "-" for row in rows]
-        columns["CUDA"] = [row.cuda or "-" for row in rows]
-        columns["cuDNN"] = [row.cudnn or none for row, none in zip(rows, unknown, strict=True)]
-        columns["driver"] = [min_driver(matrix, row, filters) or none for row, none in zip(rows, unknown, strict=True)]
-        columns["SASS"] = [" ".join(row.sass) or none for row, none in zip(rows, unknown, strict=True)]
-        columns["PTX"] = [" ".join(row.ptx) or "-" for row in rows]
-    else:
-        columns["GPU"] = ["no"] * len(rows)
-    return table(tuple(columns), zip(*columns.values(), strict=True))
+    with_gpu = any(row.gpu for row in rows)
+    cells = [_cells(matrix, row, filters, with_gpu) for row in rows]
+    same = {"platform"} if len({row.platform for row in rows}) == 1 else set()
+    same |= {"package"} if {row.package for row in rows} == {"tensorflow"} else set()
+    shown = [name for name in cells[0] if name not in same]
+    return table(shown, ([row[name] for name in shown] for row in cells))
+
+
+def _cells(matrix: Matrix, row: Release, filters: Filters, with_gpu: bool) -> dict[str, str]:
+    """Return the cells of a release by their headings."""
+    first = {"release": row.version, "package": row.package, "platform": row.platform, "Python": _span(row.python)}
+    if not with_gpu:
+        return {**first, "GPU": "no"}
+    none = "?" if row.gpu else "-"
+    return {
+        **first,
+        "CUDA": row.cuda or "-",
+        "cuDNN": row.cudnn or none,
+        "driver": min_driver(matrix, row, filters) or none,
+        "SASS": " ".join(row.sass) or none,
+        "PTX": " ".join(row.ptx) or "-",
+    }
 
 
 def _span(versions: Sequence[str]) -> str:
@@ -198,14 +204,7 @@ def _footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Ite
         )
     for issue, broken in _by_issue(known_broken(matrix, filters)):
         yield note(f"Known broken on {asked}: {broken}: {issue.title} ({issue.id}). {issue.fix}.")
-    errors = [
-        (row, issue)
-        for row in rows
-        for issue in matrix.issues_for(row, python=filters.python, compute_capabilities=gpus, extra=True)
-        if issue.severity == "error"
-    ]
-    lines = tuple(f"{versions}: {issue.title} ({issue.id})" for issue, versions in _by_issue(errors))
-    yield Items(lines, "Known errors; --version shows the way out")
+    yield Items(tuple(_known_errors(matrix, filters, rows)), "Known errors; --version shows the way out")
     if filters.wsl2:
         yield note(
             "The driver is that of Windows, with the numbers of Windows; Linux under WSL2 gets none of its own. CUDA "
@@ -213,6 +212,14 @@ def _footnotes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Ite
         )
     if not rows and not filters.pre and (early := only_with(matrix, filters, pre=True)):
         yield note(f"--pre would list {early[0].package} {early[0].version}.")
+
+
+def _known_errors(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[str]:
+    gpus, found = cards(matrix, filters), list[tuple[Release, KnownIssue]]()
+    for row in rows:
+        issues = matrix.issues_for(row, python=filters.python, compute_capabilities=gpus, extra=True)
+        found += [(row, issue) for issue in issues if issue.severity == "error"]
+    yield from (f"{versions}: {issue.title} ({issue.id})" for issue, versions in _by_issue(found))
 
 
 def _by_issue(broken: Iterable[tuple[Release, KnownIssue]]) -> Iterator[tuple[KnownIssue, str]]:
@@ -294,19 +301,21 @@ def _build_lines(row: Release) -> Iterator[tuple[str, str]]:
     linux, windows = row.min_driver_linux or _UNKNOWN, row.min_driver_windows or _UNKNOWN
     is_windows = row.platform.startswith("windows")
     yield "driver", f"{windows} or newer" if is_windows else f"{linux} or newer; under WSL2 {windows} on Windows"
-    groups: dict[PtxOnly, list[str]] = {}  # GPUs for which parts have no SASS; Jetson modules have JetPack's
+    if by_ptx := "; ".join(_by_ptx(row)):
+        yield "by PTX", by_ptx
+    loads = ", ".join(library.soname for library in row.libraries) or _UNKNOWN
+    yield "loads", loads + (" (linked: without them the import fails)" if row.linked else "")
+
+
+def _by_ptx(row: Release) -> Iterator[str]:
+    """Yield the GPUs for which parts have no SASS; Jetson modules have JetPack's."""
+    groups: dict[PtxOnly, list[str]] = {}
     for gpu, found in row.ptx_only.items():
         if not is_tegra(gpu):
             groups.setdefault(found, []).append(gpu)
-    by_ptx = []
     for found, gpus in groups.items():
         share = "all" if found.fat_binaries == found.of else f"{found.fat_binaries} of {found.of} fat binaries"
-        driver = oldest_driver(row, gpus) or _UNKNOWN
-        by_ptx.append(f"{', '.join(gpus)}: {share}, PTX {found.isa}, driver {driver}")
-    if by_ptx:
-        yield "by PTX", "; ".join(by_ptx)
-    loads = ", ".join(library.soname for library in row.libraries) or _UNKNOWN
-    yield "loads", loads + (" (linked: without them the import fails)" if row.linked else "")
+        yield f"{', '.join(gpus)}: {share}, PTX {found.isa}, driver {oldest_driver(row, gpus) or _UNKNOWN}"
 
 
 def _block(issue: KnownIssue) -> Block:

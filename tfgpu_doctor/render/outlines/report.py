@@ -209,6 +209,11 @@ def metrics(report: Report) -> Iterator[Metric]:
     yield gauge("tfgpu_doctor_undetermined_checks", "Checks that could not be made.", Sample(open_ones))
     if (total := report.timings.get("total")) is not None:
         yield gauge("tfgpu_doctor_duration_seconds", "Time that the diagnosis took.", Sample(total))
+    yield from _gpu_metrics(facts)
+
+
+def _gpu_metrics(facts: Facts) -> Iterator[Metric]:
+    """How many GPUs the driver and TensorFlow list, and what each is."""
     gpus = value_or(facts.gpus, ())
     if isinstance(facts.gpus, Known):
         yield gauge("tfgpu_doctor_gpus", "GPUs that the driver lists.", Sample(len(gpus)))

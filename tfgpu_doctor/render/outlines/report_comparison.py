@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.compare.comparison import exit_code, is_failing, is_open
@@ -34,26 +35,17 @@ def page(comparison: Comparison, everything: bool = False, detail: Detail = "sha
     if detail == "least":
         return whole
     both = (("good", comparison.good), ("bad", comparison.bad))
-    sides = Table(
-        "Reports",
-        ("Side", "Report"),
-        tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both),
-        tuple(VERDICT_MARKS[side.verdict] for _, side in both),
-    )
+    sides = tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both)
+    marks = tuple(VERDICT_MARKS[side.verdict] for _, side in both)
     rows = tuple(_rows(comparison, changes, everything))
+    changed, signs = tuple(row[1:] for row in rows), tuple(row[0] for row in rows)
     differ = "; ".join(comparison.machines)
     found = _findings_shown(comparison)
     parts: tuple[Part, ...] = (
-        sides,
+        Table("Reports", ("Side", "Report"), sides, marks),
         Items((f"These are two machines, or one that was rebuilt: {differ}",) if differ else (), mark="warning"),
         Items(comparison.notes, mark="note"),
-        Table(
-            "What changed",
-            ("Layer", "Change"),
-            tuple(row[1:] for row in rows),
-            tuple(row[0] for row in rows),
-            is_named=True,
-        ),
+        Table("What changed", ("Layer", "Change"), changed, signs, is_named=True),
         Items(tuple(_not_examined(comparison, changes)), mark="unknown"),
         *(_block_of(comparison, one) for one in found if one.status != "remains"),
         *(_block_of(comparison, one) for one in found if one.status == "remains" and one.root_cause),
@@ -161,15 +153,16 @@ def _explained(comparison: Comparison, explanation: Explanation) -> Line:
 
 def _summary(comparison: Comparison, shown: Sequence[Change]) -> tuple[str, str]:
     """A mark, that of the gravest of what is new, and a sentence."""
-    found = _findings_shown(comparison)
-    counts = dict.fromkeys(("new", "gone", "unjudged", "remains"), 0)
-    for finding in found:
-        counts[finding.status] += finding.status != "remains" or finding.root_cause
+    found = [one for one in _findings_shown(comparison) if one.status != "remains" or one.root_cause]
+    counts: Counter[str] = Counter(one.status for one in found)
     changes = sum(change.status in REAL for change in shown)
     parts = [count(counts[status], word) + where for status, (word, where) in _COUNTED.items() if counts[status]]
-    if not (changes or counts["new"] or counts["gone"] or counts["unjudged"]):
+    if not changes and counts.keys() <= {"remains"}:
         return "ok", "nothing changed" + (f" ({parts[0]})" if parts else "")
+    return _mark(comparison), f"{count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"
+
+
+def _mark(comparison: Comparison) -> str:
     new = {finding.severity.value for finding in comparison.findings if finding.status == "new"}
-    unclear = any(finding.status == "unjudged" and finding.inside == "bad" for finding in found)
-    mark = next((style for style in ("error", "warning", "note") if style in new), "unknown" if unclear else "ok")
-    return mark, f"{count(changes, 'change')}, {', '.join(parts) or 'no finding in either'}"
+    unclear = any(one.status == "unjudged" and one.inside == "bad" for one in _findings_shown(comparison))
+    return next((style for style in ("error", "warning", "note") if style in new), "unknown" if unclear else "ok")
