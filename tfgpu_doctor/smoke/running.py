@@ -453,12 +453,15 @@ def judge_doctor(report: Report, late: str | None, seconds: float) -> SmokeCheck
     if errors:
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         return msgspec.structs.replace(check, why=f"{errors[0].title} ({errors[0].id}){more}", ran=1)
-    if late or report.verdict == "unknown":
-        reason = next((item.reason for item in report.undetermined), "no further information")
-        return msgspec.structs.replace(check, status="not run" if late else "unknown", why=late or reason)
+    if late:
+        return msgspec.structs.replace(check, status="not run", why=late)
+    if report.verdict == "unknown":
+        reasons = [item.reason for item in report.undetermined]
+        return msgspec.structs.replace(check, status="unknown", why=[*reasons, "no further information"][0])
+    warnings = [one for one in causes if one.severity is Severity.WARNING]
     saw = verdict_sentence(report)
-    for warning in [one for one in causes if one.severity is Severity.WARNING][:1]:
-        saw += f": {warning.title} ({warning.id}): {warning.cause.partition('; ')[0]}"
+    if warnings:
+        saw += f": {warnings[0].title} ({warnings[0].id}): {warnings[0].cause.partition('; ')[0]}"
     return msgspec.structs.replace(check, status="ok", saw=saw, passed=1, ran=1)
 
 

@@ -173,14 +173,15 @@ class MatPow(PlanBase):
             sizes = (self.chosen,)
         by_type = list(self.cases_by_type(cases))
         labels = [case.label for _, todo in by_type for case in todo]
-        again = [label for label in labels if not self.sizes and "GPU" in label and "virtual" not in label]
+        again = [] if self.sizes else [label for label in labels if "GPU" in label and "virtual" not in label]
         session.begin([*labels * len(sizes), *again])
         terms = max(case.terms for case in cases)
         with scratch() as folder:
 
             def jobs(todo: Sequence[Case], dtype: str, size: int) -> list[Job]:
-                found = (self.job(case, dtype, size, folder, terms, sizes[-1]) for case in todo)
-                return [replace(job, point={"size": size} if self.several or again else {}) for job in found]
+                point = {"size": size} if self.several or again else {}
+                found = [self.job(case, dtype, size, folder, terms, sizes[-1]) for case in todo]
+                return [replace(job, point=point) for job in found]
 
             for dtype, todo in by_type:
                 gpus = tuple(case for case in todo if case.label in again)
@@ -188,21 +189,19 @@ class MatPow(PlanBase):
                     possible = dict.fromkeys(jobs(todo, dtype, size), expected)
                     if self.several:
                         possible = self._possible(session, list(possible), size)
-                    kept = [job.key for job in possible if size != sizes[-1] or job.case in gpus]
+                    kept = (job.key for job in possible if size != sizes[-1] or job.case in gpus)
                     if possible:
                         yield Group(tuple(possible), max(possible.values()), frozenset(kept))
-                if gpus and (larger := self._own_size(session, gpus, dtype)):
+                larger = self._own_size(session, gpus, dtype)
+                if larger:
                     yield Group(tuple(jobs(gpus, dtype, larger)))
-                else:
-                    session.skip(len(gpus))
+                session.skip(0 if larger else len(gpus))
 
     def _own_size(self, session: Session, gpus: Sequence[Case], dtype: str) -> int | None:
         """Return the size that fills the GPUs, by their speed and memory; None where it is hardly larger."""
         mine = [run for run in session.runs if run.dtype == dtype and run.label in {case.label for case in gpus}]
         speeds = [run.flop / run.median_s for run in mine if run.flop and run.median_s]
-        if not speeds or len(speeds) < len(gpus):
-            return None
-        for size in OWN_SIZES:
+        for size in OWN_SIZES if gpus and len(speeds) == len(gpus) else ():
             slow = matpow.flop(size, self.power, 2) / min(speeds) > OWN_SECONDS
             if size >= 1.5 * self.chosen and not slow and not lacking(gpus, size, dtype, session.free(gpus)):
                 return size
@@ -255,16 +254,14 @@ class MatPow(PlanBase):
         """
         possible: dict[Job, float] = {}
         for job in jobs:
-            expected = 0.0
             last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
-            if last and last.median_s and last.flop:
-                expected = last.median_s * job.work / last.flop
+            known = last.median_s / last.flop if last and last.median_s and last.flop else 0.0  # seconds a FLOP
+            expected, before = known * job.work, last.parameters["size"] if last else 0
             beside = [*(one.case for one in possible), job.case]
             if last and last.failure:
-                why = f", which failed at {last.parameters['size']}"
-            elif last and expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
-                deadline = f"--deadline {session.rule.deadline:g}"
-                why = f": too slow for {deadline}, estimated from {last.parameters['size']}"
+                why = f", which failed at {before}"
+            elif expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
+                why = f": too slow for --deadline {session.rule.deadline:g}, estimated from {before}"
             elif short := lacking(beside, size, job.dtype, session.free(beside)):
                 where = "the host" if short[0] == HOST else f"GPU {short[0]}"
                 why = f": does not fit into the free memory of {where}"
