@@ -257,14 +257,19 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
     wanted = {names[0] if name == "" and len(names) == 1 else name: shape for name, shape in shapes.items()}
     if unknown := [name for name in wanted if name not in names]:
         raise SignatureError(f"--shape names {unknown[0] or 'no input'}: the signature takes {_listed(inputs)}")
-    shaped = [entry["shape"] for entry in inputs]
-    any_batch = [shape is None or shape[:1] == [None] for shape in shaped]  # takes any number of items
-    firsts = {0} if any(any_batch) or not inputs else {shape[0] for shape in shaped if shape}
-    if len(firsts) != 1:
+    batched, fixed = _batching([entry["shape"] for entry in inputs])
+    if fixed is None:
         raise SignatureError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
-    fixed = int(firsts.pop())
-    batched = [bool(shape) for shape in shaped] if fixed else any_batch
     return [_spec(one, own, wanted.get(one["name"])) for one, own in zip(inputs, batched, strict=True)], fixed
+
+
+def _batching(shapes: Sequence[Any]) -> tuple[list[bool], int | None]:
+    """Return which inputs hold an item of the batch each, and the only batch (0: any); None where there is none."""
+    any_batch = [shape is None or shape[:1] == [None] for shape in shapes]
+    firsts = {shape[0] for shape in shapes if shape}
+    if any(any_batch) or not shapes:
+        return any_batch, 0
+    return [bool(shape) for shape in shapes], int(firsts.pop()) if len(firsts) == 1 else None
 
 
 def _spec(entry: Mapping[str, Any], batched: bool, wanted: tuple[int, ...] | None) -> dict[str, Any]:

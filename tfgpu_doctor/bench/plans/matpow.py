@@ -172,9 +172,7 @@ class MatPow(PlanBase):
             cases, self.chosen, expected = self._choose_size(session, cases)
             sizes = (self.chosen,)
         by_type = list(self.cases_by_type(cases))
-        labels = [case.label for _, todo in by_type for case in todo]
-        again = [] if self.sizes else [label for label in labels if "GPU" in label and "virtual" not in label]
-        session.begin([*labels * len(sizes), *again])
+        again = self._announce(session, [case.label for _, todo in by_type for case in todo], len(sizes))
         terms = max(case.terms for case in cases)
         with scratch() as folder:
 
@@ -186,16 +184,25 @@ class MatPow(PlanBase):
             for dtype, todo in by_type:
                 gpus = tuple(case for case in todo if case.label in again)
                 for size in sizes:
-                    possible = dict.fromkeys(jobs(todo, dtype, size), expected)
-                    if self.several:
-                        possible = self._possible(session, list(possible), size)
-                    kept = (job.key for job in possible if size != sizes[-1] or job.case in gpus)
+                    made = jobs(todo, dtype, size)
+                    possible = self._possible(session, made, size) if self.several else dict.fromkeys(made, expected)
                     if possible:
-                        yield Group(tuple(possible), max(possible.values()), frozenset(kept))
+                        yield self._group(possible, gpus if size == sizes[-1] else todo)
                 larger = self._own_size(session, gpus, dtype)
                 if larger:
                     yield Group(tuple(jobs(gpus, dtype, larger)))
                 session.skip(0 if larger else len(gpus))
+
+    def _announce(self, session: Session, labels: list[str], sizes: int) -> list[str]:
+        """Say how many runs there are; returns the labels of GPUs that are also measured at a size that fills them."""
+        again = [] if self.sizes else [label for label in labels if "GPU" in label and "virtual" not in label]
+        session.begin([*labels * sizes, *again])
+        return again
+
+    def _group(self, possible: Mapping[Job, float], again: Sequence[Case]) -> Group:
+        """Return the group of jobs, with the seconds of a sample; the processes of the cases `again` stay."""
+        keep = frozenset(job.key for job in possible if job.case in again)
+        return Group(tuple(possible), max(possible.values()), keep)
 
     def _own_size(self, session: Session, gpus: Sequence[Case], dtype: str) -> int | None:
         """Return the size that fills the GPUs, by their speed and memory; None where it is hardly larger."""
@@ -255,8 +262,7 @@ class MatPow(PlanBase):
         possible: dict[Job, float] = {}
         for job in jobs:
             last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
-            known = last.median_s / last.flop if last and last.median_s and last.flop else 0.0  # seconds a FLOP
-            expected, before = known * job.work, last.parameters["size"] if last else 0
+            expected, before = _expected(job, last), last.parameters["size"] if last else 0
             beside = [*(one.case for one in possible), job.case]
             if last and last.failure:
                 why = f", which failed at {before}"
@@ -273,6 +279,11 @@ class MatPow(PlanBase):
         if self.named and not possible:
             session.not_run.append(f"N = {size} in {jobs[0].dtype}")
         return possible
+
+
+def _expected(job: Job, last: Run | None) -> float:
+    """Return the seconds of a sample by the speed of an earlier run; 0 where that is not known."""
+    return last.median_s * job.work / last.flop if last and last.median_s and last.flop else 0.0
 
 
 # ---------------------------------------------------------------------------------------------------------------------
