@@ -287,7 +287,8 @@ class Smoking:
             self.costs[step.workload] = max(self.clock() - ready, self.costs.get(step.workload, 0.0))
         run = to_run(measured, RULE)
         own = tuple(gpu for gpu in run.gpu if gpu.device in run.devices)  # others took no part
-        run = msgspec.structs.replace(run, gpu=own, throttled_samples=run.throttled_samples if own else ())
+        throttled = run.throttled_samples if any(map(slowdowns, own)) else ()
+        run = msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)
         run = with_peak(run, self.report.facts, self.matrix)
         if "import" in run.cold_start_s:
             self.imports.append(run.cold_start_s["import"])
