@@ -238,11 +238,7 @@ class Nvml:
                 if not found:
                     raise
                 break  # past the last
-            remote = None
-            if active:
-                with suppress(nvml.NVMLError):  # NVML does not tell, as in many virtual machines
-                    remote = text(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
-            found.append({"link": link, "active": active, "remote": remote})
+            found.append({"link": link, "active": active})
         return found
 
 

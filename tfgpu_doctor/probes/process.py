@@ -491,11 +491,6 @@ class Watch:
             self.since, self.seen = time.monotonic(), now
         return now is not None and time.monotonic() - self.since >= self.limit
 
-    def used(self) -> str:
-        """What they had used when they stopped: "1.23 s of CPU time, 85.1 MB read"."""
-        seconds, read = self.seen or (0.0, 0)
-        return f"{seconds:.2f} s of CPU time, {read / 1e6:.1f} MB read"
-
 
 # --------------------------------------------------------------------------------------------------------- exit codes
 #

@@ -174,8 +174,7 @@ class TensorFlowProbe:
                     return self._why_timed_out(child)
                 if watch and watch.hangs():
                     self._idle = watch.limit
-                    did = f"neither used the CPU nor read anything for {watch.limit:g} s; until then {watch.used()}"
-                    return f"the import has {did}"
+                    return f"the import has neither used the CPU nor read anything for {watch.limit:g} s"
                 continue
             if line is None:
                 return None if child.wait(deadline - time.monotonic()) is not None else self._why_timed_out(child)
