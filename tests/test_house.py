@@ -42,7 +42,7 @@ NESTED = {
     *("bench::groups", "bench::measure"),
     "matrix::device_ids",
     *("matrix::package_requirements", "matrix::used_sources", "parsers::_pieces"),
-    *("plan::_direct", "probes::reveal"),
+    "probes::reveal",
 }
 CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
 WAITS = {

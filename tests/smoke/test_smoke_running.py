@@ -211,10 +211,10 @@ def test_the_share_of_the_peak_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, devices: object) -> None: ...
         def start(self) -> None: ...
         def pause(self) -> tuple[str, ...]:
-            return ("sw_thermal_slowdown",)
+            return ()
 
         def close(self) -> None: ...
-        def summary(self) -> Any:
+        def summary(self, _sampled: float) -> Any:
             return seen
 
     monkeypatch.setattr(runner, "Telemetry", Watching)

@@ -22,7 +22,7 @@ from tfgpu_doctor.bench.plans.training import Cnn
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Asked, Clock, Worker, WorkerError, Workers
 from tfgpu_doctor.bench.runner.runner import measure, to_run
-from tfgpu_doctor.bench.speeds import revised, slowdowns, with_peak
+from tfgpu_doctor.bench.speeds import slowdowns, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.matrix.loader import Matrix
@@ -287,7 +287,7 @@ class Smoking:
             self.costs[step.workload] = max(self.clock() - ready, self.costs.get(step.workload, 0.0))
         run = to_run(measured, RULE)
         own = tuple(gpu for gpu in run.gpu if gpu.device in run.devices)  # others took no part
-        run = revised(msgspec.structs.replace(run, gpu=own, throttled_samples=run.throttled_samples if own else ()))
+        run = msgspec.structs.replace(run, gpu=own, throttled_samples=run.throttled_samples if own else ())
         run = with_peak(run, self.report.facts, self.matrix)
         if "import" in run.cold_start_s:
             self.imports.append(run.cold_start_s["import"])
