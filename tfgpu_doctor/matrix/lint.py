@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from packaging.requirements import Requirement
@@ -49,6 +50,7 @@ def _ordered(name: str, versions: Iterable[str], *, falling: bool = False) -> It
         yield f"{name}: {', '.join(given)} should be ordered {', '.join(wanted)}"
 
 
+@lru_cache(maxsize=4096)  # packages and releases have many in common
 def _readable(kind: type[Requirement | SpecifierSet], text: str) -> bool:
     try:
         kind(text)
