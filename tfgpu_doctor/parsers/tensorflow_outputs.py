@@ -183,8 +183,8 @@ def _row(text: str, number: int, block: GpuSeen | None) -> GpuSeen | None:
     sizes = {"memory_total": _bytes(_TOTAL.search(text)), "memory_free": _bytes(_FREE.search(text))}
     if not (known or (block and any(sizes.values()))):
         return None
-    values = known.groupdict() if known else {}
-    major, bus = values.get("major"), (values.get("bus") or "").strip("<>")
+    values = known.groupdict("") if known else {}
+    major, bus = values.get("major"), values.get("bus", "").strip("<>")
     said: dict[str, Any] = {
         "line": number if values.get("name") else None,
         "name": values.get("name"),
