@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,23 +76,18 @@ LARGEST_LOG = 1 << 30  # bytes; it takes half a minute
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _PAIRS = "two doctor reports or two bench results"
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
-# first bytes of compressed files, and how to extract their text
-_UNPACK = {
-    b"\x1f\x8b": "gunzip -c",
-    b"BZh": "bunzip2 -c",
-    b"\xfd7zXZ": "xz -dc",
-    b"(\xb5/\xfd": "zstd -dc",
-    b"PK\3\4": "unzip -p",
-}
+# first bytes of compressed and of other binary files
 _NOT_TEXT = (
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"(\xb5/\xfd",
+    b"PK\3\4",
+    b"7z\xbc\xaf",
     b"%PDF-",
     b"\x89PNG",
-    b"\xff\xd8\xff",
     b"GIF8",
-    b"7z\xbc\xaf",
     b"\x7fELF",
-    b"MZ\x90\0",
-    b"\xcf\xfa\xed\xfe",
 )
 
 
@@ -397,18 +391,14 @@ def explain(
     if isinstance(text, os.PathLike):
         path = os.fspath(text)
         with refusing_unreadable(path):
-            return _restricted(_explained(_chunks(path, note), path, matrix, note), kept, left)
+
+            def cut(part: str) -> None:
+                note(f"{shown(path)} is larger than {reading.in_mib(LARGEST_LOG)}: read {part}")
+
+            chunks = reading.chunks(path, LARGEST_LOG, cut)
+            return _restricted(_explained(chunks, path, matrix, note), kept, left)
     data = text if isinstance(text, bytes) else utf8(text)
     return _restricted(_explained(iter([data]), "the text", matrix, note), kept, left)
-
-
-def _chunks(path: str, note: Note) -> Iterator[bytes]:
-    """Read a file in chunks; of a larger one only its ends."""
-
-    def cut(part: str) -> None:
-        note(f"{shown(path)} is larger than {reading.in_mib(LARGEST_LOG)}: read {part}")
-
-    return reading.chunks(path, LARGEST_LOG, cut)
 
 
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
@@ -417,9 +407,10 @@ def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, n
     from tfgpu_doctor.plan.diagnosis import make_report
 
     first = next(chunks, b"")
-    if wrong := _not_text(first):
-        advice = wrong if source == "-" else wrong.replace("FILE", shlex.quote(source))
-        raise UsageError(f"{shown(source)} {advice}")
+    if _is_binary(first):
+        raise UsageError(
+            f"{shown(source)} is a binary or compressed file, not text: unpack it, or copy the text itself"
+        )
     if _REPORT_START.match(first):
         return _saved_report(chain([first], chunks), source, matrix_file)
     excerpt = lines.read(chain([first], chunks))
@@ -434,20 +425,17 @@ def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, n
     return make_report(text_to_facts.read(excerpt, matrix), matrix, source="text", timings={})
 
 
-def _not_text(first: bytes) -> str | None:
-    """Return why a file is not text; None if it may be text.
+def _is_binary(first: bytes) -> bool:
+    """True if a file that begins so is not text.
 
     Random bytes may contain "T4", which would be read as a GPU. Text has hardly any control characters except those for
     whitespace and colour; NUL does not count, because UTF-16 and logs that were truncated while copying contain many.
     """
-    if unpack := next((command for magic, command in _UNPACK.items() if first.startswith(magic)), None):
-        return f"is compressed; unpack it first: {unpack} FILE | tfgpu explain -"
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return None
+        return False
     head = first[:1_000_000].replace(b"\0", b"")
     control = len(head) - len(head.translate(None, _CONTROL))
-    is_binary = first.startswith(_NOT_TEXT) or (control > 9 and control > len(head) * 0.03)
-    return "is a binary file, not text: copy the text itself" if is_binary else None
+    return first.startswith(_NOT_TEXT) or (control > 9 and control > len(head) * 0.03)
 
 
 def _saved_report(chunks: Iterator[bytes], source: str, matrix: File | None) -> Report:
@@ -790,26 +778,18 @@ def smoke(
     return Smoking(options, doctor, lambda: WorkerProcess(executable), known, progress).run(now())
 
 
-def fleet(*files: File, baseline: File | None = None, matrix: File | None = None) -> Fleet:
+def fleet(*files: File, matrix: File | None = None) -> Fleet:
     """Compare the reports of many nodes, as `tfgpu fleet` does.
 
     Args:
         files: files or folders with results of tfgpu doctor, smoke or bench; "-" is standard input.
-        baseline: a file with earlier results, to compare with instead of what most nodes have.
         matrix: file with rows that extend those of the bundled matrix.
     """
     from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.picture import judge_fleet
     from tfgpu_doctor.fleet.reading import read_fleet
 
-    gathered, good, name = read_fleet(tuple(os.fspath(file) for file in files)), None, ""
-    if baseline is not None:
-        name = os.fspath(baseline)
-        good = read_fleet([name])
-        if not any(one.kind for one in good.results):
-            reason = next(iter(good.unreadable)).reason if good.unreadable else "no node in it has answered"
-            raise UsageError(f"--baseline: cannot read {shown(name)}: {reason}")
-    return judge_fleet(gathered, load_matrix(matrix), now(), good=good, baseline=shown(name))
+    return judge_fleet(read_fleet(tuple(os.fspath(file) for file in files)), load_matrix(matrix), now())
 
 
 # --------------------------------------------------------------------------------------------------------------- bench

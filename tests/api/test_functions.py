@@ -63,7 +63,7 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str]) ->
         (lambda: plan(saved="/nowhere/report.json"), "No such file"),
         (lambda: explain(Path("/nowhere/log.txt")), "No such file"),
         (lambda: explain("  "), "the text contains no text"),
-        (lambda: explain(b"\x7fELF\x02"), "is a binary file"),
+        (lambda: explain(b"\x7fELF\x02"), "is a binary or compressed file"),
         (lambda: explain(NO_DEVICE, only="gpu.nnone"), "gpu.nnone"),
         (lambda: diagnose("/nowhere/python"), "no such program"),
         (lambda: diagnose(require_gpus=-1), "-1 is not in the range"),

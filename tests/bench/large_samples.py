@@ -7,33 +7,15 @@ from typing import Any
 
 from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, verified
 from tests.healthy import gpu, healthy, known, spoil
-from tfgpu_doctor.bench.results import BenchResult, Check, Figure, GpuTelemetry, Reading, Run
+from tfgpu_doctor.bench.results import BenchResult, Check, Figure, GpuTelemetry, Run
 
 HOST = {"host.cpu_model": known("AMD EPYC 9654"), "host.cpus": known(2), "host.kernel": known("6.8.0-45-generic")}
 
 
-def readings(seconds: float, phase: float = 0.0, every: float = 0.05) -> tuple[Reading, ...]:
-    """A GPU that warms up and is throttled a little, looked at all the time."""
-    return tuple(
-        Reading(
-            t=round(step * every, 3),
-            utilization=99.0 if step % 40 else 71.0,
-            power_w=560.0 + 40 * math.sin(step / 17 + phase),
-            sm_clock_mhz=1830.0 - 60 * (math.sin(step / 23 + phase) > 0.7),
-            temperature_c=45.0 + 20 * (1 - math.exp(-step * every / 6)) + phase,
-            memory_used=20 * 2**30 + (step > 3) * 2**30,
-        )
-        for step in range(min(int(seconds / every), 400))
-    )
-
-
-def watched(count: int, seconds: float = 10.0, **changes: Any) -> tuple[GpuTelemetry, ...]:
+def watched(count: int, **changes: Any) -> tuple[GpuTelemetry, ...]:
     """So many GPUs with what was seen of each."""
     buses = [f"0000:{17 + place:02x}:00.0" for place in range(count)]
-    return tuple(
-        telemetry(f"/GPU:{place}", pci_bus_id=bus, readings=readings(seconds, 0.7 * place), **changes)
-        for place, bus in enumerate(buses)
-    )
+    return tuple(telemetry(f"/GPU:{place}", pci_bus_id=bus, **changes) for place, bus in enumerate(buses))
 
 
 def wavering(count: int, slow: int = 0) -> tuple[float, ...]:
@@ -123,7 +105,7 @@ def training(label: str, seconds: float, count: int, **changes: Any) -> Run:
         unit="images/s",
         steps_of=20,
         step_name="step",
-        gpu=watched(count, 20.0),
+        gpu=watched(count),
         verified=verified(residual=None, tolerance=None, checks=checks, method="the loss of one device"),
         figures=(fit,),
         **changes,
@@ -132,7 +114,7 @@ def training(label: str, seconds: float, count: int, **changes: Any) -> Run:
 
 def long() -> BenchResult:
     """2000 samples that waver."""
-    steps, seen = wavering(2000, 150), watched(1, 4.0)
+    steps, seen = wavering(2000, 150), watched(1)
     return result(run("1 GPU", 0.0021, flop=FLOP / 1000, steps=steps, gpu=seen, throttled_samples=(7, 8)), **on())
 
 

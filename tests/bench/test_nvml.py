@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids
+from tfgpu_doctor.bench.runner.telemetry import Reading, Telemetry, bus_ids, utilization
 
 LOG = """\
 I0000 00:00:1731000000.1 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:0 with \
@@ -68,9 +68,6 @@ class Nvml(ModuleType):
     def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:
         raise self.NVMLError("Not Supported")
 
-    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> Any:
-        return SimpleNamespace(used=9 * 2**30)
-
     def nvmlDeviceGetClockInfo(self, _handle: str, _which: int) -> int:
         return 1830
 
@@ -88,14 +85,25 @@ def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyP
     assert nvml.seen.wait(30)
     assert watch.pause() == ("hw_thermal_slowdown",)
     watch.close()
-    (found,) = watch.summary()
+    (found,) = watch.summary(1.0)
     assert (found.device, found.name, found.pci_bus_id) == ("/GPU:0", "NVIDIA H200", "0000:65:00.0")
     assert (found.power_w, found.sm_clock_mhz, found.temperature_c, found.utilization) == (612.5, 1830, 61, None)
     assert found.throttled == ("hw_thermal_slowdown",)
     assert found.samples >= 5
-    times = [reading.t for reading in found.readings]
-    assert times == sorted(times) and 0 <= times[0] < 30
-    assert {reading.memory_used for reading in found.readings} == {9 * 2**30}
+    assert found.power_max_w == 612.5
+
+
+def test_utilization_is_known_only_of_work_without_a_pause() -> None:
+    rows = [
+        (60, 0.05, 96.0),  # three seconds without a pause: what the window holds is the work
+        (60, 0.06, None),  # as many samples in 3.6 s: pauses between them
+        (20, 0.05, None),  # one second: no longer than the window
+        (60, 0.02, None),  # samples of two results, and the readings of one
+    ]
+    for count, period, shown in rows:
+        times = [place * period for place in range(count)]
+        readings = [Reading(t, 10.0 if t <= 1 else 96.0, None, None, None) for t in times]
+        assert utilization(readings, 0.05 * count) == shown
 
 
 def test_logical_devices_of_one_gpu_are_one_and_no_nvml_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,5 +112,5 @@ def test_logical_devices_of_one_gpu_are_one_and_no_nvml_gives_no_figures(monkeyp
     watch.start()
     watch._thread.join(30)
     watch.close()
-    (found,) = watch.summary()
+    (found,) = watch.summary(1.0)
     assert (found.device, found.samples, found.power_w, found.name) == ("/GPU:0", 0, None, None)

@@ -66,17 +66,15 @@ def test_what_the_argument_is(tmp_path: Path) -> None:
 
 def test_what_is_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "it's a log"
-    for data, message in (
-        (gzip.compress(NO_DEVICE.encode()), "is compressed; unpack it first: gunzip -c"),
-        (b"PK\x03\x04" + bytes(40), "is compressed; unpack it first: unzip -p"),
-        (PNG, "is a binary file, not text"),
-        (Path(sys.executable).resolve().read_bytes()[:100_000], "not text"),
-        (zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000), "is a binary file, not text"),
+    for data in (
+        *(gzip.compress(NO_DEVICE.encode()), b"PK\x03\x04" + bytes(40), PNG),
+        Path(sys.executable).resolve().read_bytes()[:100_000],
+        zlib.compress(bytes(range(256)) * 99, 9) + os.urandom(5000),
     ):
         path.write_bytes(data)
         for done in (explain(data, "-"), explain(b"", str(path))):
             assert (done.returncode, done.stdout) == (2, b"")
-            assert message in " ".join(done.stderr.decode().split())
+            assert "is a binary or compressed file, not text" in " ".join(done.stderr.decode().split())
 
 
 # ------------------------------------------------------------------------------------------------ standard input

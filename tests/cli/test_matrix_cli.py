@@ -35,28 +35,43 @@ def versions(*filters: str) -> list[str]:
     return [row["version"] for row in answer("tensorflow", *filters)]
 
 
-# ----------------------------------------------------------------------------------------------------- TensorFlow
+ROWS = Path(__file__).with_name("matrix_answers.jsonl")  # question, a part of the answer
 
 
-def test_one_release() -> None:
+def test_answers() -> None:
+    for words, expected in map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
+        row = answer(*words.split())
+        if isinstance(row, list):  # of find
+            (found,) = row
+            row = {"table": found["table"], **found["row"]}
+            assert found["sources"]["source"] and "\nSources\n" in matrix(*words.split()).stdout, words
+        assert {name: row[name] for name in expected} == expected, words
+
+
+def test_what_else_is_in_an_answer() -> None:
     row = answer("tensorflow", "--version", "2.15.1")
     assert set(row) >= RELEASE_KEYS
-    assert [row[one] for one in ("version", "platform", "package", "gpu")] == [
-        "2.15.1",
-        "linux_x86_64",
-        "tensorflow",
-        True,
-    ]
-    assert (row["cuda"], row["cudnn"], row["python"]) == ("12.2", "8.9", ["3.9", "3.10", "3.11"])
-    assert (row["sass"], row["ptx"]) == (["5.0", "6.0", "7.0", "7.5"], ["8.0"])
-    assert (row["min_driver_linux"], row["min_driver_windows"]) == ("525.60.13", "528.33")
     assert row["pip_nvidia"]["nvidia-cudnn-cu12"] == "==8.9.4.25"
     assert {"soname": "libcudart.so.12", "component": "cudart"} in row["libraries"]
     assert "blackwell-no-kernels" in [issue["id"] for issue in row["known_issues"]]
     assert "build_info" in row["sources"]["cuda"]
-
-
-# ------------------------------------------------------------------------------------------- CUDA, cuDNN and GPUs
+    windows = answer("tensorflow", "2.10", "--platform", "windows_amd64")
+    assert windows == answer("tensorflow", "2.10", "--os", "windows")
+    assert PLATFORMS == KNOWN_PLATFORMS
+    row = answer("gpu", "RTX", "5090")  # a name needs no quotes
+    assert "2.20.0" not in row["tensorflow"]
+    assert "2.20.0" in [version for one in row["broken"] for version in one["tensorflow"]]
+    row = answer("gpu", "NVIDIA Tesla K80")
+    assert len(set(row["tensorflow"])) == len(row["tensorflow"])
+    assert {"first_driver_branch", "tensorflow_ptx", "last_cudnn", "peak", "sources"} <= set(row)
+    row = answer("cuda", "12.5")
+    capabilities = row["compute_capabilities"]
+    assert capabilities == sorted(capabilities, key=lambda one: tuple(map(int, one.split("."))))
+    assert (
+        "2.18.0" in row["tensorflow"] and {"8.9", "9.3"} <= set(row["cudnn"]) and "min_driver_linux" in row["sources"]
+    )
+    for table in ("cuda", "cudnn", "gpu"):
+        assert len(answer(table)) > 15 < len(matrix(table).stdout.splitlines())
 
 
 def test_filters_combine_newest_first() -> None:
@@ -81,69 +96,11 @@ def test_filters_combine_newest_first() -> None:
     assert "under WSL2" in page and "driver 528.33" in page and "gets none of its own" in page
 
 
-def test_one_release_of_a_platform_or_package() -> None:
-    row = answer("tensorflow", "2.15.1", "--platform", "macos_arm64")
-    assert (row["cuda"], row["cudnn"], row["gpu"], row["min_driver_linux"]) == (None, None, False, None)
-    assert answer("tensorflow", "2.10", "--package", "tensorflow-gpu")["version"] == "2.10.1"
-    row = answer("tensorflow", "1.15", "--os", "windows")
-    assert (row["package"], row["version"], row["cuda"]) == ("tensorflow-gpu", "1.15.5", "10.0")
-    assert answer("tensorflow", "1.15", "--os", "windows", "--package", "tensorflow")["gpu"] is False
-    windows = answer("tensorflow", "2.10", "--platform", "windows_amd64")
-    assert windows == answer("tensorflow", "2.10", "--os", "windows")
-    assert PLATFORMS == KNOWN_PLATFORMS
-
-
-def test_other_questions_about_gpus() -> None:
-    row = answer("gpu", "RTX", "5090")  # a name needs no quotes
-    assert (row["compute_capability"], row["first_driver_branch"]) == ("12.0", "570")
-    assert "2.20.0" not in row["tensorflow"]
-    assert "2.20.0" in [version for one in row["broken"] for version in one["tensorflow"]]
-    row = answer("gpu", "--compute-capability", "89")
-    assert (row["name"], row["compute_capability"], row["architecture"]) == (None, "8.9", "Ada Lovelace")
-    assert "GeForce RTX 4090" in row["same_compute_capability"]
-    for table in ("cuda", "cudnn", "gpu"):
-        assert len(answer(table)) > 15 < len(matrix(table).stdout.splitlines())
-
-
 def test_less_and_more_of_a_page() -> None:
     for words in ("tensorflow 2.15", "find nvidia-cu"):
         least, normal, full = (matrix(*words.split(), *more).stdout for more in (("-q",), (), ("-v",)))
         assert len(least) <= len(normal) < len(full)
     assert "-v shows the rows" in matrix("find", "nvidia-cu").stdout
-
-
-def test_a_toolkit() -> None:
-    row = answer("cuda", "--version", "12.5")
-    assert (row["version"], row["min_driver_linux"], row["min_driver_windows"]) == ("12.5", "555.42.02", "555.85")
-    assert (row["minor_compat_min_linux"], row["minor_compat_min_windows"]) == ("525.60.13", "528.33")
-    capabilities = row["compute_capabilities"]
-    assert capabilities == sorted(capabilities, key=lambda one: tuple(map(int, one.split("."))))
-    assert (row["first_compute_capability"], row["last_compute_capability"]) == ("5.0", "9.0")
-    assert row["driver_branch"] == "555"
-    assert "2.18.0" in row["tensorflow"]
-    assert {"8.9", "9.3"} <= set(row["cudnn"])
-    assert "min_driver_linux" in row["sources"]
-
-
-def test_a_cudnn_line() -> None:
-    row = answer("cudnn", "--version", "9.3.0.75")
-    assert row["version"] == "9.3"
-    assert row["cuda_majors"] == ["11", "12"]
-    assert row["min_compute_capability"] == "5.0"
-    assert row["min_compute_capability_by_cuda"] == {"11": "5.0", "12": "5.0"}
-    assert "2.18.0" in row["tensorflow"]
-    assert answer("cudnn", "--version", "9.10")["last_for"] == ["Maxwell", "Pascal", "Volta"]
-
-
-def test_a_gpu() -> None:
-    row = answer("gpu", "NVIDIA Tesla K80")
-    assert (row["compute_capability"], row["architecture"]) == ("3.7", "Kepler")
-    assert row["last_driver_branch"] == "470"
-    assert row["newest_tensorflow"] == row["tensorflow"][0] == "2.14.1"
-    assert len(set(row["tensorflow"])) == len(row["tensorflow"])
-    assert {"first_driver_branch", "tensorflow_ptx", "last_cudnn", "peak", "sources"} <= set(row)
-    windows = answer("gpu", "Tesla K80", "--platform", "windows_amd64")
-    assert windows["newest_tensorflow"] == "2.10.1"
 
 
 def test_the_version_is_an_argument_and_was_an_option() -> None:
@@ -163,23 +120,6 @@ def test_an_update_without_a_row_is_answered_by_its_minor_version() -> None:
         ("12.5", None),
     ]
     assert asked["11.2.2"]["tensorflow"] == answer("cuda", "11.2")["tensorflow"] != []
-
-
-def test_a_row_of_another_table_by_its_name() -> None:
-    for key, table, expected in (
-        ("nvcr.io/nvidia/tensorflow:24.02-tf2-py3", "containers", {"tensorflow": "2.15.0+nv24.2", "cuda": "12.3.2"}),
-        ("docker.io/tensorflow/tensorflow:2.15.0-gpu", "containers", {"cuda": "12.3", "cudnn": "8.9"}),
-        ("R36.4", "jetpacks", {"version": "6.1", "cuda": "12.6"}),
-        ("JetPack 5.1.2", "jetpacks", {"l4t": "35.4.1", "python": "3.8"}),
-        ("g4dn.xlarge", "instances", {"gpu": "Tesla T4"}),
-        ("BLACKWELL-no-kernels", "known_issues", {"severity": "error"}),
-        ("blackwell-no", "known_issues", {"id": "blackwell-no-kernels"}),
-    ):
-        (found,) = answer("find", key)
-        assert (found["table"], {name: found["row"][name] for name in expected}) == (table, expected)
-        assert found["sources"]["source"]
-        page = matrix("find", key).stdout
-        assert all(str(value) in page for value in expected.values()) and "\nSources\n" in page
 
 
 def test_without_a_key_the_tables_are_listed() -> None:

@@ -213,15 +213,21 @@ while True:
         time.sleep(300)
     time.sleep({repeats!r})
 """
-# what is written → the job that srun names by the name of its file, the one that is cancelled, and within 7
-MARKS: tuple[tuple[list[str], str, str, str], ...] = (
-    (["0: tfgpu-node n1"], "42.3", "42", ""),
-    (["0: tfgpu-node --me"], "42.3", "42", ""),
-    (["0: tfgpu-node n1", "0: tfgpu-node 4243"], "7.3", "7", "7.3"),
-    (["0: tfgpu-node n1"], "", "", ""),
-    (["0: srun: job 4242 queued and waiting for resources", "0: x"], "", "", ""),
-    (["srun: job 42 queued and waiting for resources"], "", "42", ""),
-    (["srun: job --me queued and waiting for resources", "srun: job ٣ queued and waiting"], "", "", ""),
+# what tasks write, the seconds until they write it again, the job that srun names by its file, the allocation
+# within which it runs → what is cancelled
+BEGUN, MANY = "0: tfgpu-node n1", [f"{number}: tfgpu-node n{number}" for number in range(1000)]
+MARKS: tuple[tuple[list[str], float, str, str, str], ...] = (
+    ([BEGUN], 0, "42.3", "", "42"),
+    (["0: tfgpu-node --me"], 0, "42.3", "", "42"),
+    ([BEGUN, "0: tfgpu-node 4243"], 0, "7.3", "7", "7.3"),
+    ([BEGUN], 0, "", "", ""),
+    (["0: srun: job 4242 queued and waiting for resources", "0: x"], 0, "", "", ""),
+    (["srun: job 42 queued and waiting for resources"], 0, "", "", "42"),
+    (["srun: job --me queued and waiting for resources", "srun: job ٣ queued and waiting"], 0, "", "", ""),
+    ([BEGUN], 0.01, "42.0", "", "42"),  # the same task begins again and again
+    (MANY, 0.3, "42.0", "", "42"),  # and other ones
+    ([BEGUN, *["0: y"] * 10_000], 1e-9, "42.0", "", "42"),
+    (["0: " + "x" * 1000] * 1000, 1e-9, "42.0", "", "42"),  # before any has begun
 )
 
 
@@ -240,47 +246,22 @@ def calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
 
 
-def collected(path: str, monkeypatch: pytest.MonkeyPatch, nodes: int = 2) -> collecting.Collected:
-    """What the nodes answered."""
-    monkeypatch.setenv("PATH", path)
+def test_what_tasks_write_is_no_argument_and_puts_nothing_off(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = Task(("doctor", "--format", "json"), 0.2)
-    with guarded(60, waiting=True):
-        return collecting.by_slurm(["srun", "sh", "-c", "x"], task, nodes, lambda *_: None)
-
-
-def test_no_word_of_a_task_becomes_an_argument(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collecting, "LATE", 0.1)
-    monkeypatch.setattr(collecting, "QUEUE", 0.4)
-    for lines, job, *cancelled in MARKS:
-        for within, expected in zip(("", "7"), cancelled, strict=True):
-            monkeypatch.setenv("SLURM_JOB_ID", within)
-            tmp_path = tmp_path_factory.mktemp("row")
-            collected(hostile(tmp_path, lines, job), monkeypatch)
-            assert calls(tmp_path) == ([f"scancel {expected}"] if expected else []), (lines, within)
-
-
-def test_nothing_that_a_task_writes_puts_off_the_end(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collecting, "LATE", 0.2)
-    monkeypatch.setattr(collecting, "QUEUE", 5.0)
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    for lines, repeats in (
-        (["0: tfgpu-node n1"], 0.01),  # the same task begins again and again
-        ([f"{number}: tfgpu-node n{number}" for number in range(1000)], 0.3),  # and other ones
-        (["0: tfgpu-node n1", *["0: y"] * 10_000], 1e-9),
-        (["0: " + "x" * 1000] * 1000, 1e-9),  # before any has begun
-    ):
-        tmp_path = tmp_path_factory.mktemp("row")
-        found = collected(hostile(tmp_path, lines, "42.0", repeats), monkeypatch)
-        assert calls(tmp_path) == ["scancel 42"]
-        assert {one.failure for one in found.nodes} <= {
-            "did not answer within 0.2 s",
-            "srun wrote more than 256 MB, and was ended",
-        }
-        assert len(found.nodes) == (2 if "node" in lines[0] else 0)
+    for lines, repeats, job, within, expected in MARKS:
+        monkeypatch.setattr(collecting, "LATE", 0.2)
+        monkeypatch.setattr(collecting, "QUEUE", 3.0 if repeats else 0.4)
+        folder = tmp_path_factory.mktemp("row")
+        monkeypatch.setenv("PATH", hostile(folder, lines, job, repeats))
+        monkeypatch.setenv("SLURM_JOB_ID", within)
+        with guarded(60, waiting=True):
+            found = collecting.by_slurm(["srun", "sh", "-c", "x"], task, 2, lambda *_: None)
+        assert calls(folder) == ([f"scancel {expected}"] if expected else []), (lines[:2], within)
+        late, flood = "did not answer within 0.2 s", "srun wrote more than 256 MB, and was ended"
+        assert {one.failure for one in found.nodes} <= {late, flood}
+        assert len(found.nodes) == (2 if any("tfgpu-node" in line for line in lines) else 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -82,7 +82,7 @@ def reports() -> Sequence[bytes]:
 @cache
 def results() -> Sequence[bytes]:
     """Return results of benchmarks, each with few runs and readings."""
-    small = result(run(), run("1 GPU", 0.05, gpu=large_samples.watched(1, 0.5)), failed("2 GPUs, rows", "it died"))
+    small = result(run(), run("1 GPU", 0.05, gpu=large_samples.watched(1)), failed("2 GPUs, rows", "it died"))
     return tuple(one.to_json() for one in (small, large_samples.sweep(), large_samples.failures()))
 
 

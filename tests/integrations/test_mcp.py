@@ -256,7 +256,7 @@ def test_wrong_arguments_are_told_in_words() -> None:
         ("explain", {"text": ""}, "text: "),
         ("explain", {"text": 7}, "text: "),
         ("explain", {"text": "x" * (LONGEST + 1)}, "text: "),
-        ("explain", {"text": "\x7fELF\x02"}, "is a binary file"),
+        ("explain", {"text": "\x7fELF\x02"}, "is a binary or compressed file"),
         ("explain", {"text": "/etc/passwd", "file": "/etc/passwd"}, "no argument 'file'"),
         ("plan", {"gpu": ["RTX 9999"]}, "unknown GPU"),
         ("plan", {"gpu": "RTX 5090"}, "gpu: "),

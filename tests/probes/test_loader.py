@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.probes import loader
 from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
@@ -181,61 +181,12 @@ def test_an_empty_entry_and_a_preloaded_library(bench: Bench, monkeypatch: pytes
 # ------------------------------------------------------------------------------ out of the loader's reach
 
 
-Row = tuple[str, tuple[str, ...], str, list[tuple[str, bool, str | None, str | None]], tuple[str, ...]]
-WHEEL, KIT = "env/lib/python3.12/site-packages/nvidia", "cuda-12.5/lib64"
-NO_LINK = "no link named libcudnn_ops.so.9 beside it"
-# what it is, files and wheels, the library, (found by, in reach, version, problem) of each file, other versions
-ROWS: tuple[Row, ...] = (
-    (
-        "a wheel that the RUNPATH does not name",  # that of TensorFlow 2.16.1 names cuda_runtime alone
-        (f"{WHEEL}/cusolver/lib/libcusolver.so.11", "nvidia_cusolver_cu12-11.7.5.82"),
-        "libcusolver.so.11",
-        [("pip wheel", False, "11.7.5.82", None)],
-        (),
-    ),
-    (
-        "two wheels that unpack into one folder",
-        (f"{WHEEL}/cudnn/lib/libcudnn_ops.so.9", "nvidia_cudnn_cu11-8.9.6.50", "nvidia_cudnn_cu12-9.3.0.75"),
-        "libcudnn_ops.so.9",
-        [("RUNPATH", True, None, None)],
-        (),
-    ),
-    (
-        "the shared folder of CUDA 13",
-        (f"{WHEEL}/cu13/lib/libcudart.so.13", "nvidia_cuda_runtime-13.0.96", "nvidia_cublas-13.1.0.3"),
-        "libcudart.so.13",
-        [("pip wheel", False, "13.0.96", None)],
-        (),
-    ),
-    (
-        "a toolkit and conda",
-        (f"{KIT}/libcudart.so.12.5.82 libcudart.so.12", "env/conda-meta/history", "env/lib/libcudart.so.12"),
-        "libcudart.so.12",
-        [("toolkit", False, "12.5.82", None), ("conda", False, None, None)],
-        (),
-    ),
-    ("another major version", (f"{KIT}/libcudart.so.13",), "libcudart.so.12", [], (f"{KIT}/libcudart.so.13",)),
-    (
-        "all of CUDA 11 has one soname",
-        ("a/libcudart.so.11.8.89 libcudart.so.11.0",),
-        "libcudart.so.11.0",
-        [("LD_LIBRARY_PATH", True, "11.8.89", None)],
-        (),
-    ),
-    (
-        "a copy without its link",
-        (f"{WHEEL}/cudnn/lib/libcudnn_ops.so.9.3.0",),
-        "libcudnn_ops.so.9",
-        [("pip wheel", False, "9.3.0", NO_LINK)],
-        (),
-    ),
-)
+WHEEL = "env/lib/python3.12/site-packages/nvidia"
 
 
-@each("name, files, soname, expected, others", ROWS)
-def test_files_of_wheels_toolkits_and_conda(
-    forge: Forge, tmp_path: Path, name: Any, files: Any, soname: Any, expected: Any, others: Any
-) -> None:
+@each("_name, row", read_rows(Path(__file__).with_name("loader.yaml")).items())
+def test_files_of_wheels_toolkits_and_conda(forge: Forge, tmp_path: Path, _name: str, row: Any) -> None:
+    soname, files = row["soname"], [one.replace("WHEEL", WHEEL) for one in row["files"]]
     bench = Bench(tmp_path, forge)
     for file, _, link in (one.partition(" ") for one in files):
         path = bench.home / file if "/" in file else bench.site / f"{file}.dist-info" / "METADATA"
@@ -248,9 +199,8 @@ def test_files_of_wheels_toolkits_and_conda(
             path.touch()
     kit = Toolkit(path=str(bench.home / "cuda-12.5"), version="12.5", source="cuda.h", via="/usr/local")
     (predicted,) = bench.survey(soname, toolkits=[kit])
-    found = [(one.via, one.reachable, one.version, one.problem) for one in predicted.candidates]
-    assert found == expected
-    assert predicted.other_versions == tuple(str(bench.home / one) for one in others)
+    assert [[one.via, one.reachable, one.version, one.problem] for one in predicted.candidates] == row["expected"]
+    assert predicted.other_versions == tuple(str(bench.home / one) for one in row["others"])
 
 
 # ----------------------------------------------------------------------------------------------- cuDNN's parts

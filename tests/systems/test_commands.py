@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.systems.recorded import CAPABILITIES, MACHINES, TOOLKIT, WITH_GPU, stand
+from tests.systems.recorded import CAPABILITIES, MACHINES, TOOLKIT, stand
 from tests.systems.shells import posix
 from tfgpu_doctor.cli import COMMANDS
 
@@ -18,8 +18,8 @@ SMALL = ("--size", "64", "--min-samples", "3", "--deadline", "1")
 
 @pytest.fixture(params=MACHINES)
 def report(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Any]:
-    stage = stand(MACHINES[request.param], tmp_path, monkeypatch)
-    done = tfgpu("doctor", "--python", stage.python, "--format", "json")
+    python = stand(MACHINES[request.param], tmp_path, monkeypatch)
+    done = tfgpu("doctor", "--python", python, "--format", "json")
     assert (done.returncode, done.stderr) == (1, "")
     return request.param, json.loads(done.stdout)
 
@@ -82,8 +82,8 @@ def _reasons(value: Any) -> list[str]:
 
 def test_the_gpu_is_seen_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the list of PCI devices; one that was removed is on that list, too, and the card's sound."""
-    stage = stand(MACHINES["no driver"], tmp_path, monkeypatch)
-    done = tfgpu("doctor", "--python", stage.python, "--no-import", "--format", "json")
+    python = stand(MACHINES["no driver"], tmp_path, monkeypatch)
+    done = tfgpu("doctor", "--python", python, "--no-import", "--format", "json")
     (gpu,) = json.loads(done.stdout)["facts"]["host"]["pci_gpus"]["value"]
     assert (gpu["address"], gpu["device_id"], gpu["driver"]) == ("0000:01:00.0", "10de:2504", "BasicDisplay")
     assert gpu["name"] == "NVIDIA GeForce RTX 3060"
@@ -107,11 +107,11 @@ TEXT = "OS: Windows 11\nTensorFlow 2.18.0 on Python 3.11 does not list my RTX 40
 
 def test_every_other_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"doctor", *(call[0][0] for call in CALLS)} == set(COMMANDS)
-    stage = stand(WITH_GPU, tmp_path, monkeypatch)
+    python = stand(MACHINES["with a GPU"], tmp_path, monkeypatch)
     (tmp_path / "requirements.txt").write_text("tensorflow-cpu==2.18.0\n")
     wrong = []
     for arguments, code, text in CALLS:
-        named = [one.replace("PY", stage.python).replace("DIR", str(tmp_path)) for one in arguments]
+        named = [one.replace("PY", python).replace("DIR", str(tmp_path)) for one in arguments]
         done = tfgpu(*named, input=TEXT)
         if done.returncode != code or text not in done.stdout + done.stderr or "internal error" in done.stderr:
             wrong.append((arguments, done.returncode, done.stdout[-1500:], done.stderr[-1500:]))

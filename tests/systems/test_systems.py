@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.systems.recorded import (
-    CUDA_OFF_PATH,
-    MAC,
-    SYSTEM32,
-    TOOLKIT,
-    WITH_GPU,
-    Machine,
-    registry,
-    windows,
-)
+from tests.systems.recorded import MACHINES, SYSTEM32, TOOLKIT, Machine, RecordedApi, registry
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, systems
-from tfgpu_doctor.probes.systems import PCI, SERVICE, SERVICES, MacOs, System
+from tfgpu_doctor.probes.systems import PCI, SERVICE, SERVICES, MacOs, System, Windows
 from tfgpu_doctor.probes.tensorflow import Ending, Transcript
 from tfgpu_doctor.records.facts import Known, Unknown, value_or
 
@@ -45,18 +36,18 @@ def test_what_is_not_asked_is_unknown_with_a_reason(subtests: pytest.Subtests) -
 
 def test_an_adapter_that_was_removed_is_not_listed(tmp_path: Path) -> None:
     keys = registry("2504", "NVIDIA GeForce RTX 3060", driver=True)
-    there = windows(keys)(str(tmp_path))
+    there = Windows(RecordedApi(str(tmp_path), keys))
     assert len(value_or(there.host().pci_gpus, ())) == 1
     del keys[f"{SERVICES}{SERVICE}\\Enum"]
-    removed = windows(keys)(str(tmp_path))
+    removed = Windows(RecordedApi(str(tmp_path), keys))
     assert removed.host().pci_gpus == Known((), f"HKLM\\{PCI}")
     assert removed.driver()["kernel_module_loaded"] == Known(False, f"HKLM\\{SERVICES}{SERVICE}\\Enum")
-    assert isinstance(windows({})(str(tmp_path)).host().pci_gpus, Unknown)
+    assert isinstance(Windows(RecordedApi(str(tmp_path), {})).host().pci_gpus, Unknown)
 
 
 def test_toolkits_and_programs_of_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on(WITH_GPU, tmp_path, monkeypatch)
-    (kit,) = value_or(cuda.examine(environ=WITH_GPU.environ).toolkits, ())
+    on(MACHINES["with a GPU"], tmp_path, monkeypatch)
+    (kit,) = value_or(cuda.examine(environ=MACHINES["with a GPU"].environ).toolkits, ())
     assert (kit.path, kit.via, kit.version) == (f"{TOOLKIT}v12.6", "CUDA_PATH", "12.6")
     (kit,) = value_or(cuda.examine(environ={}).toolkits, ())
     assert (kit.path, kit.via) == (f"{TOOLKIT}v12.6", "Program Files")
@@ -64,12 +55,12 @@ def test_toolkits_and_programs_of_windows(tmp_path: Path, monkeypatch: pytest.Mo
         tmp_path / "C:" / "Windows" / "System32" / "nvidia-smi.exe"
     )
     assert driver.find_nvidia_smi({"PATH": ""}, "/") is not None
-    assert next(elsewhere.data_folders(WITH_GPU.environ, None)).startswith("C:\\Users\\ann\\AppData")
+    assert next(elsewhere.data_folders(MACHINES["with a GPU"].environ, None)).startswith("C:\\Users\\ann\\AppData")
 
 
 def test_a_dll_is_looked_for_where_windows_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on(CUDA_OFF_PATH, tmp_path, monkeypatch)
-    kits = value_or(cuda.examine(environ=CUDA_OFF_PATH.environ).toolkits, ())
+    on(MACHINES["CUDA off PATH"], tmp_path, monkeypatch)
+    kits = value_or(cuda.examine(environ=MACHINES["CUDA off PATH"].environ).toolkits, ())
 
     def predicted(path: str) -> Any:
         python = "C:\\Users\\ann\\tf\\Scripts\\python.exe"
@@ -99,5 +90,5 @@ def test_a_crash_of_windows_is_a_signal() -> None:
 
 
 def test_a_mac_has_no_driver_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on(MAC, tmp_path, monkeypatch)
+    on(MACHINES["Mac"], tmp_path, monkeypatch)
     assert driver.examine(0.1, environ={}).driver.libcuda == Unknown("NVIDIA makes no driver for macOS")

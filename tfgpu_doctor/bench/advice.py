@@ -13,7 +13,7 @@ import msgspec
 
 from tfgpu_doctor.bench.results import WORKLOADS, GpuTelemetry, Parameters, Run
 from tfgpu_doctor.bench.samples import usable_cpus
-from tfgpu_doctor.bench.speeds import DOUBTFUL, POWER_CAP, revised, slowdowns
+from tfgpu_doctor.bench.speeds import DOUBTFUL, POWER_CAP, slowdowns
 from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.records.facts import Facts, value_or
 from tfgpu_doctor.records.units import seconds
@@ -72,8 +72,7 @@ class About:
 
 def advise(runs: Sequence[Run], about: About) -> tuple[Run, ...]:
     """Add to each run with a speed what its figures give reason to say. Virtual devices prove no speed."""
-    founded = [revised(run) for run in runs]
-    return tuple(_advised(run, founded, about) if run.throughput and not run.virtual else run for run in founded)
+    return tuple(_advised(run, runs, about) if run.throughput and not run.virtual else run for run in runs)
 
 
 def _advised(run: Run, runs: Sequence[Run], about: About) -> Run:
@@ -155,9 +154,7 @@ def _power_limited(run: Run, about: About) -> Iterator[str]:
     """A note: a GPU at its power limit is at full load."""
     # the highest reading: NVML averages the power over a second, too
     capped = [
-        (max((one.power_w or 0.0 for one in gpu.readings), default=gpu.power_w or 0.0), about.power_limit(gpu))
-        for gpu in run.gpu
-        if POWER_CAP in gpu.throttled
+        (gpu.power_max_w or gpu.power_w or 0.0, about.power_limit(gpu)) for gpu in run.gpu if POWER_CAP in gpu.throttled
     ]
     if capped:
         power, limit = max(capped, key=lambda pair: pair[0])

@@ -109,17 +109,6 @@ class Figure(Record, frozen=True):
     note: str | None = None
 
 
-class Reading(Record, frozen=True):
-    """One look at a GPU."""
-
-    t: Number  # seconds since the first timed block of the case
-    utilization: Amount | None = None  # per cent
-    power_w: Amount | None = None
-    sm_clock_mhz: Amount | None = None
-    temperature_c: Number | None = None
-    memory_used: Count | None = None  # bytes
-
-
 class GpuTelemetry(Record, frozen=True):
     """What NVML said of one GPU during the timed blocks; medians, None where it said nothing."""
 
@@ -127,12 +116,12 @@ class GpuTelemetry(Record, frozen=True):
     name: str | None = None
     pci_bus_id: str | None = None
     samples: Count = 0
-    utilization: Amount | None = None  # per cent; None, too, where samples leave pauses (bench/speeds.py)
+    utilization: Amount | None = None  # per cent; None, too, where samples leave pauses (bench/runner/telemetry.py)
     power_w: Amount | None = None
+    power_max_w: Amount | None = None
     sm_clock_mhz: Amount | None = None
     temperature_c: Number | None = None
     throttled: tuple[str, ...] = ()  # reasons that were active in any sample, idleness aside
-    readings: tuple[Reading, ...] = ()  # thinned to some hundreds, in the order of time
 
 
 class Run(Record, frozen=True):

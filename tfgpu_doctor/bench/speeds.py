@@ -43,7 +43,10 @@ def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
     """
     kept = samples_of(run, cpus).settled()
     samples = kept.all()
-    middle, (low, high) = median(samples), _interval_of([process for process in kept.processes if process])
+    middle, (low, high) = median(samples), median_interval(samples)
+    if len(processes := tuple(filter(None, kept.processes))) > 1:  # samples of one process are not independent
+        least, most = interval(Samples(processes))
+        low, high = min(low, least), max(high, most)
     measured = msgspec.structs.replace(
         run,
         left_out=len(run.samples_s) - len(kept),
@@ -62,16 +65,6 @@ def judged(run: Run, cpus: float | None) -> Run:
     found = tuple(_doubts(samples_of(run, cpus).settled(), run.ci95_s))
     said = (DOUBTFUL + "; ".join(found),) if found else ()
     return msgspec.structs.replace(run, doubts=found, advice=(*said, *run.advice))
-
-
-def _interval_of(processes: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
-    processes say, since samples of one process are not independent."""
-    low, high = median_interval([sample for process in processes for sample in process])
-    if len(processes) < 2:
-        return low, high
-    least, most = interval(Samples(tuple(map(tuple, processes))))
-    return min(low, least), max(high, most)
 
 
 def _doubts(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:
@@ -200,39 +193,9 @@ def with_peak(run: Run, environment: Facts, matrix: Matrix) -> Run:
     return msgspec.structs.replace(run, percent_of_peak=share, peak_is=peak_is, percent_of_bandwidth=moved)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the readings of a run say of its GPUs: how busy they were, and what limited their clocks.
-#
-# NVML's utilization is the share of its own window, 1/6 to 1 s (nvml.h), in which any kernel ran, with the pauses
-# between samples. An H100 at 75 % of its peak read 0 % behind samples of 49 ms, and 67 % at 620 of 700 W. It is a
-# statement about the work only where the work went on without a pause for longer than the window; elsewhere it is
-# unknown.
-
-
-WINDOW = 1.0  # seconds
-GAPLESS = 0.95  # share of the time that the samples have to cover
 POWER_CAP = "sw_power_cap"  # the normal state of a GPU under full load; heat and the power supply are slowdowns
 
 
 def slowdowns(gpu: GpuTelemetry) -> tuple[str, ...]:
     """Return the reasons for lower clocks that a healthy GPU does not have: heat, the power supply."""
     return tuple(reason for reason in gpu.throttled if reason != POWER_CAP)
-
-
-def revised(run: Run) -> Run:
-    """Return the run without what its readings do not support: utilization of pauses, throttling by the power limit."""
-    gpus = tuple(msgspec.structs.replace(gpu, utilization=_utilization(gpu, run)) for gpu in run.gpu)
-    throttled = run.throttled_samples if not gpus or any(map(slowdowns, gpus)) else ()
-    return msgspec.structs.replace(run, gpu=gpus, throttled_samples=throttled)
-
-
-def _utilization(gpu: GpuTelemetry, run: Run) -> float | None:
-    """The median of the readings whose window lies within the samples; None where samples leave pauses."""
-    if gpu.utilization is None or len(gpu.readings) < 2:
-        return None
-    began = gpu.readings[0].t
-    time = gpu.readings[-1].t - began
-    if time < 2 * WINDOW or not GAPLESS <= sum(run.samples_s) / time <= 1 / GAPLESS:
-        return None
-    found = [one.utilization for one in gpu.readings if one.t - began > WINDOW and one.utilization is not None]
-    return median(found) if found else None

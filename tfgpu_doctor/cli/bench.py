@@ -26,6 +26,7 @@ from tfgpu_doctor.cli.output import (
     write_file,
 )
 from tfgpu_doctor.cli.progress import bar
+from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
@@ -136,7 +137,9 @@ def _add(name: str) -> None:
         if not context.params["format"] and all(target.path is not None for target in targets):
             targets = [Output("text", None), *targets]
         options = {"diagnose": diagnosis(matrix), **results.options}
-        context.exit(exit_code(_measured(name, {**given, "matrix": matrix}, targets, options)))
+        result = _measured(name, {**given, "matrix": matrix}, targets, options)
+        failed = any(run.failure for run in result.runs)
+        context.exit(EXIT_PROBLEM if failed else EXIT_UNKNOWN if result.not_run else EXIT_OK)
 
     command.add_command(workload)
 
@@ -194,15 +197,6 @@ class _Kept:
             note(f"{written} has what was measured so far, and says that it is unfinished")
 
 
-def exit_code(result: BenchResult) -> int:
-    """Return the exit code of a measurement."""
-    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
-
-    if any(run.failure for run in result.runs):
-        return EXIT_PROBLEM
-    return EXIT_UNKNOWN if result.not_run else EXIT_OK
-
-
 # ------------------------------------------------------------------------------------------------- saved results, pages
 
 
@@ -222,8 +216,6 @@ def show(context: click.Context, file: str, matrix: str | None, results: Results
 
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
     """
-    from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM
-
     only_page = html and not (context.params["format"] or context.params["output"])
     targets = _with_html([] if only_page else results.targets, html)
     result = commands.load_bench(file, "tfgpu bench show")

@@ -28,7 +28,6 @@ from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.fleet.records import NodeResult
     from tfgpu_doctor.records.report import FailOn
 
 _FILE = click.Path(dir_okay=False)
@@ -62,7 +61,6 @@ class _Fleet(LazyGroup):
     "tfgpu fleet collect --ray auto | tfgpu fleet -",
 )
 @click.argument("files", metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
-@option("--baseline", metavar="FILE", type=_FILE, help="Compare with earlier reports, not with most nodes.")
 @fail_on_option
 @redact_option
 @result_options(
@@ -75,7 +73,6 @@ def command(
     context: click.Context,
     /,
     files: tuple[str, ...],
-    baseline: str | None,
     fail_on: FailOn,
     results: Results,
     **asked: Any,
@@ -94,11 +91,11 @@ def command(
     """
     if not files:
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
-    if list(files).count("-") + (baseline == "-") > 1:
+    if list(files).count("-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
     from tfgpu_doctor.fleet.picture import exit_code
 
-    found = commands.fleet(*files, baseline=baseline, **asked)
+    found = commands.fleet(*files, **asked)
     results.write(found, "fleet", fail_on=fail_on)
     context.exit(exit_code(found, fail_on))
 
@@ -136,24 +133,18 @@ def command(
     type=Seconds(),
     help="Time limit for each node, in seconds.  [default: 2m; 3m for smoke, 30m for bench]",
 )
-@option(
-    "--output",
-    metavar="FILE",
-    type=_FILE,
-    help="Output file; - is standard output.  [default: -]",
-)
+@option("--output", metavar="FILE", type=_FILE, default="-", help="Output file; - is standard output.  [default: -]")
 @click.argument("words", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def collect(
     context: click.Context,
+    /,
     address: str | None,
     slurm: bool,
-    nodes: int | None,
-    srun_options: str | None,
-    executable: str | None,
     timeout: float | None,
-    output: str | None,
+    output: str,
     words: tuple[str, ...],
+    **of_slurm: Any,
 ) -> None:
     """Run doctor, smoke or bench once on each node of a Ray or Slurm cluster: a line of JSON for each.
 
@@ -165,14 +156,13 @@ def collect(
     """
     if slurm == (address is not None):
         raise click.UsageError("give either --ray ADDRESS or --slurm")
-    if not slurm and (nodes or srun_options or executable):
+    if not slurm and any(of_slurm.values()):
         raise click.UsageError("--nodes, --srun and --python are for --slurm")
-    if output not in (None, "-"):
-        check_writable("--output", str(output))
+    if output != "-":
+        check_writable("--output", output)
     words = _words(words or ("doctor",))
     from tfgpu_doctor.cli.progress import bar
-    from tfgpu_doctor.fleet.collect import LIMITS, Task, by_ray, by_slurm, srun_line
-    from tfgpu_doctor.probes.systems import find
+    from tfgpu_doctor.fleet.collect import LIMITS, Task, by_ray, by_slurm, line, srun_line
 
     task = Task((*words, "--format", "json"), timeout or LIMITS[words[0]])
     with bar() as report:
@@ -189,29 +179,34 @@ def collect(
                 )
             found = by_ray(address, task, progress)
         else:
-            many, more = nodes or _allocated(), _options(srun_options or "")
-            if not find("srun", os.environ):
-                raise click.UsageError("--slurm: srun is not on PATH; it is where jobs are submitted from")
-            argv = srun_line(task, many, executable or sys.executable, more, os.environ)
-            found = by_slurm(argv, task, many, progress)
+            nodes, executable, options = _of_slurm(**of_slurm)
+            found = by_slurm(srun_line(task, nodes, executable, options, os.environ), task, nodes, progress)
     if not found.nodes:
         say(f"tfgpu: no node could be asked: {found.error}")
         context.exit(3)
-    context.exit(_written(found.nodes, output))
+    rows = sorted(found.nodes, key=lambda one: one.node)
+    target = Output("json", None if output == "-" else Path(output))
+    write_all([target], lambda target: target.write_text("".join(map(line, rows))))
+    failed = [f"tfgpu: {one.node}: {one.failure}" for one in rows if one.failure]
+    for text in (*failed, f"tfgpu: {len(rows) - len(failed)} of {count(len(rows), 'node')} answered"):
+        say(text)
+    context.exit(1 if failed else 0)
 
 
-def _written(nodes: list[NodeResult], output: str | None) -> int:
-    """Write all lines, say which nodes gave no answer, and return the exit code."""
-    from tfgpu_doctor.fleet.collect import line
+def _of_slurm(nodes: int | None, srun_options: str | None, executable: str | None) -> tuple[int, str, list[str]]:
+    """Return the number of nodes, the interpreter, and the options of srun. Raises UsageError: one is wrong."""
+    from tfgpu_doctor.probes.systems import find
 
-    rows = sorted(nodes, key=lambda one: one.node)
-    targets = [Output("json", None if output in (None, "-") else Path(str(output)))]
-    write_all(targets, lambda target: target.write_text("".join(map(line, rows))))
-    failed = [one for one in rows if one.failure]
-    for one in failed:
-        say(f"tfgpu: {one.node}: {one.failure}")
-    say(f"tfgpu: {len(rows) - len(failed)} of {count(len(rows), 'node')} answered")
-    return 1 if failed else 0
+    allocated = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or ""
+    if not nodes and (not allocated.isdecimal() or not 0 < int(allocated) < 1_000_000):
+        raise click.UsageError("--slurm needs --nodes N outside of an allocation (salloc, sbatch)")
+    try:
+        options = shlex.split(srun_options or "")
+    except ValueError as error:
+        raise click.UsageError(f"--srun {srun_options}: {error}") from error
+    if not find("srun", os.environ):
+        raise click.UsageError("--slurm: srun is not on PATH; it is where jobs are submitted from")
+    return nodes or int(allocated), executable or sys.executable, options
 
 
 def _words(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -225,21 +220,6 @@ def _words(words: tuple[str, ...]) -> tuple[str, ...]:
     if words[0] == "bench" and (len(words) == 1 or words[1].startswith("-")):
         raise click.UsageError("bench needs a workload, as in: bench matpow --gpus all")
     return words
-
-
-def _allocated() -> int:
-    """Return the number of nodes of the allocation. Raises UsageError: there is none."""
-    found = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or ""
-    if not found.isdecimal() or not 0 < int(found) < 1_000_000:
-        raise click.UsageError("--slurm needs --nodes N outside of an allocation (salloc, sbatch)")
-    return int(found)
-
-
-def _options(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise click.UsageError(f"--srun {text}: {error}") from error
 
 
 command.add_command(collect)

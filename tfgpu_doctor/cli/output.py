@@ -100,7 +100,7 @@ class Results(NamedTuple):
             raise click.UsageError(f"--format {others[0]}: {what} has {' and '.join(choices())} only")
         for target in self.targets:
             if target.format == "json":
-                target.write_json(data())
+                target.write_text(data().decode())
             else:
                 target.print_with(render)
 
@@ -114,10 +114,6 @@ class Output(NamedTuple):
 
     format: str
     path: Path | None
-
-    def write_json(self, data: bytes) -> None:
-        """Write what `to_json` gave. Raises NotWrittenError: the file cannot be written."""
-        self.write_text(data.decode("utf-8"))
 
     def write_text(self, text: str) -> None:
         """Write a text that needs no console, in one step: UTF-8, whatever the terminal's encoding.
@@ -140,8 +136,7 @@ class Output(NamedTuple):
             return
         page = io.StringIO()
         render(console_for(page))
-        write_file(self.path, utf8(page.getvalue()))
-        report_written(self.path)
+        self.write_text(page.getvalue())
 
 
 def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str) -> list[Output]:
@@ -241,7 +236,7 @@ def write(
         hide = kind not in PUBLIC and (row.shared if redact is None else redact)
         shown = private() if hide else result
         if row.name == "json":
-            target.write_json(shown.to_json())
+            target.write_text(shown.to_json().decode())
         elif row.name == "text":
             target.print_with(partial(renderer(row.name, kind, options), shown))
         else:

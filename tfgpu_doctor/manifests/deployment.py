@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import TypeAlias
 
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, IncludeError, ManifestError, Setting, quoted
-from tfgpu_doctor.manifests.dockerfile import Build, built
+from tfgpu_doctor.manifests.dockerfile import read_dockerfile
 from tfgpu_doctor.manifests.nodes import Node, documents
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.variables import fill, hole, read_image, read_quantity, read_size, unknown_part
@@ -61,7 +62,7 @@ def _service(
 ) -> Environment:
     not_understood: list[str] = []
     chain = _extended(root, node, others, not_understood)
-    image, build = _first(chain, "image"), _build(chain, values)
+    image, build = _first(chain, "image"), _first(chain, "build")
     read: Image | None = None
     if image and image.text and build is None:
         read = read_image(image.text, image.place, values(image.text))
@@ -75,7 +76,7 @@ def _service(
         gpu=next(_gpu(chain), None),
         not_understood=tuple(not_understood),
     )
-    return built(path, found, build, include) if build else found
+    return _built(path, found, build, values, include) if build else found
 
 
 def _extended(root: Node, node: Node, others: Others, not_understood: list[str]) -> list[Node]:
@@ -101,34 +102,60 @@ def _first(chain: list[Node], *keys: str) -> Node | None:
     return next((found for node in chain if (found := node.get(*keys))), None)
 
 
-def _build(chain: list[Node], values: Values) -> Build | None:
-    """How a service is built, relative to the compose file."""
-    node = _first(chain, "build")
-    if node is None:
-        return None
+def _built(path: str, one: Environment, build: Node, values: Values, include: Include) -> Environment:
+    """A service with what its Dockerfile installs, where that can be read."""
 
     def given(text: str | None, default: str) -> str:
         return fill(text, values(text)) if text else default
 
-    context = given(node.text or node.string("context"), ".")
-    dockerfile = given(node.string("dockerfile"), "Dockerfile")
-    pairs = node.texts("args")
-    pairs |= {name: text for item in node.items("args") for name, _, text in [(item.text or "").partition("=")]}
-    arguments = {name: given(text, "") for name, text in pairs.items() if text}
-    target = node.string("target")
-    return Build(context, posixpath.join(context, dockerfile), given(target, "") or None, arguments)
+    context, folder = given(build.text or build.string("context"), "."), posixpath.dirname(path)
+    name = posixpath.join(context, given(build.string("dockerfile"), "Dockerfile"))
+    dockerfile = posixpath.normpath(posixpath.join(folder, name))
+    try:
+        found = read_dockerfile(
+            dockerfile,
+            include(posixpath.normpath(name)),
+            lambda file: include(posixpath.normpath(posixpath.join(context, file))),
+            stage=given(build.string("target"), "") or None,
+            arguments={each.name: given(each.value, "") for each in _variables(build, "args") if each.value},
+            context=posixpath.normpath(posixpath.join(folder, context)),
+        )[0]
+    except IncludeError:
+        return replace(one, build_context=dockerfile)  # it can be among the other files that are named
+    except ManifestError:  # its message may repeat parts of a file that is something else
+        note = f"{one.place}: {quoted(name)} has no such stage, or is not a Dockerfile"
+        return replace(one, not_understood=(*one.not_understood, note))
+    return replace(merged(one, found), read=(*one.read, dockerfile, *found.read))
+
+
+def merged(one: Environment, found: Environment) -> Environment:
+    """A container with what its Dockerfile installs."""
+    return replace(
+        one,
+        image=found.image,
+        python=found.python,
+        requirements=found.requirements,
+        packages_of=found.packages_of,
+        settings=(*found.settings, *one.settings),
+        not_understood=(*one.not_understood, *found.not_understood),
+    )
+
+
+def _variables(node: Node, key: str) -> Iterator[Setting]:
+    """A mapping, or a list of NAME=value; one without a value is the host's, and not known."""
+    for name, value in node.pairs(key):
+        if value.text is not None:
+            yield Setting(name, value.text, value.place)
+    for item in node.items(key):
+        name, given, text = (item.text or "").partition("=")
+        if given:
+            yield Setting(name, text, item.place)
 
 
 def _settings(chain: list[Node]) -> Iterator[Setting]:
-    """Variables, of the farthest parent first; one without a value is the host's, and not known."""
+    """Variables and sizes, of the farthest parent first."""
     for node in reversed(chain):
-        for name, value in node.pairs("environment"):
-            if value.text is not None:
-                yield Setting(name, fill(value.text, {}), value.place)
-        for item in node.items("environment"):
-            name, given, text = (item.text or "").partition("=")
-            if given:
-                yield Setting(name, fill(text, {}), item.place)
+        yield from (replace(one, value=fill(one.value, {})) for one in _variables(node, "environment"))
     if (shm := _first(chain, "shm_size")) and shm.text:
         yield Setting("shm_size", read_size(fill(shm.text, {})), shm.place)
     if (ipc := _first(chain, "ipc")) and ipc.text == "host":

@@ -1,4 +1,4 @@
-"""Dockerfiles and definition files of Apptainer, and services that are built from a Dockerfile."""
+"""Dockerfiles, and definition files of Apptainer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import posixpath
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from tfgpu_doctor.manifests import Environment, Image, IncludeError, ManifestError, Place, Setting, quoted
+from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
     MOST_SOURCES,
@@ -333,51 +333,6 @@ def _json(value: str) -> list[str] | None:
     except (ValueError, RecursionError):
         return None
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else None
-
-
-@dataclass(frozen=True)
-class Build:
-    """What `docker build` is told."""
-
-    context: str  # relative to the file that says it
-    dockerfile: str  # the same
-    stage: str | None = None
-    arguments: Mapping[str, str] = field(default_factory=dict)
-
-
-def built(path: str, one: Environment, build: Build, include: Include) -> Environment:
-    """The environment of a container, with what its Dockerfile installs where that can be read."""
-    folder = posixpath.dirname(path)
-    dockerfile = posixpath.normpath(posixpath.join(folder, build.dockerfile))
-    try:
-        text = include(posixpath.normpath(build.dockerfile))
-        found = read_dockerfile(
-            dockerfile,
-            text,
-            lambda name: include(posixpath.normpath(posixpath.join(build.context, name))),
-            stage=build.stage,
-            arguments=build.arguments,
-            context=posixpath.normpath(posixpath.join(folder, build.context)),
-        )[0]
-    except IncludeError:
-        return replace(one, build_context=dockerfile)  # it can be among the other files that are named
-    except ManifestError:  # its message may repeat parts of a file that is something else
-        note = f"{one.place}: {quoted(build.dockerfile)} has no such stage, or is not a Dockerfile"
-        return replace(one, not_understood=(*one.not_understood, note))
-    return replace(merged(one, found), read=(*one.read, dockerfile, *found.read))
-
-
-def merged(one: Environment, found: Environment) -> Environment:
-    """A container with what its Dockerfile installs."""
-    return replace(
-        one,
-        image=found.image,
-        python=found.python,
-        requirements=found.requirements,
-        packages_of=found.packages_of,
-        settings=(*found.settings, *one.settings),
-        not_understood=(*one.not_understood, *found.not_understood),
-    )
 
 
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)

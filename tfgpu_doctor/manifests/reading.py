@@ -21,8 +21,8 @@ from tfgpu_doctor.manifests import (
     quoted,
     variables,
 )
-from tfgpu_doctor.manifests.deployment import read_compose, read_kubernetes
-from tfgpu_doctor.manifests.dockerfile import merged, read_definition, read_dockerfile
+from tfgpu_doctor.manifests.deployment import merged, read_compose, read_kubernetes
+from tfgpu_doctor.manifests.dockerfile import read_definition, read_dockerfile
 from tfgpu_doctor.manifests.nodes import Node, documents
 from tfgpu_doctor.manifests.pip import Include, read_environment, read_requirements
 from tfgpu_doctor.manifests.pyproject import read_pyproject

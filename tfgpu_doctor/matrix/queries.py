@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from msgspec import structs
 from packaging.version import Version
@@ -193,6 +194,7 @@ _REQUIREMENT = re.compile(
     r"(?:(?P<package>[A-Za-z][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*==\s*)?[vV]?(?P<version>[0-9]\S{0,80}?)(?:\.[*xX])?"
 )
 
+_Rows: TypeAlias = list[tuple[Version, ReleaseRow]]  # of one package
 _TWINS = {"tensorflow": "tensorflow-gpu", "tensorflow-cpu": "tensorflow", "tensorflow-intel": "tensorflow"}
 
 
@@ -210,8 +212,12 @@ def find_release(
     """
     is_named = package is not None or not text.strip()[:2].lstrip("vV")[:1].isdigit()
     version, package = read_release(matrix, text, package)
-    found = matrix.tensorflow(str(_resolved(matrix, version, platform, package)), platform, package)
-    assert found is not None
+    rows = [(Version(row.version), row) for row in matrix.data.tensorflow if row.package == package]
+    there = _having(Version(version), rows)
+    newest = max((known for known, row in there if platform in row.wheels), default=None)
+    found = matrix.tensorflow(str(newest), platform, package) if newest else None
+    if found is None:
+        raise QueryError(_unknown(version, platform, package, rows))
     return (with_gpu(matrix, found) if prefer_gpu and not is_named else None) or found
 
 
@@ -221,17 +227,21 @@ def read_release(matrix: Matrix, text: str, package: str | None = None) -> tuple
     Raises QueryError: no version; a package that the matrix does not know, or two different ones.
     """
     match = _REQUIREMENT.fullmatch(text.strip())
-    try:
-        version = str(Version(match["version"]) and match["version"]) if match else None
-    except ValueError:
-        version = None
-    if match is None or version is None:
+    if match is None or not _is_version(match["version"]):
         raise QueryError(f"{text.strip()!r} is not a TensorFlow version such as 2.15.1 or 2.15")
     named = match["package"] and known_package(matrix, match["package"])
     asked = package and known_package(matrix, package)
     if named and asked and named != asked:
         raise QueryError(f"{text.strip()!r} names another package than --package {asked}")
-    return version, named or asked or "tensorflow"
+    return match["version"], named or asked or "tensorflow"
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except ValueError:
+        return False
+    return True
 
 
 def with_gpu(matrix: Matrix, row: Release) -> Release | None:
@@ -260,67 +270,43 @@ def known_package(matrix: Matrix, name: str) -> str:
     return normal
 
 
-def _resolved(matrix: Matrix, text: str, platform: str, package: str) -> Version:
-    """The version of the row that answers; the error says what there is instead."""
-    wanted = Version(text)
-    here = versions(matrix, package, platform)
-    if _is_exact(wanted) and wanted in here:
-        return wanted
-    stable = [one for one in here if one.release[:2] == wanted.release and not (one.is_prerelease or one.local)]
-    if stable and not _is_exact(wanted):
-        return max(stable)
-    raise QueryError(_unknown(matrix, text, platform, package))
+def _having(wanted: Version, rows: _Rows) -> _Rows:
+    """The rows of that version; of a minor, of any stable patch."""
+    if len(wanted.release) >= 3 or wanted.is_prerelease or wanted.local or wanted.is_postrelease:
+        return [(known, row) for known, row in rows if known == wanted]
+    same = [(known, row) for known, row in rows if known.release[:2] == wanted.release]
+    return [(known, row) for known, row in same if not (known.is_prerelease or known.local)]
 
 
-def versions(matrix: Matrix, package: str, platform: str | None = None) -> list[Version]:
-    """The versions known of a package, newest first, on one platform or on any."""
-    rows = (row for row in matrix.data.tensorflow if row.package == package)
-    return sorted((Version(row.version) for row in rows if platform is None or platform in row.wheels), reverse=True)
+def _unknown(text: str, platform: str, package: str, rows: _Rows) -> str:
+    """Why a version has no row, and what is near."""
+    wanted, here = Version(text), [known for known, row in rows if platform in row.wheels]
+    near = f"; the nearest known on {platform}: {', '.join(map(str, _nearest(wanted, here)))}"
+    if not here:
+        near = f"; the matrix knows {package} only for {_listed(name for _, row in rows for name in row.wheels)}"
+    if there := [name for _, row in _having(wanted, rows) for name in row.wheels]:
+        return f"{package} {text} has no wheel for {platform}; it has wheels for {_listed(there)}{near}"
+    if any(known.release[:2] == wanted.release for known in here):
+        return f"{package} {text} has no stable release yet{near}"
+    return f"unknown {package} {text}{near}"
 
 
-def nearest_versions(matrix: Matrix, text: str, platform: str | None, package: str, count: int = 4) -> tuple[str, ...]:
-    """The known versions nearest to one, newest first: for "2.15.7" 2.15.1, 2.15.0.post1, 2.15.0.
+def _nearest(wanted: Version, known: list[Version]) -> list[Version]:
+    """Up to four known versions, newest first: for "2.15.7" 2.15.1, 2.15.0.post1, 2.15.0; of other minors the newest.
 
-    Release candidates only where there is nothing else; of other minors, the newest patch.
+    Release candidates only where there is nothing else.
     """
-    wanted, known = Version(text), versions(matrix, package, platform)
-    patches = {one.release[:2]: one for one in reversed(known) if not one.is_prerelease}
-    chosen = [one for one in known if one.release[:2] == wanted.release[:2]] or list(patches.values()) or known
-    chosen = [one for one in chosen if not one.is_prerelease] or chosen
+    stable = [one for one in known if not one.is_prerelease]
+    patches = {one.release[:2]: one for one in sorted(stable)}
+    of_minor = [one for one in known if one.release[:2] == wanted.release[:2]]
+    chosen = [one for one in of_minor if not one.is_prerelease] or of_minor or list(patches.values()) or known
 
     def distance(one: Version) -> int:
         """A major version weighs more than any minor."""
         major, minor, micro = one.major - wanted.major, one.minor - wanted.minor, one.micro - wanted.micro
         return abs(10_000 * major + 100 * minor + micro)
 
-    closest = sorted(chosen, key=distance)[:count]
-    return tuple(str(one) for one in sorted(closest, reverse=True))
-
-
-def _is_exact(version: Version) -> bool:
-    return len(version.release) >= 3 or version.is_prerelease or bool(version.local) or version.is_postrelease
-
-
-def _unknown(matrix: Matrix, text: str, platform: str, package: str) -> str:
-    """Why a version has no row, and what is near."""
-    wanted = Version(text)
-    rows = [(Version(row.version), row) for row in matrix.data.tensorflow if row.package == package]
-    near = nearest_versions(matrix, text, platform, package)
-    nearest = f"; the nearest known on {platform}: {', '.join(near)}"
-    if not near:
-        nearest = f"; the matrix knows {package} only for {_listed(name for _, row in rows for name in row.wheels)}"
-    if there := [name for row in _having(wanted, rows) for name in row.wheels]:
-        return f"{package} {text} has no wheel for {platform}; it has wheels for {_listed(there)}{nearest}"
-    if any(platform in row.wheels for one, row in rows if one.release[:2] == wanted.release):
-        return f"{package} {text} has no stable release yet{nearest}"
-    return f"unknown {package} {text}{nearest}"
-
-
-def _having(wanted: Version, rows: list[tuple[Version, ReleaseRow]]) -> list[ReleaseRow]:
-    """The rows of that version; of a minor, of any stable patch."""
-    if _is_exact(wanted):
-        return [row for known, row in rows if known == wanted]
-    return [row for known, row in rows if known.release[:2] == wanted.release and not known.is_prerelease]
+    return sorted(sorted(chosen, key=distance)[:4], reverse=True)
 
 
 def _listed(names: Iterable[str]) -> str:

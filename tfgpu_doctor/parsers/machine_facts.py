@@ -15,7 +15,6 @@ from msgspec import structs
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import prose, tensorflow_outputs
 from tfgpu_doctor.parsers.cuda_results import CURESULTS
-from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
 from tfgpu_doctor.parsers.prose import card_in, stance
 from tfgpu_doctor.parsers.statements import names_no_gpu
@@ -370,7 +369,7 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
     """CUDA's runtime that somebody names in a sentence: "the folder has cudart64_102.dll"."""
     named = text.messages_of("library-not-opened", "loader-error", "library-opened")
     sought = {message.line: message.values.get("library", "") for message in named}
-    for line in _lines_with(text, "cudart", *_OLD):
+    for line in text.lines_with("cudart", *_OLD):
         clauses = _CLAUSE.split(line.text) if len(line.text) <= _SENTENCE else []
         for match in (match for one in clauses if not NOT_HERE.search(one) for match in _RUNTIME_FILE.finditer(one)):
             if not (match[0] in sought.get(line.number, "") or (match["alike"] and match[0] in sought.values())):
@@ -389,7 +388,7 @@ def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str
 
 def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
-    for line in _lines_with(text, "cuda", "gpu"):
+    for line in text.lines_with("cuda", "gpu"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":
                 yield _kit("conda", match["version"], f"line {line.number}: {match[0]}", "conda")
@@ -399,11 +398,6 @@ def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
             yield _kit(folder[0], folder["version"], f"line {line.number}")
     for one in () if stated else text.said("cuda"):
         yield _kit(one.raw, one.value, f"line {one.line}")
-
-
-def _lines_with(text: ParsedText, *words: str) -> Iterator[Line]:
-    """The lines that have one of the words: the expressions above try every character of a line."""
-    return (line for line in text.lines if any(word in low for low in [line.text.lower()] for word in words))
 
 
 def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
@@ -431,7 +425,7 @@ def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
         if file.found and file.component == "cudnn" and file.version:
             path = f"line {file.line}: {file.path or file.soname}"
             yield CudnnFile(path=path, version=file.version, source=file.via)
-    for line in _lines_with(text, "cudnn"):
+    for line in text.lines_with("cudnn"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
                 yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")

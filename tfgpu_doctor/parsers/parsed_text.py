@@ -18,9 +18,8 @@ from tfgpu_doctor.parsers import (
     system_outputs,
     tensorflow_outputs,
 )
-from tfgpu_doctor.parsers.lines import Excerpt
+from tfgpu_doctor.parsers.lines import Excerpt, Line
 from tfgpu_doctor.parsers.messages import SHOWN
-from tfgpu_doctor.parsers.prose import Said
 from tfgpu_doctor.parsers.statements import Statement, without_expected
 from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, Message
 from tfgpu_doctor.records.printable import cut
@@ -44,8 +43,10 @@ class ParsedText:
         self.system = system_outputs.parse(self.lines)
         self.versions = system_outputs.parse_versions(self.lines)
         self.libraries = system_outputs.parse_libraries(self.lines)
-        self.hints = platform_hints.read(self.lines, self._system_name())
         self.prose = prose.parse(self.lines)
+        # what a tool prints of the system, before what somebody states
+        system = [one.value for one in (self.system.facts.get("os"), *self.all_stated("os")) if one]
+        self.hints = platform_hints.read(self.lines, next(iter(system), None))
         self.messages = (
             *own,
             *catalogue.read(self.lines),
@@ -54,10 +55,6 @@ class ParsedText:
         )
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
-
-    def _system_name(self) -> str | None:
-        """What a tool prints of the system, before what somebody states."""
-        return self.system.facts["os"].value if "os" in self.system.facts else self.stated_value("os")
 
     @property
     def smi_at(self) -> str:
@@ -75,12 +72,10 @@ class ParsedText:
 
     def said(self, key: str) -> list[Statement]:
         """What sentences tell of it, where no form and no list does: what is here, not what is wanted or elsewhere."""
-        named = (one for one in self.prose if one.key == key and self._is_here(one))
+        # a card that somebody names is the one that they have, whatever they want of it
+        here = ("here", "wanted") if key == "gpu" else ("here",)
+        named = (one for one in self.prose if one.key == key and one.stance in here)
         return [Statement(key, one.value, one.value, one.line) for one in named]
-
-    def _is_here(self, one: Said) -> bool:
-        """A card that somebody names is the one that they have, whatever they want of it."""
-        return one.stance == "here" or (one.key == "gpu" and one.stance == "wanted")
 
     def said_fact(self, key: str) -> Fact[str]:
         """The first that a sentence tells of it."""
@@ -88,18 +83,13 @@ class ParsedText:
 
     def clauses(self, *words: str) -> Iterator[tuple[int, str]]:
         """Line and text of the clauses that have one of the words, of sentences alone."""
-        for line in self.lines:
-            if _has(line.text, words) and prose.is_sentence(line.text):
-                yield from ((line.number, one) for one in prose.clauses(line.text) if _has(one, words))
+        for line in filter(lambda line: prose.is_sentence(line.text), self.lines_with(*words)):
+            for clause in prose.clauses(line.text):
+                yield from [(line.number, clause)] if any(word in clause.lower() for word in words) else []
 
-    def wanted_fact(self, key: str) -> Fact[str]:
-        """The first that somebody asks for, or that a program needs; mostly it is what runs."""
-        named = (one for one in self.prose if one.key == key and one.stance == "wanted")
-        return next((Known(one.value, f"line {one.line}, as wanted", "inferred") for one in named), NOT_IN_TEXT)
-
-    def stated_value(self, key: str) -> str | None:
-        """The first of it."""
-        return next((one.value for one in self.all_stated(key)), None)
+    def lines_with(self, *words: str) -> Iterator[Line]:
+        """The lines that have one of the words; most expressions try every character of a line."""
+        return (line for line in self.lines if any(word in low for low in [line.text.lower()] for word in words))
 
     def stated_fact(self, key: str) -> Fact[str]:
         """The first of it as a fact."""
@@ -113,11 +103,6 @@ class ParsedText:
     def text_of(self, number: int) -> str:
         """A line by its number, as evidence."""
         return cut(next(line.text.strip() for line in self.lines if line.number == number), SHOWN)
-
-
-def _has(text: str, words: tuple[str, ...]) -> bool:
-    low = text.lower()
-    return any(word in low for word in words)
 
 
 def fact_from(value: Any, *messages: Message | None) -> Fact[Any]:

@@ -28,30 +28,30 @@ from tfgpu_doctor.parsers.lines import Line
 _LONGEST_NAME = 400
 
 # the ids of os-release
-_DISTRIBUTIONS = tuple(
-    (re.compile(pattern, re.IGNORECASE), identifier)
-    for pattern, identifier in (
-        (r"k?x?l?ubuntu", "ubuntu"),
-        (r"debian", "debian"),
-        (r"centos", "centos"),
-        (r"red ?hat|rhel", "rhel"),
-        (r"fedora", "fedora"),
-        (r"suse linux enterprise[a-z ]*|sles", "sles"),
-        (r"opensuse(?: leap| tumbleweed)?", "opensuse"),
-        (r"linux ?mint|\bmint", "linuxmint"),
-        (r"manjaro", "manjaro"),
-        (r"\barch(?: linux)?\b", "arch"),
-        (r"gentoo", "gentoo"),
-        (r"alma ?linux", "almalinux"),
-        (r"rocky(?: linux)?", "rocky"),
-        (r"pop!?[_ ]?os", "pop"),
-        (r"kali", "kali"),
-        (r"nixos", "nixos"),
-        (r"amazon linux|amzn", "amzn"),
-        (r"oracle linux", "ol"),
-        (r"elementary", "elementary"),
-    )
-)
+_DISTRIBUTIONS = {
+    identifier: re.compile(pattern, re.IGNORECASE)
+    for identifier, pattern in {
+        "ubuntu": r"k?x?l?ubuntu",
+        "debian": r"debian",
+        "centos": r"centos",
+        "rhel": r"red ?hat|rhel",
+        "fedora": r"fedora",
+        "sles": r"suse linux enterprise[a-z ]*|sles",
+        "opensuse": r"opensuse(?: leap| tumbleweed)?",
+        "linuxmint": r"linux ?mint|\bmint",
+        "manjaro": r"manjaro",
+        "arch": r"\barch(?: linux)?\b",
+        "gentoo": r"gentoo",
+        "almalinux": r"alma ?linux",
+        "rocky": r"rocky(?: linux)?",
+        "pop": r"pop!?[_ ]?os",
+        "kali": r"kali",
+        "nixos": r"nixos",
+        "amzn": r"amazon linux|amzn",
+        "ol": r"oracle linux",
+        "elementary": r"elementary",
+    }.items()
+}
 _LINUX = re.compile(r"linux|jetpack|l4t|\bgnu\b", re.IGNORECASE)
 _WINDOWS = re.compile(r"\bwindows|\bwin ?(?:\d|xp|server)|\bwin\b", re.IGNORECASE)
 _MACOS = re.compile(r"mac ?os|os ?x\b|\bosx|darwin|\bmac\b", re.IGNORECASE)
@@ -82,7 +82,7 @@ def name(text: str) -> OsName:
         libc = f"glibc {printed['glibc']}" if printed["glibc"] else None
         kernel, machine = printed["kernel"], printed["machine"]
         return OsName(os="wsl2" if wsl else "linux", kernel=kernel, machine=machine, libc=libc)
-    for pattern, identifier in _DISTRIBUTIONS:
+    for identifier, pattern in _DISTRIBUTIONS.items():
         if found := pattern.search(text):
             version = _VERSION.match(text[found.end() :])
             windows = wsl or _WINDOWS.search(text) is not None
@@ -144,33 +144,24 @@ _WSL = re.compile(
     r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
     re.IGNORECASE,
 )
-_SYSTEMS = (
-    (
-        "windows",
-        re.compile(
-            r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
-            r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
-            r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
-            r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b"
-        ),
+_SYSTEMS = {
+    "windows": re.compile(
+        r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
+        r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
+        r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
+        r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b"
     ),
-    (
-        "macos",
-        re.compile(
-            r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
-            r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
-            re.IGNORECASE,
-        ),
+    "macos": re.compile(
+        r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
+        r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
+        re.IGNORECASE,
     ),
-    (
-        "linux",
-        re.compile(
-            r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat"
-            r"|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b",
-            re.IGNORECASE,
-        ),
+    "linux": re.compile(
+        r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat"
+        r"|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b",
+        re.IGNORECASE,
     ),
-)
+}
 _WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)")  # where nothing speaks of another system
 _NAMES = (
     "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
@@ -251,7 +242,7 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
         return "wsl2", wsl
     if named:
         return named, None
-    for name, pattern in (*_SYSTEMS, ("windows", _WINDOWS_WORD)):
+    for name, pattern in (*_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line
     return None, None

@@ -222,49 +222,28 @@ def _pairs(key: str, text: str) -> list[Pair]:
 
 
 # what stands before the colon, in lower case and without what is in brackets
-LABELS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), key)
-    for pattern, key in (
-        (
-            r"(?:os|o\.s\.|operating systems?(?: version)?|os (?:version|type|name)|system(?: version)?|platform"
-            r"|distribution|os ?/ ?(?:platform|version|distro)|os,? platform(?: (?:and|&) distribution)?"
-            r"|linux distribution|host os|os information|distro|environment os)",
-            "os",
-        ),
-        (
-            r"(?:(?:anaconda )?python(?: ?3)?(?: (?:version|ver|environment))?|py(?:thon)? ?v(?:ersion)?)",
-            "python",
-        ),
-        (
-            r"(?:tensor ?flow|tf)(?:[ _-]?(?:gpu|cpu|2|nightly))?(?: (?:docker )?(?:version|ver|v"
-            r"|image))?(?: ?/ ?keras(?: version)?)?|(?:version of tensorflow|tf\.?__version__|tf\.version)",
-            "tensorflow",
-        ),
-        (
-            r"(?:(?:installed )?versions? of )?cuda ?(?:/|and|&|,|\+|or) ?cu ?dnn(?: versions?)?(?: installed)?"
-            r"|cuda(?: ?toolkit)?(?: (?:version|ver|v|release|version installed))?|nvcc(?: version)?|cuda sdk",
-            "cuda",
-        ),
-        (r"cu ?dnn(?: (?:version|ver|v|sdk|library))?", "cudnn"),
-        (
-            r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|windows|nvidia[ -]gpu|nvidia graphics) )?drivers?"
-            r"(?: version)?|nvidia version",
-            "driver",
-        ),
-        (
-            r"(?:nvidia )?gpus?(?:_devices)?(?: ?(?:model|type|name|card|s|used|device|info))?"
-            r"(?: (?:name|version))?(?: ?(?:and|/|&) ?memory)?"
-            r"|(?:graphics?|video|nvidia|display)[ -]?cards?(?: model)?|gpu models? and memory|graphics|device name",
-            "gpu",
-        ),
-        (r"(?:gcc ?/ ?compiler|compiler|g\+\+|clang)(?: version)?", "compiler"),
-        (
-            r"tensorflow installed (?:from|with|using|via)|installed (?:using|via|with) .{0,40}|source"
-            r"|install(?:ation)? (?:method|type)|installed from",
-            "install",
-        ),
-    )
-)
+LABELS = {
+    key: re.compile(pattern)
+    for key, pattern in {
+        "os": r"(?:os|o\.s\.|operating systems?(?: version)?|os (?:version|type|name)|system(?: version)?|platform"
+        r"|distribution|os ?/ ?(?:platform|version|distro)|os,? platform(?: (?:and|&) distribution)?"
+        r"|linux distribution|host os|os information|distro|environment os)",
+        "python": r"(?:(?:anaconda )?python(?: ?3)?(?: (?:version|ver|environment))?|py(?:thon)? ?v(?:ersion)?)",
+        "tensorflow": r"(?:tensor ?flow|tf)(?:[ _-]?(?:gpu|cpu|2|nightly))?(?: (?:docker )?(?:version|ver|v"
+        r"|image))?(?: ?/ ?keras(?: version)?)?|(?:version of tensorflow|tf\.?__version__|tf\.version)",
+        "cuda": r"(?:(?:installed )?versions? of )?cuda ?(?:/|and|&|,|\+|or) ?cu ?dnn(?: versions?)?(?: installed)?"
+        r"|cuda(?: ?toolkit)?(?: (?:version|ver|v|release|version installed))?|nvcc(?: version)?|cuda sdk",
+        "cudnn": r"cu ?dnn(?: (?:version|ver|v|sdk|library))?",
+        "driver": r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|windows|nvidia[ -]gpu|nvidia graphics) )?drivers?"
+        r"(?: version)?|nvidia version",
+        "gpu": r"(?:nvidia )?gpus?(?:_devices)?(?: ?(?:model|type|name|card|s|used|device|info))?"
+        r"(?: (?:name|version))?(?: ?(?:and|/|&) ?memory)?"
+        r"|(?:graphics?|video|nvidia|display)[ -]?cards?(?: model)?|gpu models? and memory|graphics|device name",
+        "compiler": r"(?:gcc ?/ ?compiler|compiler|g\+\+|clang)(?: version)?",
+        "install": r"tensorflow installed (?:from|with|using|via)|installed (?:using|via|with) .{0,40}|source"
+        r"|install(?:ation)? (?:method|type)|installed from",
+    }.items()
+}
 
 
 def _key_of(label: str) -> str | None:
@@ -273,7 +252,7 @@ def _key_of(label: str) -> str | None:
     if not plain or len(plain) > _LONGEST_LABEL:
         return None
     plain = " ".join(plain.replace("*", "").replace("`", "").removeprefix("my ").removeprefix("your ").split())
-    return next((key for pattern, key in LABELS if pattern.fullmatch(plain)), None)
+    return next((key for key, pattern in LABELS.items() if pattern.fullmatch(plain)), None)
 
 
 # ------------------------------------------------------------------------------------------ mentions

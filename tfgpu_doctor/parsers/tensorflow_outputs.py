@@ -281,19 +281,10 @@ _NAMED = re.compile(r"(?:Default GPU Device|Found GPU at): ?(?P<name>/\S{1,40}GP
 
 
 @dataclass(frozen=True)
-class ListedDevice:
-    """A device in a list that TensorFlow printed."""
-
-    name: str  # "/physical_device:GPU:0"; "/device:GPU:0" and "/gpu:0" in lists of other calls
-    kind: str  # "GPU", "CPU", "XLA_GPU", "DML"
-    line: int
-
-
-@dataclass(frozen=True)
 class DevicesSeen:
     """All that the text shows of TensorFlow's devices and its build."""
 
-    devices: tuple[ListedDevice, ...] = ()  # each name once
+    devices: dict[str, str]  # name ("/physical_device:GPU:0", "/gpu:0") → kind ("GPU", "CPU", "XLA_GPU", "DML")
     no_gpu: int | None = None  # last line that shows a list, a count or an answer without any GPU
     some_gpu: int | None = None  # last line that shows one with a GPU
     gpu_count: int | None = None  # as of the later of the two
@@ -310,7 +301,7 @@ def parse(lines: Sequence[Line]) -> DevicesSeen:
             reader.read(line.text[:LONGEST], line.number, place)
     build, build_line = _build(lines)
     return DevicesSeen(
-        devices=tuple(reader.devices.values()),
+        devices=reader.devices,
         no_gpu=max((number for number, count in reader.counts.items() if count == 0), default=None),
         some_gpu=max((number for number, count in reader.counts.items() if count), default=None),
         gpu_count=max(reader.counts.items(), default=(0, None))[1],
@@ -331,7 +322,7 @@ class _Reader:
     """Goes through the lines and remembers which question is open."""
 
     def __init__(self) -> None:
-        self.devices: dict[str, ListedDevice] = {}
+        self.devices: dict[str, str] = {}
         self.counts: dict[int, int] = {}  # line → how many GPUs it shows
         self._asked = -_ANSWER_WITHIN
         self._question = ""
@@ -340,7 +331,7 @@ class _Reader:
 
     def read(self, text: str, number: int, place: int) -> None:
         open_question = self._question if place - self._asked <= _ANSWER_WITHIN else ""
-        count = self._listed(text, number)
+        count = self._listed(text)
         if count is None and not _PROMPT.match(text):
             count = _stated(text)
         if count is None and open_question:
@@ -353,48 +344,33 @@ class _Reader:
         elif _PROMPT.match(text) and not text.rstrip().endswith(":"):
             self._question = ""
 
-    def _listed(self, text: str, number: int) -> int | None:
+    def _listed(self, text: str) -> int | None:
         """How many GPUs a printed list shows; None for a part of one, and for one of other devices."""
-        matches = (*_LISTED.finditer(text), *_ATTRIBUTES.finditer(text))
-        found = [ListedDevice(match["name"], match["kind"], number) for match in matches]
+        found = {match["name"]: match["kind"] for match in (*_LISTED.finditer(text), *_ATTRIBUTES.finditer(text))}
+        whole = "CPU" in found.values() and self._question != "others"
         if self._protos and text.strip() == "]":
-            whole_list, self._protos = self._protos, []
-            return whole_list.count("GPU")
-        proto_type = self._of_proto(text, number)
-        if proto_type:
-            found.append(proto_type)
-        elif named := _NAMED.search(text):
-            found.append(ListedDevice(named["name"], "GPU", number))
-        for device in found:
-            self.devices.setdefault(device.name, device)
-        cards = sum(device.kind == "GPU" for device in found)
-        if available := _AVAILABLE.search(text):
-            return len(_IS_GPU.findall(available["devices"]))
-        whole = any(device.kind == "CPU" for device in found) and self._question != "others" and not proto_type
-        return 0 if whole and not cards else cards or None
-
-    def _of_proto(self, text: str, number: int) -> ListedDevice | None:
-        """The device of a protocol buffer, whose name stands lines before its kind."""
-        if proto := _PROTO.match(text):
+            kinds, self._protos = self._protos, []
+            return kinds.count("GPU")
+        if proto := _PROTO.match(text):  # of a protocol buffer, whose name stands lines before its kind
             self._proto = proto["name"]
         elif self._proto and (kind := _PROTO_TYPE.match(text)):
-            name, self._proto = self._proto, ""
+            found[self._proto], self._proto = kind["kind"], ""
             self._protos.append(kind["kind"])
-            return ListedDevice(name, kind["kind"], number)
-        return None
+        elif named := _NAMED.search(text):
+            found[named["name"]] = "GPU"
+        self.devices = {**found, **self.devices}
+        if available := _AVAILABLE.search(text):
+            return len(_IS_GPU.findall(available["devices"]))
+        cards = [*found.values()].count("GPU")
+        return 0 if whole and not cards else cards or None
 
 
 def _question(text: str) -> str:
     """What a command asks: "list", "count", "whether", "others", "name"; empty for none."""
-    if _ASKS_FOR_GPUS.search(text):
-        if _COUNTS.search(text):
-            return "count"
-        return "whether" if _ASKS_WHETHER.search(text) else "list"
-    if _ASKS_WHETHER.search(text):
-        return "whether"
-    if _ASKS_FOR_CPUS.search(text):
-        return "others"
-    return "name" if _ASKS_NAME.search(text) else ""
+    if _ASKS_FOR_GPUS.search(text) and _COUNTS.search(text):
+        return "count"
+    asked = (("whether", _ASKS_WHETHER), ("list", _ASKS_FOR_GPUS), ("others", _ASKS_FOR_CPUS), ("name", _ASKS_NAME))
+    return next((name for name, pattern in asked if pattern.search(text)), "")
 
 
 def _answered(text: str, question: str) -> int | None:
@@ -437,14 +413,9 @@ def gpu_facts(seen: DevicesSeen) -> tuple[Gpu, ...]:
 def device_facts(seen: DevicesSeen) -> tuple[TfDevice, ...]:
     """The devices as TensorFlow lists them, with what the log says of each GPU."""
     by_index = {one.index: one for one in seen.gpus if one.index is not None}
-    listed = {
-        (device.kind, int(number)): device
-        for device in seen.devices
-        if (number := device.name.rpartition(":")[2]).isdecimal() and len(number) < 4
-    }
-    for one in seen.gpus:
-        if one.created and one.index is not None:
-            listed.setdefault(("GPU", one.index), ListedDevice(f"/physical_device:GPU:{one.index}", "GPU", one.line))
+    numbers = ((kind, name.rpartition(":")[2]) for name, kind in seen.devices.items())
+    listed = {(kind, int(number)) for kind, number in numbers if number.isdecimal() and len(number) < 4}
+    listed |= {("GPU", one.index) for one in seen.gpus if one.created and one.index is not None}
     found = []
     for kind, index in sorted(listed):
         gpu = by_index.get(index) if kind == "GPU" else None

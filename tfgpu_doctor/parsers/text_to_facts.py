@@ -97,17 +97,17 @@ _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to 
     "loader.sonames": "where.exe cudart64_*.dll cudnn64_*.dll",
     "variables": "cmd /c set",
 }
-# there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works
-_ON_WSL2: dict[str, str | None] = {
-    **dict.fromkeys(("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")),
-    "driver.version": "/usr/lib/wsl/lib/nvidia-smi",
-    "driver.nvidia_smi": "/usr/lib/wsl/lib/nvidia-smi",
-    "driver.libcuda": "ldconfig -p | grep libcuda; ls -l /dev/dxg /usr/lib/wsl/lib",
-}
 # an image is a Linux, asked inside the container; what is the host's alone is not seen there
 _IN_DOCKER_DESKTOP: dict[str, str | None] = dict.fromkeys(
     ("host.pci_gpus", "driver.kernel_module", "driver.kernel_module_loaded", "driver.xid_events")
 )
+# there the kernel has no module of NVIDIA, and the PCI bus shows no card, on a machine that works
+_ON_WSL2: dict[str, str | None] = {
+    **_IN_DOCKER_DESKTOP,
+    "driver.version": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.nvidia_smi": "/usr/lib/wsl/lib/nvidia-smi",
+    "driver.libcuda": "ldconfig -p | grep libcuda; ls -l /dev/dxg /usr/lib/wsl/lib",
+}
 # no NVIDIA driver, and no CUDA since 10.2
 _ON_MACOS: dict[str, str | None] = {
     **dict.fromkeys(path for path in _ASKS if path.startswith(("driver.", "loader.", "cuda.", "cudnn."))),
@@ -331,7 +331,9 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     packages = value_or(_packages(text), ())
     for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
         yield from (Known(one.version, f"{one.location}: {name}") for one in packages if one.name == name)
-    yield text.wanted_fact("tensorflow")
+    # what somebody asks for, or a program needs, is mostly what runs
+    wanted = (one for one in text.prose if one.key == "tensorflow" and one.stance == "wanted")
+    yield from (Known(one.value, f"line {one.line}, as wanted", "inferred") for one in wanted)
     if text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
         source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
         yield Known(bare[0]["version"], source, "inferred")

@@ -273,7 +273,7 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
         bytes_moved=None if job.bytes_moved is None else job.bytes_moved * steps,
         cold_start_s=measurement.cold,
         verified=_record(found, len(samples) + 1) if found else None,
-        gpu=measurement.telemetry.summary() if measurement.telemetry else (),
+        gpu=measurement.telemetry.summary(sum(samples)) if measurement.telemetry else (),
         failure=measurement.failure,
     )
     if measurement.failure or found is None or not found.ok or not samples:

@@ -5,24 +5,37 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import psutil
 
-from tfgpu_doctor.bench.results import GpuTelemetry, Reading
+from tfgpu_doctor.bench.results import GpuTelemetry
 from tfgpu_doctor.bench.speeds import POWER_CAP
 from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.probes.driver_child import THROTTLE_REASONS
 
 PERIOD = 0.05  # seconds between looks; NVML averages the utilisation over 1/6 to 1 s itself (nvml.h)
-KEPT = 400  # readings of a GPU that a result holds at most
 PATIENCE = 2.0  # seconds that the thread may take to end; a driver that hangs keeps it
 HARMLESS = frozenset({"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"})
 # "Created device /job:localhost/replica:0/task:0/device:GPU:0 with 13775 MB memory:  -> device: 0, name: Tesla T4,
 # pci bus id: 0000:00:04.0, compute capability: 7.5" (tensorflow/core/common_runtime/gpu/gpu_device.cc)
 _CREATED = re.compile(r"Created (?:TensorFlow )?device \(?\S*/device:(GPU:\d+) .*pci bus id: ([0-9A-Fa-f:.]+)")
-_FIGURES = ("utilization", "power_w", "sm_clock_mhz", "temperature_c")
+# NVML's utilization is the share of its own window, 1/6 to 1 s (nvml.h), in which any kernel ran, with the pauses
+# between samples: an H100 at 75 % of its peak read 0 % behind samples of 49 ms, and 67 % at 620 of 700 W. It is a
+# statement about the work only where that went on without a pause for longer than the window; elsewhere it is unknown.
+WINDOW = 1.0  # seconds
+GAPLESS = 0.95  # share of the time that the samples have to cover
+
+
+class Reading(NamedTuple):
+    """One look at a GPU; None for what it does not tell."""
+
+    t: float  # seconds since the first timed block
+    utilization: float | None
+    power_w: float | None
+    sm_clock_mhz: float | None
+    temperature_c: float | None
 
 
 def bus_ids(log: str) -> dict[str, str]:
@@ -88,14 +101,15 @@ class Telemetry:
             self._end.wait(PERIOD)
         pynvml.nvmlShutdown()
 
-    def summary(self) -> tuple[GpuTelemetry, ...]:
-        """Return a record of each GPU, in TensorFlow's order."""
+    def summary(self, sampled: float) -> tuple[GpuTelemetry, ...]:
+        """Return a record of each GPU, in TensorFlow's order; `sampled` are the seconds of all samples."""
         found = []
         for bus_id, device in sorted(self._devices.items(), key=lambda pair: pair[1]):
             readings = list(self._readings[bus_id])
-            values = {name: [one for reading in readings if (one := getattr(reading, name)) is not None]
-                      for name in _FIGURES}  # fmt: skip
-            medians: dict[str, Any] = {name: median(known) for name, known in values.items() if known}
+            known = {
+                name: [value for one in readings if (value := getattr(one, name)) is not None]
+                for name in ("power_w", "sm_clock_mhz", "temperature_c")
+            }
             found.append(
                 GpuTelemetry(
                     device=device,
@@ -103,11 +117,22 @@ class Telemetry:
                     pci_bus_id=bus_id,
                     samples=len(readings),
                     throttled=tuple(sorted(self._reasons[bus_id])),
-                    readings=tuple(readings[:: -(-len(readings) // KEPT) or 1]),
-                    **medians,
+                    utilization=utilization(readings, sampled),
+                    power_max_w=max(known["power_w"], default=None),
+                    **{name: median(values) for name, values in known.items() if values},
                 )
             )
         return tuple(found)
+
+
+def utilization(readings: Sequence[Reading], sampled: float) -> float | None:
+    """Return the median of the readings whose window lies within the samples; None where samples leave pauses."""
+    began = readings[0].t if readings else 0.0
+    time = readings[-1].t - began if readings else 0.0
+    if time < 2 * WINDOW or not GAPLESS <= sampled / time <= 1 / GAPLESS:
+        return None
+    found = [one.utilization for one in readings if one.t - began > WINDOW and one.utilization is not None]
+    return median(found) if found else None
 
 
 def _read(nvml: Any, handle: Any, t: float) -> tuple[Reading, set[str]]:
@@ -126,7 +151,6 @@ def _read(nvml: Any, handle: Any, t: float) -> tuple[Reading, set[str]]:
         utilization=ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
         power_w=None if power is None else power / 1000.0,
         sm_clock_mhz=ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        memory_used=ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used),
         temperature_c=ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
     )
     return reading, {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS
