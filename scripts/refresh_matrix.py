@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def derive(known: MatrixFile | None = None, only: str | None = None) -> tuple[li
     url = index_url()
     rows: list[ReleaseRow] = []
     sets: dict[str, LibrarySet] = {}
-    with ProcessPoolExecutor(WORKERS) as pool:
+    with ThreadPoolExecutor(WORKERS) as pool:
         for package in PACKAGES:
             releases = {v: by for v, by in wheels_of(package, url).items() if only in (None, v)}
             jobs = [(version, platform, files) for version, by in releases.items() for platform, files in by.items()]

@@ -30,53 +30,28 @@ _PARTS = 30  # pieces of work that the processes of a run share
 _LONGEST_S = 60  # for one of them; then the process that took it is taken for dead
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """One report, and what was found in it."""
 
     case: dict[str, Any]
     report: Report
 
-    @property
-    def ids(self) -> list[str]:
-        return [one.id for one in self.report.findings if one.id not in SYMPTOMS]
-
-    @property
-    def decidable(self) -> bool:
-        """The cause is confirmed, and the text enough to tell it."""
-        underdetermined = "TEXT-UNDERDETERMINED" in (self.case.get("notes") or "")
-        return not underdetermined and self.case["confidence"] != "likely"
-
-    @property
-    def is_later(self) -> bool:
-        return self.case.get("batch") in LATER
-
-    @property
-    def is_question(self) -> bool:
-        return bool(self.case["root_cause"] == QUESTION)
-
-    @property
-    def hit(self) -> bool:
-        return self.claims_nothing if self.is_harmless else self.ids[:1] == [self.case["root_cause"]]
-
-    @property
-    def found(self) -> bool:
-        return self.claims_nothing if self.is_harmless else self.case["root_cause"] in self.ids
-
-    @property
-    def is_harmless(self) -> bool:
-        return self.case["root_cause"] in HARMLESS
-
-    @property
-    def claims_nothing(self) -> bool:
-        return all(one.possible for one in self.report.findings if one.severity is Severity.ERROR)
-
-    @property
-    def false(self) -> list[str]:
-        """Errors that do not hold."""
-        allowed = {self.case["root_cause"], *(self.case.get("also") or ())} | SYMPTOMS
-        errors = [one.id for one in self.report.findings if one.severity is Severity.ERROR]
-        return [one for one in errors if one not in allowed]
+    def __post_init__(self) -> None:
+        """Compare what was found with the cause that the case names."""
+        cause, findings = self.case["root_cause"], self.report.findings
+        self.ids = [one.id for one in findings if one.id not in SYMPTOMS]
+        # the cause is confirmed, and the text enough to tell it
+        self.decidable = self.case["confidence"] != "likely"
+        self.decidable &= "TEXT-UNDERDETERMINED" not in (self.case.get("notes") or "")
+        self.is_later = self.case.get("batch") in LATER
+        self.is_question = cause == QUESTION
+        errors = [one for one in findings if one.severity is Severity.ERROR]
+        claims_nothing = all(one.possible for one in errors)
+        self.hit = claims_nothing if cause in HARMLESS else self.ids[:1] == [cause]
+        self.found = claims_nothing if cause in HARMLESS else cause in self.ids
+        allowed = {cause, *(self.case.get("also") or ())} | SYMPTOMS
+        self.false = [one.id for one in errors if one.id not in allowed]  # errors that do not hold
 
     def line(self) -> str:
         return f"{self.case['id']}: {self.case['root_cause']}, found {', '.join(self.ids) or 'nothing'}"

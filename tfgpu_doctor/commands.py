@@ -778,26 +778,18 @@ def smoke(
     return Smoking(options, doctor, lambda: WorkerProcess(executable), known, progress).run(now())
 
 
-def fleet(*files: File, baseline: File | None = None, matrix: File | None = None) -> Fleet:
+def fleet(*files: File, matrix: File | None = None) -> Fleet:
     """Compare the reports of many nodes, as `tfgpu fleet` does.
 
     Args:
         files: files or folders with results of tfgpu doctor, smoke or bench; "-" is standard input.
-        baseline: a file with earlier results, to compare with instead of what most nodes have.
         matrix: file with rows that extend those of the bundled matrix.
     """
     from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.picture import judge_fleet
     from tfgpu_doctor.fleet.reading import read_fleet
 
-    gathered, good, name = read_fleet(tuple(os.fspath(file) for file in files)), None, ""
-    if baseline is not None:
-        name = os.fspath(baseline)
-        good = read_fleet([name])
-        if not any(one.kind for one in good.results):
-            reason = next(iter(good.unreadable)).reason if good.unreadable else "no node in it has answered"
-            raise UsageError(f"--baseline: cannot read {shown(name)}: {reason}")
-    return judge_fleet(gathered, load_matrix(matrix), now(), good=good, baseline=shown(name))
+    return judge_fleet(read_fleet(tuple(os.fspath(file) for file in files)), load_matrix(matrix), now())
 
 
 # --------------------------------------------------------------------------------------------------------------- bench

@@ -76,7 +76,7 @@ def test_a_tensorflow_that_cannot_be_used(patient: str, why: str) -> None:
 def measured(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run over logical devices in two types: what it printed, and the file it wrote."""
     file = tmp_path_factory.mktemp("bench") / "result.json"
-    arguments = ["--size", "96", "--virtual-gpus", "3", "--min-samples", "3", "--deadline", "1"]
+    arguments = ["--size", "96", "--virtual-gpus", "3", "--min-samples", "3", "--deadline", "0.2"]
     types = ["--dtype", "float32", "--dtype", "bfloat16"]
     page = file.with_suffix(".html")
     with pytest.MonkeyPatch.context() as patch:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import (
     SPREADS,
     DeviceError,
@@ -38,43 +39,13 @@ def test_options_are_read() -> None:
             parse_gpus(text)
 
 
-CASES: list[Any] = [
-    (0, {}, ["CPU /CPU:0"]),
-    (1, {}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"]),
-    (2, {}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"]),
-    (
-        2,
-        {"gpus": 2, "explicit": True},
-        ["CPU /CPU:0", "1 GPU /GPU:0 of 0", "2 GPUs, terms /GPU:0 /GPU:1 of 0 1", "2 GPUs, rows /GPU:0 /GPU:1 of 0 1"],
-    ),
-    (
-        3,
-        {"gpus": None, "explicit": True, "spreads": ("rows",)},
-        ["CPU /CPU:0", "1 GPU /GPU:0 of 0", "3 GPUs, rows /GPU:0 /GPU:1 /GPU:2 of 0 1 2"],
-    ),
-    (1, {"gpus": None, "explicit": True}, ["CPU /CPU:0", "1 GPU /GPU:0 of 0"]),
-    (
-        0,
-        {"virtual": 2},
-        ["CPU /CPU:0", "2 virtual CPUs, terms /CPU:0 /CPU:1 virtual", "2 virtual CPUs, rows /CPU:0 /CPU:1 virtual"],
-    ),
-    (
-        1,
-        {"virtual": 2, "spreads": ("rows",)},
-        ["CPU /CPU:0", "1 GPU /GPU:0 of 0", "2 virtual GPUs, rows /GPU:0 /GPU:1 of 0 virtual"],
-    ),
-    (2, {"devices": ("/GPU:1",)}, ["1 GPU (GPU 1) /GPU:0 of 1"]),
-    (
-        3,
-        {"devices": ("/CPU:0", "/GPU:2", "/GPU:0"), "spreads": ("rows",)},
-        ["CPU /CPU:0", "1 GPU (GPU 2) /GPU:0 of 2", "1 GPU (GPU 0) /GPU:0 of 0", "2 GPUs, rows /GPU:0 /GPU:1 of 2 0"],
-    ),
-]
+CASES = read_rows(Path(__file__).with_name("rows.yaml"))["devices"]
 
 
 @each(("count", "options", "expected"), CASES)
 def test_cases(count: int, options: dict[str, Any], expected: list[str]) -> None:
     found = []
+    options = {name: tuple(one) if isinstance(one, list) else one for name, one in options.items()}
     selection = Selection(**{name: value for name, value in options.items() if name != "spreads"})
     for case in selection.cases([H200] * count, options.get("spreads", SPREADS)):
         physical = " of " + " ".join(map(str, case.gpus)) if case.gpus else ""

@@ -215,7 +215,7 @@ class Several(tf.Module):
 model = Several()
 tf.saved_model.save(model, sys.argv[1], signatures={"serving_default": model.serve, "dice": model.dice})
 """
-QUICK = ["--min-samples", "5", "--deadline", "1", "--batch-size", "1,4"]
+QUICK = ["--min-samples", "5", "--deadline", "0.4", "--batch-size", "1,4"]
 
 
 @pytest.fixture(scope="module")

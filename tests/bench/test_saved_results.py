@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import jsonschema
 import msgspec
@@ -14,7 +13,7 @@ import pytest
 from tests.bench.large_samples import LARGE, four, watched
 from tests.bench.samples import result, run
 from tests.guard import guarded
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.results import BenchResult, load_result
 from tfgpu_doctor.records.report import ReportError
 from tfgpu_doctor.records.schemas import FOLDER
@@ -22,48 +21,18 @@ from tfgpu_doctor.redact.redaction import Redactor
 from tfgpu_doctor.render.html.bench import render
 
 ABOUT = "result.json is not a valid bench result: "
-TWO = "run 2 (1 GPU): "
-
-
-def one(**changes: Any) -> Callable[[Any], None]:
-    return lambda tree: tree["runs"][1].update(changes)
-
-
-def within(name: str, **changes: Any) -> Callable[[Any], None]:
-    return lambda tree: tree["runs"][1][name].update(changes)
 
 
 # an edit of the second run → what the message says of it
-REFUSED: dict[str, tuple[Callable[[Any], None], str]] = {
-    "no steps": (one(steps=0), "Expected `int` >= 1 - at `$.runs[1].steps`"),
-    "no devices": (one(devices=[]), "Expected `array` of length >= 1 - at `$.runs[1].devices`"),
-    "no time": (one(median_s=0), "Expected `float` > 1e-12 - at `$.runs[1].median_s`"),
-    "a sample of no time": (one(samples_s=[1.0, 0.0]), "at `$.runs[1].samples_s[1]`"),
-    "a negative time": (one(warmup_s=[-1.0]), "at `$.runs[1].warmup_s[0]`"),
-    "a huge time": (one(cold_start_s={"import": 1e300}), "at `$.runs[1].cold_start_s[...]`"),
-    "a huge speed": (within("throughput", value=1e308), "at `$.runs[1].throughput.value`"),
-    "a huge ratio": (within("speedup_vs_cpu", high=1e308), "at `$.runs[1].speedup_vs_cpu.high`"),
-    "a huge size": (one(parameters={"size": 10**40}), "at `$.runs[1].parameters[...]`"),
-    "processes of a negative number": (one(processes=[-1, 12]), "at `$.runs[1].processes[0]`"),
-    "a speed without a median": (one(median_s=None), TWO + "it has a speed without median_s, ci95_s and samples_s"),
-    "a speed without an interval": (one(ci95_s=None), TWO + "it has a speed without median_s, ci95_s and samples_s"),
-    "a speed without samples": (one(samples_s=[]), TWO + "it has a speed without median_s, ci95_s and samples_s"),
-    "a speed that failed": (one(failure="out of memory"), TWO + "it has a speed, although it failed: out of memory"),
-    "not verified": (one(verified=None), TWO + "it has a speed, although its result was not verified"),
-    "wrong": (within("verified", ok=False), TWO + "it has a speed, although its result was not verified"),
-    "a median of others": (one(median_s=7), TWO + "median_s (7) lies outside of samples_s"),
-    "ends exchanged": (one(ci95_s=[2, 0.001]), TWO + "median_s (0.052) lies outside of ci95_s"),
-    "loads of fewer samples": (one(cpu_load=[1.0]), TWO + "cpu_load has 1 values for 11 samples"),
-    "processes of more samples": (one(processes=[6, 6]), TWO + "its processes gave 12 samples, but samples_s has 11"),
-    "a sample that is not there": (one(throttled_samples=[11]), TWO + "throttled_samples names a sample that"),
-}
+REFUSED = read_rows(Path(__file__).with_name("rows.yaml"))["saved"]
 
 
 @each("name", REFUSED)
 def test_what_cannot_be_is_refused_with_its_place(name: str) -> None:
-    edit, why = REFUSED[name]
+    changes, why = REFUSED[name]
     tree = json.loads(four().to_json())
-    edit(tree)
+    for part, change in changes.items():
+        (tree["runs"][1] if part == "run" else tree["runs"][1][part]).update(change)
     with pytest.raises(ReportError) as refused:
         load_result(json.dumps(tree).encode(), "result.json")
     assert str(refused.value).startswith(ABOUT) and why in str(refused.value)

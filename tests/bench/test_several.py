@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench import cluster as cluster_module
 from tfgpu_doctor.bench.cluster import Cluster, RequestError, Watch, config, follow, knock, parse, split, under_slurm
 from tfgpu_doctor.bench.devices import DeviceError, Selection
@@ -50,24 +50,7 @@ def test_workers_in_their_order_and_a_chief_first() -> None:
     assert split("node-1.example:8888") == ("node-1.example", 8888) and split("[::1]:8888") == ("::1", 8888)
 
 
-@each(
-    ("wrong", "message"),
-    [
-        ("{", "TF_CONFIG is not JSON"),
-        ('{"cluster": ["a:1"]}', 'TF_CONFIG needs {"cluster"'),
-        ('{"cluster": {"worker": ["a:1", "b:1"]}}', 'TF_CONFIG needs {"cluster"'),
-        (text({**TWO, "ps": ["p:1"]}), "remove the job ps"),
-        (text({"worker": ["a", "b:1"]}), "'a' is not an address; write host:port"),
-        (text({"worker": ["a:0", "b:1"]}), "'a:0' is not an address"),
-        (text({"worker": [7, "b:1"]}), "7 is not an address"),
-        (text({"worker": ["a:1", "a:1"]}), "lists an address twice"),
-        (text({**TWO, "chief": ["c:1", "d:1"]}), "several chiefs"),
-        (text(TWO, index=2), "the task worker 2 is not one of its workers"),
-        (text(TWO, index=-1), "the task worker -1"),
-        (text(TWO, index=None), "the task worker None"),
-        (text({**TWO, "evaluator": ["e:1"]}, "evaluator"), "the task evaluator 0"),
-    ],
-)
+@each(("wrong", "message"), read_rows(Path(__file__).with_name("rows.yaml"))["tf_config"])
 def test_what_cannot_be_used_is_told(wrong: str, message: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse(wrong)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import tfgpu_doctor
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.runner.process import _ANSWERS, WorkerError, WorkerProcess, problem
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
@@ -20,41 +20,7 @@ ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[
 HELLO = {"tensorflow": "2.15.1", "numpy": "1.26.4", "python": "3.11.7", "gpus": []}
 SAMPLE = {"samples": [0.1], "loads": [1.0], "placed_on": ["/GPU:0"], "misplaced": None, "rechecked": []}
 
-SCRIPTS = {
-    "hangs": ("import time\ntime.sleep(600)", "no answer to 'hello' within 0 s"),
-    "dies of a signal": (
-        "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
-        "the worker was killed by SIGSEGV",
-    ),
-    "exits": (
-        "import sys\nprint('something broke', file=sys.stderr)\nsys.exit(7)",
-        "the worker ended with exit code 7: something broke",
-    ),
-    "talks nonsense": (
-        "print('Hello there [bold]', flush=True)\ninput(), input()",
-        "no answer to 'hello' within 0 s; it wrote 'Hello there [bold]'",
-    ),
-    "never stops talking": (
-        "while True: print('x' * 1_000_000, flush=True)",
-        "no answer to 'hello' in 8 MB of output; it wrote 'xxx",
-    ),
-    "answers with a list": (
-        "print('[1, 2]', flush=True)\ninput()",
-        "the worker ended with exit code 0; it wrote '[1, 2]'",
-    ),
-    "answers with nothing": (
-        "print('{}', flush=True)\ninput()",
-        "the answer to 'hello' cannot be used: Object missing required field `tensorflow`",
-    ),
-    "echoes": (
-        "print(input(), flush=True)\ninput()",
-        "the answer to 'hello' cannot be used: Object missing required field `tensorflow`",
-    ),
-    "answers with an error": (
-        'print(\'{"error": "ModuleNotFoundError: no tensorflow"}\', flush=True)\ninput()',
-        "ModuleNotFoundError: no tensorflow",
-    ),
-}
+SCRIPTS = read_rows(Path(__file__).with_name("rows.yaml"))["workers"]
 
 
 @pytest.fixture

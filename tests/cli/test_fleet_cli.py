@@ -1,4 +1,4 @@
-"""`tfgpu fleet` as it is typed: files, folders and standard input, baselines, exit codes, formats."""
+"""`tfgpu fleet` as it is typed: files, folders and standard input, exit codes, formats."""
 
 from __future__ import annotations
 
@@ -51,24 +51,6 @@ def test_exit_codes(folder: Path) -> None:
     assert tfgpu("fleet", "odd.jsonl", "--fail-on", "never", cwd=folder).returncode == 0
     (folder / "empty").mkdir()
     assert tfgpu("fleet", "empty", cwd=folder).returncode == 3
-
-
-def test_a_baseline_finds_what_all_nodes_have_changed(folder: Path) -> None:
-    """Also a speed, a package and a GPU that is missing; nodes as they were have nothing."""
-    slower = [
-        line.replace(b"580.65.06", b"570.10.01").replace(b'"numpy","version":"2.3.1"', b'"numpy","version":"2.3.2"')
-        for line in ODD
-    ]
-    (folder / "after.jsonl").write_bytes(b"\n".join(slower))
-    seen = of_json(folder, "after.jsonl")
-    assert not any(one["id"] == "driver.version" and "580" in one["expected"] for one in seen["groups"])  # type: ignore[attr-defined]
-    found = of_json(folder, "--baseline", "odd.jsonl", "after.jsonl", code=1)
-    groups = {one["id"]: one for one in found["groups"] if one["kind"] == "baseline"}  # type: ignore[attr-defined]
-    driver = groups["driver.version"]
-    assert (driver["expected"], driver["source"], found["baseline"]) == ("580.65.06", "odd.jsonl", "odd.jsonl")
-    assert {"driver.version", "python.packages.numpy"} <= groups.keys()
-    same = of_json(folder, "clean.jsonl", "--baseline", "clean.jsonl")
-    assert [one["title"] for one in same["groups"] if "distribution" not in one["id"]] == []  # type: ignore[attr-defined]
 
 
 def test_what_cannot_be_read_is_told_and_the_rest_goes_on(folder: Path) -> None:

@@ -23,7 +23,6 @@ DIFFERENT = {
     "--dtype": "one or several; workloads compute in different types",
     "--fail-on": "benches compare speed, reports severity",
     "--factor": "compare refuses infinity, too, and says what 1.05 means",
-    "--baseline": "times of one machine, or all that a fleet has",
     "--platform": "the list of releases can show all",
     "--compute-capability": "of a machine several, of the table of GPUs one",
 }

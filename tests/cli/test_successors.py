@@ -11,7 +11,13 @@ from tfgpu_doctor.cli.options import SUCCESSORS
 GONE = (
     *("bench memory", "bench matpow --against x", "bench cnn --history x", "bench matpow --sweep 64,128"),
     *("matrix container x", "matrix jetpack", "matrix driver 470", "matrix python 3.12", "completion bash"),
-    *("install x --repair", "check --resolve x", "fleet collect --here", "compare a b --history x"),
+    *(
+        "install x --repair",
+        "check --resolve x",
+        "fleet collect --here",
+        "compare a b --history x",
+        "fleet x --baseline y",
+    ),
 )
 
 

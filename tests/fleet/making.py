@@ -103,7 +103,7 @@ def machine(kind: Type) -> Facts:
         "pcie_generation_max": 5,
         "pcie_width": kind.lanes,
         "pcie_width_max": kind.lanes,
-        "nvlinks": tuple(NvLink(link=n, active=True, remote=f"0000:{n:02x}:00.0") for n in range(kind.links)),
+        "nvlinks": tuple(NvLink(link=n, active=True) for n in range(kind.links)),
     }
     bus = [f"0000:{0x18 + 8 * n:02x}:00.0" for n in range(kind.gpus)]
     gpus = tuple(gpu(n, uuid=f"@@gpu.{n}.uuid@@", pci_bus_id=address, **healthy_gpu) for n, address in enumerate(bus))

@@ -176,7 +176,9 @@ BOOK = {"cells": [{"cell_type": "code", "source": ["import tensorflow\n", "x"], 
 
 def test_what_a_notebook_shows_is_found_in_any_layout() -> None:
     texts = (TEXT[1].strip(), TRACEBACK[0].replace("\x1b[0;31m", "").replace("\x1b[0m", ""), "import tensorflow")
-    for data in (json.dumps(BOOK, separators=(",", ":")), json.dumps(BOOK), json.dumps(BOOK, indent=1)):
+    for data in (json.dumps(BOOK, separators=(",", ":")), f"\ufeff{json.dumps(BOOK)}", json.dumps(BOOK, indent=1)):
         found = [line.text for line in lines.read([data[:2000].encode(), data[2000:].encode()]).lines]
         for text in texts:
             assert any(text in line and not line.endswith('",') for line in found), text
+    deep = lines.read([b'{"cells":' + b"[" * 100_000]).lines
+    assert deep[0].text.startswith('{"cells":[['), "what is cut off or too deep is read as it is"

@@ -35,6 +35,7 @@ from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.records.facts import Facts, Gpu, Known, look_up, value_or
 from tfgpu_doctor.records.report import Severity
+from tfgpu_doctor.records.versions import minor
 
 MIB = 2**20
 
@@ -120,6 +121,12 @@ def _is_said(text: str, find: Callable[[str], object]) -> bool:
     return find(text) is not None and any(word in text.lower() for word in prose.WORDS)
 
 
+def _releases(text: str) -> list[str]:
+    """The release that a text names, else the minor releases that it leaves."""
+    version = _facts(text).tensorflow.version
+    return [version.value] if isinstance(version, Known) else [minor(one) for one in version.one_of]
+
+
 def _cards(text: str) -> list[str] | None:
     cards = _fact("host.pci_gpus")(text)
     return None if cards is None else [one.name for one in cards]
@@ -197,6 +204,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "distribution": lambda text: [_fact(f"host.distribution_{part}")(text) for part in ("id", "version")],
         "wheel_platform": _fact("python.wheel_platform"),
         "tensorflow": _fact("tensorflow.version"),
+        "releases": _releases,
         "package": _fact("tensorflow.distribution"),
         "python": _fact("python.version"),
         "cudnn": _fact("cudnn.runtime"),

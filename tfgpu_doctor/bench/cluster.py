@@ -75,31 +75,34 @@ def parse(text: str) -> Cluster | None:
     Raises RequestError: it cannot be read, or this process has no part in such a training.
     """
     try:
-        config = json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"TF_CONFIG is not JSON: {error}") from error
-    jobs, task = (config.get(part) if isinstance(config, dict) else None for part in ("cluster", "task"))
+    jobs, task = (found.get(part) if isinstance(found, dict) else None for part in ("cluster", "task"))
     if not jobs:
         return None
     if not isinstance(jobs, dict) or not isinstance(task, dict):
         raise RequestError('TF_CONFIG needs {"cluster": {"worker": [addresses]}, "task": {"type": …, "index": …}}')
+    chiefs, workers = (tuple(jobs.get(job, ())) for job in ("chief", "worker"))
+    if wrong := _wrong(jobs, chiefs, workers):
+        raise RequestError(f"TF_CONFIG {wrong}")
+    own, index = {"chief": chiefs, "worker": workers}.get(str(task.get("type")), ()), str(task.get("index"))
+    if not index.isdecimal() or int(index) >= len(own):  # Kubernetes fills in text
+        raise RequestError(f"TF_CONFIG: the task {task.get('type')} {task.get('index')} is not one of its workers")
+    place = int(index) + (len(chiefs) if task["type"] == "worker" else 0)
+    return Cluster((*chiefs, *workers), place, text) if len(chiefs) + len(workers) > 1 else None
+
+
+def _wrong(jobs: Mapping[str, Any], chiefs: Sequence[Any], workers: Sequence[Any]) -> str | None:
+    """Say what cannot be used of the jobs of TF_CONFIG."""
     if "ps" in jobs:
-        raise RequestError("TF_CONFIG lists parameter servers, which this benchmark does not use: remove the job ps")
-    known = {job: tuple(jobs.get(job, ())) for job in ("chief", "worker")}
-    addresses = (*known["chief"], *known["worker"])
-    for address in addresses:
-        if not isinstance(address, str) or not split(address)[1]:
-            raise RequestError(f"TF_CONFIG: {address!r} is not an address; write host:port")
+        return "lists parameter servers, which this benchmark does not use: remove the job ps"
+    addresses = [*chiefs, *workers]
+    if bad := [one for one in addresses if not isinstance(one, str) or not split(one)[1]]:
+        return f"lists {bad[0]!r}, which is not an address; write host:port"
     if len(set(addresses)) < len(addresses):
-        raise RequestError("TF_CONFIG lists an address twice")
-    if len(known["chief"]) > 1:
-        raise RequestError("TF_CONFIG lists several chiefs; there can be only one")
-    job, index = task.get("type"), str(task.get("index"))  # Kubernetes fills in text
-    if job not in known or not index.isdecimal() or int(index) >= len(known[job]):
-        raise RequestError(f"TF_CONFIG: the task {job} {task.get('index')} is not one of its workers")
-    if len(addresses) < 2:
-        return None
-    return Cluster(addresses, int(index) + (len(known["chief"]) if job == "worker" else 0), text)
+        return "lists an address twice"
+    return "lists several chiefs; there can be only one" if len(chiefs) > 1 else None
 
 
 def config(cluster: Mapping[str, Sequence[str]], index: int) -> str:

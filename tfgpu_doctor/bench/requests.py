@@ -347,15 +347,8 @@ def _inference(_request: Request, options: _Given, common: _Given) -> PlanBase:
         raise RequestError("--model (a built-in network) and --saved-model (your own) cannot be combined")
     if folder is None and (options["signature"] or options["shape"]):
         raise RequestError("--signature and --shape need --saved-model DIR")
-    if folder and not any(
-        os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt")
-    ):
-        raise RequestError(
-            f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
-            "tf.saved_model.save(model, DIR)"
-        )
-    if folder and (other := [dtype for dtype in common["dtypes"] if dtype not in ("float32", "tf32")]):
-        raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
+    if folder:
+        _check_saved_model(folder, common["dtypes"])
     return Inference(
         model=None if folder else model or "mnist",
         saved_model=folder,
@@ -366,6 +359,17 @@ def _inference(_request: Request, options: _Given, common: _Given) -> PlanBase:
         wanted=options["min_samples"] or WANTED,
         **common,
     )
+
+
+def _check_saved_model(folder: str, dtypes: tuple[str, ...]) -> None:
+    """Refuse what is visibly no SavedModel, and types that it cannot have."""
+    if not any(os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt")):
+        raise RequestError(
+            f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
+            "tf.saved_model.save(model, DIR)"
+        )
+    if other := [dtype for dtype in dtypes if dtype not in ("float32", "tf32")]:
+        raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
 
 
 def _input(_request: Request, options: _Given, common: _Given) -> PlanBase:

@@ -43,7 +43,10 @@ def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
     """
     kept = samples_of(run, cpus).settled()
     samples = kept.all()
-    middle, (low, high) = median(samples), _interval_of([process for process in kept.processes if process])
+    middle, (low, high) = median(samples), median_interval(samples)
+    if len(processes := tuple(filter(None, kept.processes))) > 1:  # samples of one process are not independent
+        least, most = interval(Samples(processes))
+        low, high = min(low, least), max(high, most)
     measured = msgspec.structs.replace(
         run,
         left_out=len(run.samples_s) - len(kept),
@@ -62,16 +65,6 @@ def judged(run: Run, cpus: float | None) -> Run:
     found = tuple(_doubts(samples_of(run, cpus).settled(), run.ci95_s))
     said = (DOUBTFUL + "; ".join(found),) if found else ()
     return msgspec.structs.replace(run, doubts=found, advice=(*said, *run.advice))
-
-
-def _interval_of(processes: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """A 95 % interval for the median: of one process by its samples, which are all there is to go by; else by what the
-    processes say, since samples of one process are not independent."""
-    low, high = median_interval([sample for process in processes for sample in process])
-    if len(processes) < 2:
-        return low, high
-    least, most = interval(Samples(tuple(map(tuple, processes))))
-    return min(low, least), max(high, most)
 
 
 def _doubts(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:

@@ -61,7 +61,6 @@ class _Fleet(LazyGroup):
     "tfgpu fleet collect --ray auto | tfgpu fleet -",
 )
 @click.argument("files", metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
-@option("--baseline", metavar="FILE", type=_FILE, help="Compare with earlier reports, not with most nodes.")
 @fail_on_option
 @redact_option
 @result_options(
@@ -74,7 +73,6 @@ def command(
     context: click.Context,
     /,
     files: tuple[str, ...],
-    baseline: str | None,
     fail_on: FailOn,
     results: Results,
     **asked: Any,
@@ -93,11 +91,11 @@ def command(
     """
     if not files:
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
-    if list(files).count("-") + (baseline == "-") > 1:
+    if list(files).count("-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
     from tfgpu_doctor.fleet.picture import exit_code
 
-    found = commands.fleet(*files, baseline=baseline, **asked)
+    found = commands.fleet(*files, **asked)
     results.write(found, "fleet", fail_on=fail_on)
     context.exit(exit_code(found, fail_on))
 

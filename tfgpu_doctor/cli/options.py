@@ -28,6 +28,7 @@ SUCCESSORS = {
     "completion": 'eval "$(_TFGPU_COMPLETE=bash_source tfgpu)" enables completion',
     "--against": _TWO_RESULTS,
     "--history": _TWO_RESULTS,
+    "--baseline": "tfgpu compare BASE.json NEW.json compares two reports, or two results of a benchmark",
     "--repair": "tfgpu doctor --python DIR prints the commands that repair an environment",
     "--resolve": "uv pip compile asks the index whether requirements can be met",
     "--sweep": "--size takes several sizes",

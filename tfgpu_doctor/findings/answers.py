@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import Condition
-from tfgpu_doctor.records.facts import Message, Nvcc, Package, Soname, TfDevice, value_or
+from tfgpu_doctor.records.facts import Message, Package, Soname, TfDevice, value_or
 from tfgpu_doctor.records.report import Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import minor
 
@@ -44,22 +44,6 @@ def asked_about(context: Context, messages: MessageLog, release: Release | None 
     found = messages.first("cuda-versions-compared")
     if context.probed or found is None or found.values["smi"] == found.values["nvcc"]:
         return None
-    return _cuda_answer(context, release, message_evidence(found))
-
-
-@DIFFER.sign
-def printed(
-    context: Context, messages: MessageLog, cuda_supported: str, nvcc: Nvcc, release: Release | None = None
-) -> Problem | None:
-    """The outputs of both programs, in a text without a failure that could be the question."""
-    if context.probed or messages.complains or minor(nvcc.version) == minor(cuda_supported):
-        return None
-    smi = evidence(f"CUDA {cuda_supported}", context.source("driver.cuda_supported"))
-    return _cuda_answer(context, release, (smi, evidence(f"CUDA {minor(nvcc.version)}", context.source("cuda.nvcc"))))
-
-
-def _cuda_answer(context: Context, release: Release | None, seen: tuple[Evidence, ...]) -> Problem:
-    """What both numbers mean."""
     known = f", CUDA {minor(release.cuda)}" if release and release.cuda else ""
     python = "python" if context.remedies.os == "windows" else "python3"
     build = f'{python} -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
@@ -67,7 +51,7 @@ def _cuda_answer(context: Context, release: Release | None, seen: tuple[Evidence
         cause="nvidia-smi shows the newest CUDA that the driver supports, nvcc the toolkit on PATH; they may differ. "
         f"TensorFlow loads the CUDA that it was built for{known}, from pip's packages or from where the loader finds "
         "it; from a toolkit it uses at most ptxas and libdevice",
-        evidence=seen,
+        evidence=message_evidence(found),
         fixes=(
             Fix("Change neither; see which CUDA this TensorFlow was built for", (build,)),
             Fix("See whether it finds that CUDA", ("tfgpu doctor",)),

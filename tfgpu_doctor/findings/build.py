@@ -12,10 +12,9 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.requirements import ended_on_macos, without_windows
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.records.report import Alternative, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -60,7 +59,6 @@ def release_without_cuda(
         "wheels",
     )
     return Problem(
-        title=None if named else without_windows(context, python_version, release.platform),
         severity=_severity(messages),
         evidence=(found,),
         fixes=(*context.remedies.use_wsl(), *_native(context)),
@@ -203,22 +201,17 @@ def no_gpu_on_macos(
     messages: MessageLog,
     os: str | None = None,
     devices: tuple[TfDevice, ...] | None = None,
-    wheel_platform: str | None = None,
 ) -> Problem | None:
-    """A Mac that lists no GPU and has no other complaint, or on which pip looked for tensorflow-gpu."""
-    if ended := ended_on_macos(messages, wheel_platform):
-        return _on_macos(context, *message_evidence(*ended))
+    """A Mac that lists no GPU and has no other complaint."""
     if os != "macos" or devices is None or lists_gpu(devices) or messages.complains:
         return None
-    no_gpu = evidence("no GPU", context.source("tensorflow.devices"))
-    return _on_macos(context, no_gpu, evidence("macOS", context.source("host.os")))
-
-
-def _on_macos(context: Context, *seen: Evidence) -> Problem:
     return Problem(
         cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are used through tensorflow-metal, and Apple's "
         "old fork tensorflow_macos does not list them",
-        evidence=seen,
+        evidence=(
+            evidence("no GPU", context.source("tensorflow.devices")),
+            evidence("macOS", context.source("host.os")),
+        ),
         fixes=tuple(_mac_fixes(context)),
     )
 

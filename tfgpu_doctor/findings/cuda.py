@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -172,7 +173,7 @@ def no_usable_file(
         return None
     partly = len(wanting) < len(cuda_sonames)
     cause = WITHOUT_EXTRA if gpu_release.extra else OF_THE_SYSTEM
-    if partly or any(package.name.startswith("nvidia-") for package in packages or ()):
+    if partly or _of_nvidia(packages):
         cause = "only some of the CUDA libraries are installed"
     # the libraries, or what those that are there need
     missing = dict.fromkeys(needed_library(one) or one.soname for one in wanting)
@@ -183,8 +184,12 @@ def no_usable_file(
         cause=f"{cause}. {NOT_THE_DRIVER}",
         evidence=missing_evidence(context, wanting, gpu_release),
         # files that are missing from TensorFlow itself do not explain CUDA packages that were never installed
-        never_consequence=not any(one.name.startswith("nvidia-") for one in damaged or ()),
+        never_consequence=not _of_nvidia(damaged),
     )
+
+
+def _of_nvidia(packages: Iterable[Package | DamagedPackage] | None) -> bool:
+    return any(one.name.startswith("nvidia-") for one in packages or ())
 
 
 @MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from packaging.utils import canonicalize_name
-
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -25,7 +23,6 @@ from tfgpu_doctor.findings.requirements import (
     narrowed,
     refused_versions,
     required_by,
-    requirements,
     without_gaps,
 )
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
@@ -77,25 +74,28 @@ def library_cannot_be_loaded(
     if failed is None or failed.exception is None:
         return None
     no_function = bool(_NO_SUCH_FUNCTION.search(failed.exception))
-    required = requirements(packages, python_version, wheel_platform) if python_version else ()
-    own = {*TENSORFLOW, *(str(canonicalize_name(one.name)) for _, one in required)}
+    own = {*TENSORFLOW, *(bounds_of(packages, python_version, wheel_platform) if python_version else ())}
     foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
     if not foreign:
         return None
-    first = foreign[0]
-    cause = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
-    names = list(dict.fromkeys(one.package for one in foreign if one.package))
-    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in foreign)
-    off = Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves)
+    named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
+    every = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
     return Problem(
-        title=f"{f'{first.package} {first.version}' if first.package else first.path} does not load in this TensorFlow",
-        cause=_OTHER_RELEASE if no_function else cause,
+        title=f"{named} does not load in this TensorFlow",
+        cause=_OTHER_RELEASE if no_function else every,
         evidence=(
-            *(evidence(one.path, f"RECORD of {one.package}" if one.package else "no RECORD") for one in foreign),
+            *(evidence(one.path, f"RECORD of {one.package or 'no package'}") for one in foreign),
             evidence(failed.exception, f"phase {failed.name}"),
         ),
-        fixes=_without(context, *names) if names else (off,),
+        fixes=_without_files(context, foreign),
     )
+
+
+def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:
+    if names := list(dict.fromkeys(one.package for one in files if one.package)):
+        return _without(context, *names)
+    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
+    return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
 
 
 def _without(context: Context, *names: str) -> tuple[Fix, ...]:
@@ -169,33 +169,32 @@ def mixed_packages(
     context: Context, packages: tuple[Package, ...], release: Release | None = None, messages: MessageLog | None = None
 ) -> Problem | None:
     """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
-    # the packages that install the module; conda's tensorflow-gpu only depends on its tensorflow
-    found = [p for p in packages if p.name in TENSORFLOW and p.name not in _CONTENTS_OF_TENSORFLOW]
-    tensorflows = [p for p in found if p.installer != "conda"] or found[:1]
-    twice = _of_one_folder(tensorflows, context, messages)
-    if twice:
+    tensorflows = _tensorflows(packages)
+    if twice := _of_one_folder(tensorflows, context, messages):
         folder = twice[0].location or "installed packages"
-        seen = [evidence(f"{p.name} {p.version}", folder, "one TensorFlow package") for p in twice]
-        names = tuple(dict.fromkeys(p.name for p in twice))
-    elif messages and messages.has("other-version-runs"):
+        return Problem(
+            cause="they install their files into the same folder, and the one installed last has overwritten the "
+            "others",
+            evidence=tuple(evidence(f"{p.name} {p.version}", folder, "one TensorFlow package") for p in twice),
+            fixes=_again(context, tuple(dict.fromkeys(p.name for p in twice))),
+        )
+    if messages and messages.has("other-version-runs"):
         return None  # the release is that of another environment
-    else:
-        seen = list(_of_another_release(packages, release))
-        other_builds = (p.name for p in tensorflows if p.name != "tensorflow")  # beside which none can be installed
-        names = (*other_builds, *(line.saw.split()[0] for line in seen))
-    if not seen:
-        return None
-    wanted = [line.need.replace(" ", "") for line in seen if line.need and line.need.startswith("tf-keras ")]
-    return Problem(
-        cause="they install their files into the same folder, and the one installed last has overwritten the others"
-        if twice
-        else "they belong to another TensorFlow release than the one that is installed",
-        evidence=tuple(seen),
-        # nothing requires tf-keras, so that installing TensorFlow again would not bring it back
-        fixes=context.remedies.installing("Install the tf-keras of this release", *wanted)
-        if len(wanted) == len(seen)
-        else _again(context, names),
-    )
+    seen = tuple(_of_another_release(packages, release))
+    other_builds = (p.name for p in tensorflows if p.name != "tensorflow")  # beside which none can be installed
+    fixes = _again(context, (*other_builds, *(line.saw.split()[0] for line in seen)))
+    wanted = [line.need or "" for line in seen]
+    if all(one.startswith("tf-keras ") for one in wanted):  # which installing TensorFlow again would not bring back
+        text = "Install the tf-keras of this release"
+        fixes = context.remedies.installing(text, *(one.replace(" ", "") for one in wanted))
+    cause = "they belong to another TensorFlow release than the one that is installed"
+    return Problem(cause=cause, evidence=seen, fixes=fixes)
+
+
+def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
+    """The packages that install the module; conda's tensorflow-gpu only depends on its tensorflow."""
+    found = [p for p in packages if p.name in TENSORFLOW and p.name not in _CONTENTS_OF_TENSORFLOW]
+    return [p for p in found if p.installer != "conda"] or found[:1]
 
 
 def _of_one_folder(

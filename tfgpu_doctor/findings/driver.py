@@ -537,10 +537,10 @@ def insufficient_driver_message(
         certain += [*failed, *messages.all("kernel-version")]
     elif not certain:
         return None
-    # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
-    own = gpu_release and gpu_release.cuda and cuda_in_use and same_minor(gpu_release.cuda, cuda_in_use)
-    if gpu_release and (own if not by_ptx else _alone(gpu_release, cards)) and not context.remedies.image:
-        needed = _needed_on(context, gpu_release, cards) or needed
+    if gpu_release and not context.remedies.image:
+        # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
+        own = _alone(gpu_release, cards) if by_ptx else same_minor(gpu_release.cuda or "", cuda_in_use or "-")
+        needed = (_needed_on(context, gpu_release, cards) if own else None) or needed
     evidence = message_evidence(
         *certain,
         *messages.all("possibly-old-driver"),  # not conclusive on its own

@@ -88,20 +88,7 @@ def diagnose(
     context = Context(facts, matrix, fixes, require_gpus, planned)
     open_contexts = tuple(hypotheses(context))
     chosen = DECLARATIONS.values() if declarations is None else declarations
-    judged = [judge(one, context, open_contexts) for one in chosen]
-    certain, opened = holding(judged, context)
-    certain = contradicted_as_warnings(certain, context)
-    likely: dict[str, float] = {}
-    text = read(context)
-    if text:
-        likely = weigh(text, certain, opened)
-        while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
-            judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
-            certain, opened = holding(judged, context)
-            likely = weigh(text, certain, opened)
-        opened = likeliest(text, likely, certain, [*suggested(text, opened)], judged, context)
-    elif not context.probed:
-        opened = [one for one in opened if not one[1].by_value_alone]
+    judged, certain, opened, likely = _weighed([judge(one, context, open_contexts) for one in chosen], context)
     possible = _to_decide(
         where_a_gpu_is_wanted([_finding(*one, context) for one in opened], context),
         [one.finding for one in certain],
@@ -109,10 +96,26 @@ def diagnose(
         context,
     )
     asked = only_asked(certain if for_any_machine else as_notes(certain, context), context)
-    findings = with_possible(arrange(asked, likely if text and tells_enough(text) else {}), possible)
+    findings = with_possible(arrange(asked, likely), [*possible])
     ids = {finding.id for finding in findings}
     unknown = (Undetermined(one.declared.id, one.unknown.reason) for one in judged if one.unknown and one.is_open(ids))
     return Diagnosis(findings, tuple(unknown))
+
+
+def _weighed(judged: list[Judged], context: Context) -> tuple[list[Judged], list[Found], list[Open], dict[str, float]]:
+    """What holds and what is possible, and how likely each is where a text says enough to tell."""
+    certain, opened = holding(judged, context)
+    certain = contradicted_as_warnings(certain, context)
+    text = read(context)
+    if text is None:
+        return judged, certain, [one for one in opened if context.probed or not one[1].by_value_alone], {}
+    likely = weigh(text, certain, opened)
+    while wrong := doubted(text, likely, certain):  # without them others may show, which they made pointless
+        judged = [one.doubted() if one.declared.id in wrong else one for one in judged]
+        certain, opened = holding(judged, context)
+        likely = weigh(text, certain, opened)
+    opened = likeliest(text, likely, certain, [*suggested(text, opened)], judged, context)
+    return judged, certain, opened, likely if tells_enough(text) else {}
 
 
 def holding(judged: list[Judged], context: Context) -> tuple[list[Found], list[Open]]:
@@ -141,34 +144,36 @@ def _possibility(one: Judged, context: Context, fired: set[str]) -> Candidate | 
 
 def _to_decide(
     possible: list[Finding], certain: list[Finding], judged: dict[str, Judged], context: Context
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Findings that are only possible, with the commands that decide, which several share.
 
     Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first. The others
     keep none that would repair what may be whole.
     """
-    own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
-    undecided = [one.id for one in possible if not any(fix.decides for fix in one.fixes)]
-    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
-    commands = tuple(dict.fromkeys(one for finding in undecided for one in judged[finding].asks if one not in asked))
-    shared = () if context.probed else (_deciding(commands, own),)
-    repairs = [tuple(fix if fix.decides else replace(fix, commands=()) for fix in one.fixes) for one in possible]
-    if possible and not any(one.severity is not Severity.NOTE and one.id not in SYMPTOMS for one in certain):
-        repairs[0] = _own_fixes(possible[0], judged[possible[0].id].declared, context)
-    return [
-        replace(one, fixes=(*fixes, *(shared if one.id in undecided else ())))
-        for one, fixes in zip(possible, repairs, strict=True)
-    ]
+    own = [fix for one in (*possible, *certain) for fix in _that_decide(one)]
+    undecided = [one.id for one in possible if not _that_decide(one)]
+    shared = () if context.probed else (_deciding([judged[finding].asks for finding in undecided], own),)
+    is_first = not any(one.severity is not Severity.NOTE and one.id not in SYMPTOMS for one in certain)
+    for one in possible:
+        fixes = tuple(fix if fix.decides else replace(fix, commands=()) for fix in one.fixes)
+        if is_first:
+            fixes = one.fixes or context.remedies.that_work_here(_declared_fixes(judged[one.id].declared, context))
+        is_first = False
+        yield replace(one, fixes=(*fixes, *(shared if one.id in undecided else ())))
 
 
-def _own_fixes(one: Finding, declared: Declaration, context: Context) -> tuple[Fix, ...]:
-    """Return the fixes of a possible cause with their commands; without any, those of its finding."""
-    of_finding = declared.fixes(context) if declared.fixes and not one.fixes else ()
-    return one.fixes or context.remedies.that_work_here(of_finding)
+def _declared_fixes(declared: Declaration, context: Context) -> tuple[Fix, ...]:
+    return declared.fixes(context) if declared.fixes else ()
 
 
-def _deciding(commands: tuple[str, ...], own: list[Fix]) -> Fix:
+def _that_decide(one: Finding) -> list[Fix]:
+    return [fix for fix in one.fixes if fix.decides]
+
+
+def _deciding(asks: list[tuple[str, ...]], own: list[Fix]) -> Fix:
     """What decides between several: these commands beside the doctor; without any, what decides on one of them."""
+    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
+    commands = tuple(dict.fromkeys(one for several in asks for one in several if one not in asked))
     if not commands and own:
         return own[0]
     text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
@@ -177,9 +182,7 @@ def _deciding(commands: tuple[str, ...], own: list[Fix]) -> Fix:
 
 def _finding(declared: Declaration, candidate: Candidate, context: Context) -> Finding:
     problem = candidate.problem
-    fixes = problem.fixes
-    if fixes is None:
-        fixes = declared.fixes(context) if declared.fixes else ()
+    fixes = _declared_fixes(declared, context) if problem.fixes is None else problem.fixes
     severity = problem.severity or declared.severity
     if candidate.possible and severity is Severity.ERROR:
         severity = Severity.WARNING  # what may hold is no error

@@ -18,7 +18,6 @@ from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, need
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.matrix.schema import Architecture
 from tfgpu_doctor.records.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.records.versions import at_least, capability, major, numbers
@@ -457,12 +456,12 @@ def left_out_message(
     """TensorFlow leaves the GPU out, or finds no kernel for it and the GPU is an old one."""
     ignored, no_kernel = messages.all("gpu-ignored"), messages.all(*_NO_KERNEL)
     mismatch = [m for m in messages.all("cudnn-status", "cublas-handle") if "ARCH_MISMATCH" in m.text]
-    known = capabilities_of(messages, cards)
+    known, required = capabilities_of(messages, cards), required_by(ignored)
     old = known and not messages.has(*TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
     if not (ignored or mismatch or (no_kernel and old)) or _is_of_pytorch(messages):
         return None
-    required = required_by(ignored)
-    if messages.has("gpu-created") and any(capability(one) >= capability(low) for low in required for one in known):
+    newest, lowest = (max(map(capability, known), default=(0, 0)), min(map(capability, required), default=(99, 0)))
+    if messages.has("gpu-created") and newest >= lowest:
         return None  # another GPU is used
     expected = f"compute capability {required[0]} or higher" if required else None
     gap = "the build contains no kernel that this GPU can run; its list may have a gap, as that of 2.3 at 5.0"
@@ -572,12 +571,7 @@ def no_kernels_message(
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
     """The line in which a CUDA is opened that cannot compile for the GPU at all, so that the driver has to."""
     # the first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major
-    rows = [row for row in context.matrix.data.architectures if row.min_cuda]
-    families = (
-        [row.min_cuda or "" for row in rows if major(row.compute_capability) == major(gpu) and _runs(row, gpu)]
-        for gpu in known
-    )
-    first = [min(family, key=numbers) for family in families if family]
+    first = [cuda for gpu in known if (cuda := _first_cuda(context, gpu))]
     for name, message in log.libraries("library-opened"):
         library = known_library(name)
         newest = library.cuda_version if library else None
@@ -589,8 +583,10 @@ def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> M
     return None
 
 
-def _runs(row: Architecture, gpu: str) -> bool:
-    return capability(row.compute_capability) <= capability(gpu)
+def _first_cuda(context: Context, gpu: str) -> str | None:
+    rows = [row for row in context.matrix.data.architectures if major(row.compute_capability) == major(gpu)]
+    able = (row.min_cuda for row in rows if capability(row.compute_capability) <= capability(gpu))
+    return min(filter(None, able), key=numbers, default=None)
 
 
 def _wrong_in_old_cuda(
@@ -602,9 +598,8 @@ def _wrong_in_old_cuda(
     """
     stated = [kit.version for kit in toolkits or () if kit.version]
     first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
-    exact = [cuda for one in known if (cuda := first.get(one))]
-    older = bool(stated and exact) and all(at_least(cuda, one) is False for cuda in stated for one in exact)
-    if context.probed or not older:
+    pairs = [(have, cuda) for have in stated for one in known if (cuda := first.get(one))]
+    if context.probed or not pairs or any(at_least(*pair) is not False for pair in pairs):
         return None
     failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
     return log.first("nan-result", "wrong-result") or next(failed, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -458,11 +460,11 @@ def _inside(
     log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool, wsl: bool
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
-    starts = [message.line for message in log.all("container-start")]  # nvidia-smi may have run elsewhere before
-    first = min(starts, default=None)
+    starts = [message.line for message in log.all("container-start")]
+    first = min(starts, default=sys.maxsize)  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
     absent = log.all("smi-not-found") if container else ()
-    ran_inside = (m for m in absent if "executable file not found" in m.text or (first is not None and m.line > first))
+    ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
     half = log.all("smi-no-libcuda") if starts and not wsl else ()
     shown = (*log.all("nvml-blocked"), *ran_inside, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
@@ -586,15 +588,18 @@ def wsl_message(
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)
     if not (linux_driver or failures or unusable):
         return None
-    cause = "a Linux driver inside WSL hides the libcuda of Windows' driver" if linux_driver else None
-    docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
-    in_container = host_container or messages.has("container-hook-failed")
-    steps = (REMOVE_LINUX_DRIVER, UPDATE_WSL) if linux_driver else (UPDATE_WSL, REMOVE_LINUX_DRIVER)
-    if in_container and inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
-        cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
+    cause, steps = None, [UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST]
+    if linux_driver:
+        cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"
+        steps[:2] = REMOVE_LINUX_DRIVER, UPDATE_WSL
+    if host_container or messages.has("container-hook-failed"):
+        docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
+        if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
+            cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
+        steps.insert(0, docker)
     return Problem(
         cause=cause,
         evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages))
         or message_evidence(*messages.all("no-cuda-device", *_FAILURES_IN_WSL)),
-        fixes=(*((docker,) if in_container else ()), *steps, WSL_LIBRARIES_FIRST),
+        fixes=tuple(steps),
     )

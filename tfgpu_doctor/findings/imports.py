@@ -62,27 +62,22 @@ def files_differ_from_record(
     wanted = [one for one in damaged if _is_used(one.name, release)]
     if not wanted:
         return None
-    intruders = sorted({other for one in wanted if (other := _same_files_by(one.name, packages))})
-    missing, overwritten = any(one.missing for one in wanted), any(one.overwritten for one in wanted)
-    # `strip` makes libraries smaller, and leaves them in order
-    fails = missing or intruders or any(phase.outcome in ("raised", "died") for phase in phases or ())
-    what = "Missing and overwritten" if missing and overwritten else "Missing" if missing else "Overwritten"
+    kinds = [kind for kind in ("missing", "overwritten") if any(getattr(one, kind) for one in wanted)]
     names = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
-    why = (
-        f"{' and '.join(intruders)} installed files of the same names into the same folder"
-        if intruders
-        else "files were deleted or changed, or an installation was interrupted"
-    )
+    first: tuple[str, ...] = ()
+    why = "files were deleted or changed, or an installation was interrupted"
+    if intruders := sorted({*filter(None, (_same_files_by(one.name, packages) for one in wanted))}):
+        why = f"{' and '.join(intruders)} installed files of the same names into the same folder"
+        first = (context.remedies.pip_uninstall(*intruders),)
+    # `strip` makes libraries smaller, and leaves them in order
+    fails = kinds[0] == "missing" or intruders or any(phase.outcome in ("raised", "died") for phase in phases or ())
     again = (f"{one.name}=={one.version}" for one in wanted)
-    remedies = context.remedies
     return Problem(
-        title=f"{what} files of {names}{' and others' if len(wanted) > 3 else ''}",
+        title=f"{' and '.join(kinds).capitalize()} files of {names}{' and others' if len(wanted) > 3 else ''}",
         cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
         evidence=tuple(evidence(_shown(one), one.record, f"the files of {one.name} {one.version}") for one in wanted),
-        fixes=remedies.installing(
-            "Install the same releases again",
-            *("--force-reinstall", "--no-deps", *again),
-            first=(remedies.pip_uninstall(*intruders),) if intruders else (),
+        fixes=context.remedies.installing(
+            "Install the same releases again", "--force-reinstall", "--no-deps", *again, first=first
         ),
         severity=None if fails else Severity.WARNING,
     )
@@ -283,6 +278,10 @@ def killed_by_sigill(
     )
 
 
+def _is_without_avx(cpu_flags: tuple[str, ...] | None, cpu_model: str | None) -> bool:
+    return "avx" not in cpu_flags if cpu_flags else bool(_BEFORE_AVX.search(cpu_model or ""))
+
+
 @IMPORT_AVX.sign
 def illegal_instruction_message(
     context: Context,
@@ -294,8 +293,7 @@ def illegal_instruction_message(
     """SIGILL, or TensorFlow's own message about it, or a CPU without AVX and an import that ends the process."""
     arm64 = "arm64" in (wheel_platform or "")
     seen = messages.all("cpu-instructions-missing", "illegal-instruction", "emulated")
-    without = "avx" not in cpu_flags if cpu_flags else bool(_BEFORE_AVX.search(cpu_model or ""))
-    if not seen and not arm64 and without:
+    if not seen and not arm64 and _is_without_avx(cpu_flags, cpu_model):
         seen = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
     if not seen or messages.has("protobuf-abi", "numpy-abi"):
         return None

@@ -115,27 +115,34 @@ _Outcome: TypeAlias = "tuple[Sign, Problem | Unknown | None]"
 
 def judge(declared: Declaration, context: Context, hypotheses: tuple[Context, ...]) -> Judged:
     """Ask every sign of a finding; what a pasted report of ours says of it, it says with all facts of its machine."""
-    over_facts, over_messages = _outcomes(declared, context)
     messages = value_or(context.facts.messages, ())
     if reported := _reported(declared, messages):
         return Judged(declared, (Candidate(reported),))
+    over_facts, over_messages = _outcomes(declared, context)
     if any(message.kind == "own-report" for message in messages):
         beside = MessageLog(tuple(one for one in messages if one.kind != "own-finding"))
         over_facts = [(sign, one) for sign, one in over_facts if one is None]
         over_messages = over_messages if beside.complains else []
     outcomes = [*over_facts, *over_messages]
     found = [Candidate(one, one.possible, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
-    unknown = [(sign, why) for sign, why in outcomes if isinstance(why, Unknown)]
-    by_value = [*_open_candidates([sign for sign, _ in unknown], hypotheses)]
+    unknown = {sign: why for sign, why in outcomes if isinstance(why, Unknown)}
+    by_value = [*_open_candidates([*unknown], hypotheses)]
     found = [*by_value, *found] if len(hypotheses) == 1 else [*found, *by_value]  # the only value that is left is known
-    asked = (fetch(name, context) for sign, _ in unknown for name in sign.inputs)
     return Judged(
         declared,
         tuple(found),
-        unknown=unknown[0][1] if unknown else None,
+        unknown=next(iter(unknown.values()), None),
         contradicted=any(outcome is None for _, outcome in over_facts),
-        asks=tuple(dict.fromkeys(fact.ask for fact in asked if isinstance(fact, Unknown) and fact.ask)),
+        asks=tuple(dict.fromkeys(_asks([*unknown], context))),
     )
+
+
+def _asks(signs: list[Sign], context: Context) -> Iterator[str]:
+    """The commands that would tell what signs do not know."""
+    for name in (name for sign in signs for name in sign.inputs):
+        fact = fetch(name, context)
+        if isinstance(fact, Unknown) and fact.ask:
+            yield fact.ask
 
 
 def signs_that_show(declared: Declaration, context: Context) -> list[Sign]:
@@ -157,12 +164,10 @@ def _outcomes(declared: Declaration, context: Context) -> tuple[list[_Outcome], 
 def _outcome(sign: Sign, context: Context) -> Problem | Unknown | None:
     """What a sign comes to; a missing input that it requires, or one that cannot be read, makes the answer unknown."""
     inputs = {name: fetch(name, context) for name in sign.inputs}
-    unknown = [fact for fact in inputs.values() if isinstance(fact, Unknown)]
     needed = [inputs[name] for name in (*sign.gates, *sign.required)]
-    if missing := [fact for fact in needed if isinstance(fact, Unknown)]:
-        return missing[0]
-    if not needed and unknown and len(unknown) == len(inputs):
-        return Unknown(unknown[0].reason)
+    unknown = [fact for fact in needed or inputs.values() if isinstance(fact, Unknown)]
+    if unknown and (needed or len(unknown) == len(inputs)):
+        return unknown[0] if needed else Unknown(unknown[0].reason)
     given = {name: value_or(inputs[name], None) for name in (*sign.required, *sign.optional)}
     try:
         problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)

@@ -221,10 +221,9 @@ def reported_cuda(
     if log.has("gpu-created") or lists_gpu(value_or(devices, ())):
         return NOT_ASKED
     not_opened, dll = tuple(_not_opened(log)), _linked_dll(log, release)
-    fatal = not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
-    if log.stops_import and not fatal and not dll:
+    if log.stops_import and not dll and not _is_fatal(log, not_opened):
         return NOT_ASKED  # that libcudart is missing besides is no news
-    opened = tuple(library for name, _ in log.libraries("library-opened") if (library := known_library(name)))
+    opened = tuple(filter(None, (known_library(name) for name, _ in log.libraries("library-opened"))))
     listed = value_or(packages, ())
     installed = tuple(_installed(log, opened, value_or(toolkits, ()), listed, value_or(variables, {})))
     # what somebody built himself was built for the CUDA that he had
@@ -232,19 +231,27 @@ def reported_cuda(
     wanted = _wanted_cuda(log, not_opened, built_for)
     extra = not installed and _lacks_extra(log, release)
     plain = extra and _lists_no_cuda(listed)
-    by_pip = any(" install " in message.text for message in log.all("tensorflow-installed"))
     found = ReportedCuda(
         wanted=wanted,
         wanted_by=needed_by(release) if release and wanted == built_for else "the library's name",
         not_opened=not_opened,
         unnamed=() if not_opened else _unnamed(log, release, opened, plain=plain),
         installed=installed,
-        without_extra=plain or (extra and by_pip),
+        without_extra=plain or (extra and _is_installed_by_pip(log)),
         extra_would_help=extra and log.has("cudart-not-found"),
         opened=opened,
         dll=dll,
     )
     return Known(found, messages.source)
+
+
+def _is_fatal(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...]) -> bool:
+    """True if the import ends for want of such a library."""
+    return not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
+
+
+def _is_installed_by_pip(log: MessageLog) -> bool:
+    return any(" install " in message.text for message in log.all("tensorflow-installed"))
 
 
 def _lacks_extra(log: MessageLog, release: Release | None) -> bool:
@@ -349,28 +356,29 @@ def reported_cudnn(
     if isinstance(messages, Unknown):
         return messages
     log, release = messages.value, value_or(gpu_release, None)
-    libraries = [
-        (library, message)
-        for name, message in log.libraries(*_NOT_OPENED)
-        if (library := known_library(name)) and library.component == "cudnn" and _MAIN_CUDNN.match(name)
-    ]
+    main = [(known_library(name), message) for name, message in log.libraries(*_NOT_OPENED) if _MAIN_CUDNN.match(name)]
     # TensorFlow 1.4 to 1.13 on Windows look for it themselves
-    named = [library.version for library, _ in libraries if library.version] + list(log.values("self-check", "cudnn"))
+    named = [*(library.version for library, _ in main if library), *log.values("self-check", "cudnn")]
     listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
-    # from 2.12 on TensorFlow does not name what it misses; when libcudart is not it, cuDNN mostly is, unless all of
-    # them came from pip, and are missed together
-    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
-    silent = modern and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
     found = ReportedCudnn(
-        wanted=next(iter(named), release.cudnn if release else None),
-        not_opened=(*(message for _, message in libraries), *log.all("self-check")),
-        unnamed=log.all("gpu-libraries-not-opened") if silent else (),
+        wanted=next(filter(None, named), release.cudnn if release else None),
+        not_opened=(*(message for library, message in main if library), *log.all("self-check")),
+        unnamed=log.all("gpu-libraries-not-opened") if _is_silent(log, release) else (),
         installed=(
             *((file.version, file.path) for file in value_or(installed, ()) if file.version),
             *((package.version, f"{package.name} {package.version}") for package in listed),
         ),
     )
     return Known(found, messages.source)
+
+
+def _is_silent(log: MessageLog, release: Release | None) -> bool:
+    """Whether TensorFlow names nothing of what it misses, as from 2.12 on.
+
+    When libcudart is not it, cuDNN mostly is, unless all of them came from pip, and are missed together.
+    """
+    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    return bool(modern) and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
 
 
 def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:

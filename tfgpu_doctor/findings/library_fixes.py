@@ -87,18 +87,23 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
     if blocking:  # damaged files that the loader opens in place of good ones
         moves = tuple(context.remedies.rename(path, path + ".broken") for path in blocking)
         return (Fix("Rename the damaged file, so that the loader does not find it", moves),)
-    good = [one for one in map(good_candidate, libraries) if one]
-    first = [file for library in libraries for file in library.candidates[:1] if file.reachable and file.problem]
-    off = off_library_path(context, on_library_path(first)) if all(one.reachable for one in good) else ()
+    good = [*filter(None, map(good_candidate, libraries))]
     paths = ntpath if context.remedies.os == "windows" else posixpath
     folders = dict.fromkeys(paths.dirname(one.path) for one in good)
-    lasting = (*off, *_linked(context, good, folders, release))
+    lasting = _linked(context, good, folders, release)
+    if all(one.reachable for one in good):
+        first = (file for library in libraries for file in library.candidates[:1] if file.reachable and file.problem)
+        lasting = (*off_library_path(context, on_library_path(first)), *lasting)
     if release and any(map(forgets_folders, release.known_issues)):
-        # a patch release without this bug is the better fix, a new minor release comes last
-        other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
-        patch = advised is not None and minor(advised.version) == minor(release.version)
-        lasting = (*other, *lasting) if patch else (*lasting, *other)
+        lasting = _beside_another_release(context, release, lasting)
     return (*lasting, _exported(context, folders))
+
+
+def _beside_another_release(context: Context, release: Release, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    """A patch release without this bug is the better fix, a new minor release comes last."""
+    other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
+    patch = advised is not None and minor(advised.version) == minor(release.version)
+    return (*other, *lasting) if patch else (*lasting, *other)
 
 
 def _linked(

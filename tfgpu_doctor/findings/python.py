@@ -18,7 +18,7 @@ from tfgpu_doctor.findings.declaration import (
     phase_named,
 )
 from tfgpu_doctor.findings.libraries import in_state
-from tfgpu_doctor.findings.requirements import ended_on_macos, newest_minor, offered, python_offered_to, requested
+from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -79,21 +79,23 @@ def better_environment(
 ) -> Problem | None:
     """This one has no TensorFlow, or one without CUDA, and one that the shell or Jupyter names has."""
     installed = next((package for package in packages if package.name in TENSORFLOW), None)
+    others = [other for other in python_elsewhere if other.tensorflow]
     if installed is None:
-        others = [other for other in python_elsewhere if other.tensorflow]
-        return _other_python(context, others, executable, "no tensorflow", "TensorFlow") if others else None
+        return _other_python(context, others, executable, "no tensorflow", "TensorFlow")
     no_libraries = bool(in_state(cuda_sonames or (), "absent", "other version"))
     if no_libraries or (release is not None and not release.gpu):
-        others = [one for one in python_elsewhere if one.via in _ACTIVATED and one.tensorflow and one.cuda]
+        with_cuda = [one for one in others if one.via in _ACTIVATED and one.cuda]
         found = f"{installed.name} {installed.version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
-        return _other_python(context, others, executable, found, "TensorFlow with CUDA") if others else None
+        return _other_python(context, with_cuda, executable, found, "TensorFlow with CUDA")
     return _default_kernel(context, python_elsewhere, kernels or ())
 
 
 def _other_python(
     context: Context, others: list[OtherPython], executable: str | None, found: str, expected: str
-) -> Problem:
+) -> Problem | None:
     """The Python that runs, and those that have what is expected; the activated one first."""
+    if not others:
+        return None
     first = others[0]
     seen = [evidence(found, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
     seen += [evidence(f"{other.tensorflow} ({other.via})", other.executable) for other in others[1:]]
@@ -311,26 +313,24 @@ def python_without_wheels(
     libc: str | None = None,
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
-    if not context.probed or any(package.name in TENSORFLOW for package in packages or ()):
-        return None  # a person can install into another Python than the one that a text names: pip's answer decides
-    if context.planned:
-        return None  # its line and that of its Python are judged together, by signs over manifests
+    # a person can install into another Python than the one that a text names: pip's answer decides there; in a manifest
+    # the line and that of its Python are judged together
+    installed = any(package.name in TENSORFLOW for package in packages or ())
+    if not context.probed or context.planned or installed:
+        return None
     if libc and libc.startswith("musl"):
         seen = (evidence(libc, context.source("host.libc"), "glibc"),)
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen)
-    platform, is_32_bit = wheel_platform or "linux_x86_64", python_bits == 32
-    rows, python = context.matrix.stable(platform, "tensorflow"), minor(python_version)
-    last = None if is_32_bit else next((row.version for row in rows if python in row.python), None)
-    if not rows or (last and capability(python) >= _OLDEST_PYTHON):
+    platform, python = wheel_platform or "linux_x86_64", minor(python_version)
+    rows = context.matrix.stable(platform, "tensorflow")
+    fitting = [] if python_bits == 32 else [row.version for row in rows if python in row.python]
+    if not rows or (fitting and capability(python) >= _OLDEST_PYTHON):
         return None
-    newest = rows[0]
-    ended = f"TensorFlow {last} was the last release for Python {python}"
-    found = f"Python {python_version}{' (32-bit)' * is_32_bit}"
-    source = f"TensorFlow {newest.version} on {platform} (wheels)"
-    return Problem(
-        title=ended if last else f"There is no TensorFlow wheel for Python {python}",
-        evidence=(evidence(found, context.source("python.version"), f"64-bit {pythons_of(newest)}", source),),
-    )
+    found = f"Python {python_version}{' (32-bit)' * (python_bits == 32)}"
+    need = f"64-bit {pythons_of(rows[0])}", f"TensorFlow {rows[0].version} on {platform} (wheels)"
+    none = f"TensorFlow {fitting[0]} was the last release" if fitting else "There is no TensorFlow wheel"
+    title = f"{none} for Python {python}"
+    return Problem(title=title, evidence=(evidence(found, context.source("python.version"), *need),))
 
 
 _NOTHING_OFFERED = (
@@ -372,8 +372,6 @@ def no_matching_distribution(
 ) -> Problem | None:
     """pip finds no matching distribution, or refuses a wheel; or the stated versions are incompatible."""
     refused = messages.all("no-distribution", "wheel-not-supported", "requires-python")
-    if ended_on_macos(messages, wheel_platform):
-        return None
     if not refused:
         return with_32_bits(context) if python_bits == 32 else _incompatible(context, python_version, release)
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):

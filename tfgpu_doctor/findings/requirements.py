@@ -10,12 +10,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tfgpu_doctor.findings.declaration import Context, MessageLog
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.records.distributions import TENSORFLOW
 from tfgpu_doctor.records.facts import Message, Package, ShadowedModule
-from tfgpu_doctor.records.versions import at_least, minor, parts
+from tfgpu_doctor.records.versions import parts
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Versions of packages against what TensorFlow and each other require.
@@ -165,22 +164,3 @@ def python_offered_to(matrix: Matrix, message: Message, platform: str | None) ->
     versions = offered(message)
     found = versions_offered(matrix, requested(message)[0], versions, platform) if versions else None
     return found[0][0] if found and len(found[0]) == 1 else None
-
-
-def ended_on_macos(messages: MessageLog, platform: str | None) -> tuple[Message, ...]:
-    """pip's answer to a request for tensorflow-gpu on a Mac: nothing after 1.1 (the index has no such wheel)."""
-    if not (platform or "").startswith("macos"):
-        return ()
-    asked = [m for m in messages.all("no-distribution") if requested(m)[0].replace("_", "-") == "tensorflow-gpu"]
-    lists = [versions for m in asked if (versions := offered(m))]
-    return tuple(asked) if lists and all(newest_minor(one) <= (1, 1) for one in lists) else ()
-
-
-def without_windows(context: Context, python: str | None, platform: str) -> str | None:
-    """That pip installs only releases without a GPU build for Windows for a Python, where no release is named."""
-    published = context.matrix.stable(platform=platform, package="tensorflow")
-    fitting = [row for row in published if minor(python) in row.python]
-    if not fitting or at_least(fitting[-1].version, "2.11") is False:
-        return None
-    oldest = minor(fitting[-1].version)
-    return f"Python {minor(python)} needs TensorFlow {oldest} or later, which has no GPU support on native Windows"

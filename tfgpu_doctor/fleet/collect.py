@@ -25,7 +25,7 @@ from tfgpu_doctor.files import reading, writing
 from tfgpu_doctor.fleet.reading import documents
 from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult
 from tfgpu_doctor.probes.driver_child import say
-from tfgpu_doctor.probes.process import FATAL, FLOOD, name_of, run, temporary_folder
+from tfgpu_doctor.probes.process import FATAL, name_of, run, temporary_folder
 from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.records.facts import compact
 from tfgpu_doctor.records.printable import cut, escape_json, utf8
@@ -195,11 +195,10 @@ def by_slurm(argv: Sequence[str], task: Task, nodes: int, progress: Progress) ->
         if ended.timed_out:
             _cancel(folder, srun.queued)
         output = _by_task(folder) if srun.nodes else {}
-    flood = f"srun wrote more than {FLOOD / 1e6:.0f} MB, and was ended" if ended.flooded else ""
     if not srun.nodes:
         late = f"Slurm has not started it within {QUEUE / 60:.0f} minutes" if ended.timed_out else ""
-        return Collected([], flood or late or ended.error or srun.last or "srun ended without a word")
-    cut_off = (flood or task.too_slow) if ended.timed_out else ""
+        return Collected([], late or ended.error or srun.last or "srun ended without a word")
+    cut_off = task.too_slow if ended.timed_out else ""
     found = [
         node_result(name, output.get(number, []), srun.failure(number, task, cut_off))
         for number, name in sorted(srun.nodes.items())

@@ -6,8 +6,7 @@ fleet = judge_fleet(gathered, matrix, now())
 Siblings are nodes with the same GPUs. A value is usual where at least three of them have it, and two of three that know
 theirs. Another one is odd where at most one of ten has it, and of few siblings up to two: what more have is a second
 kind of machines, or a change on its way through the fleet, and no mistake. Many different values, which together are
-more than one of ten, vary by nature. With a baseline, earlier reports of nodes with the same GPUs say what is usual,
-and everything else is odd.
+more than one of ten, vary by nature.
 
 A run is slow where it lies more than k = 5 scaled MADs below the median of its siblings: same card, workload, type and
 parameters. The scaled MAD (1.4826 times the median of the distances from the median) is that of a normal distribution,
@@ -23,8 +22,6 @@ two nodes that can be chance, so there only what belongs together is put togethe
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -77,11 +74,9 @@ _LONG = 200  # characters of a value, of which only the difference is shown
 _MISSING = Value(ABSENT)
 _GRAVITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 # what leads where several are of the same nodes, and what is shown first
-_LEADS: tuple[Kind, ...] = ("no answer", "baseline", "finding", "difference", "speed")
-_WORST: tuple[Kind, ...] = ("no answer", "finding", "baseline", "difference", "speed")
+_ORDER: tuple[Kind, ...] = ("no answer", "finding", "difference", "speed")
 _WHY: dict[Kind, str] = {
     "difference": "nodes of one kind should be alike: what differs is a mistake, a defect or a change half done",
-    "baseline": "the node has changed since the baseline: a mistake, a defect, or time for a new baseline",
     "speed": "jobs on several nodes wait for the slowest one",
 }
 
@@ -106,22 +101,17 @@ class Problem:
     explains: tuple[str, ...] = ()
 
 
-def judge_fleet(
-    gathered: Gathered, matrix: Matrix, created: str, *, good: Gathered | None = None, baseline: str = ""
-) -> Fleet:
+def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
     """Compare the nodes.
 
     Args:
         gathered: what `read_fleet` read.
         matrix: that this version has, which repairs are held against; the reports were judged by that of their own.
         created: the time, as reports have it.
-        good: earlier results, to compare with instead of the many.
-        baseline: what these are called.
     """
     found, notes = machines(gathered.results)
     answered = tuple(one for one in found if one.main.kind)
-    before = tuple(one for one in machines(good.results)[0] if one.main.kind) if good else ()
-    problems = [*_findings(found), *_together([*_differences(answered, before, baseline)])]
+    problems = [*_findings(found), *_together([*_differences(answered), *_slow(answered)])]
     order = {machine: number for number, machine in enumerate(found)}
     groups = tuple(_group(one, order, matrix) for one in sorted(_explained(problems), key=_badness))
     return Fleet(
@@ -131,7 +121,6 @@ def judge_fleet(
         created=created,
         verdict=_verdict(groups, found, readable=not gathered.unreadable),
         results=sum(one.kind is not None for one in gathered.results),
-        baseline=baseline or None,
         common=tuple(sorted(_common(answered), key=lambda row: rank(row.layer))),
         groups=groups,
         nodes=tuple(one.node() for one in found),
@@ -380,41 +369,25 @@ def siblings(machines: Iterable[Machine]) -> list[Siblings]:
 # ------------------------------------------------------------------------------------------------------ differences
 
 
-def _differences(machines: tuple[Machine, ...], good: tuple[Machine, ...], baseline: str) -> Iterator[Problem]:
-    """Yield what nodes have that their siblings, or the `good` nodes of a baseline of that name, do not have."""
-    known = {one.hardware: one for one in siblings(good)}
-    varying = {
-        identity
-        for kin in known.values()
-        for identity in kin.table
-        if not identity.startswith("gpus.") and kin.varies(identity)
-    }
+def _differences(machines: tuple[Machine, ...]) -> Iterator[Problem]:
+    """Yield what nodes have that their siblings do not have."""
     every = siblings(machines)
     for kin in every:
-        before = known.get(kin.hardware)
-        if baseline and before is None:
-            yield _other_hardware(kin.hardware, " or ".join(known), kin.members, baseline, baseline)
-            continue
-        for identity, found in (_changed(kin, before, varying) if before else _odd(kin, every)).items():
-            yield from _differing(kin, identity, found, baseline)
+        for identity, found in _odd(kin, every).items():
+            yield from _differing(kin, identity, found)
         like = f"{len(kin.members) - len(kin.odd)} of {count(len(kin.members), 'node')} like them"
         for hardware in dict.fromkeys(one.main.hardware for one in kin.odd):
             members = [one for one in kin.odd if one.main.hardware == hardware]
-            yield _other_hardware(hardware, kin.hardware, members, baseline or like, baseline)
-    yield from _slow(machines, good, baseline)
+            title, saw = f"GPUs: {hardware} instead of {kin.hardware}", dict.fromkeys(members, hardware)
+            yield _difference("gpus", title, saw, kin.hardware, like, hardware)
 
 
-def _problem(kind: Kind, identity: str, title: str, members: dict[Machine, str], expected: str, source: str) -> Problem:
+def _difference(
+    identity: str, title: str, members: dict[Machine, str], expected: str, source: str, value: str
+) -> Problem:
     about_it = compared(identity)
-    severity = Severity.ERROR if kind == "baseline" else Severity.WARNING
     act, observed = about_it.act, about_it.observed
-    return Problem(identity, kind, about_it.layer, title, members, expected, source, act, observed, severity=severity)
-
-
-def _other_hardware(found: str, expected: str, members: list[Machine], source: str, baseline: str) -> Problem:
-    title = f"GPUs: {found} instead of {expected}"
-    kind: Kind = "baseline" if baseline else "difference"
-    return replace(_problem(kind, "gpus", title, dict.fromkeys(members, found), expected, source), value=found)
+    return Problem(identity, "difference", about_it.layer, title, members, expected, source, act, observed, value)
 
 
 def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
@@ -440,50 +413,33 @@ def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
     return odd
 
 
-def _changed(kin: Siblings, good: Siblings, varying: set[str]) -> dict[str, Usual]:
-    """Return what is not usual in a baseline, by id; of what is `varying` there, nothing is usual."""
-    collections = {path_of(one) for one in good.table}
-    found = {}
-    for identity, holders in kin.table.items():
-        expected = None if identity in varying or good.varies(identity) else good.usual.get(identity)
-        if identity not in good.table and about(path_of(identity)).key and path_of(identity) in collections:
-            expected = Usual(_MISSING, 0, 0, frozenset())
-        if expected is not None:
-            tolerance = compared(identity).tolerance
-            odd = frozenset(one for one in holders if not _is_near(one, expected.value, tolerance))
-            if odd:
-                found[identity] = expected._replace(odd=odd)
-    return found
-
-
-def _differing(kin: Siblings, identity: str, found: Usual, baseline: str) -> Iterator[Problem]:
+def _differing(kin: Siblings, identity: str, found: Usual) -> Iterator[Problem]:
     """Yield a difference for each odd value; one for all of them where there are many."""
     expected, fact_label = found.value.text, compared(identity).label
     name, of = fact_label, f"{count(found.known, 'node')} with"
     if identity.startswith("gpus."):
         name = "model of a GPU" if identity == "gpus.name" else f"{fact_label} of a GPU"
         of = f"{count(found.known, 'GPU')} in nodes with"
-    source = baseline or f"{found.having} of {of} {kin.hardware}"
-    kind: Kind = "baseline" if baseline else "difference"
+    source = f"{found.having} of {of} {kin.hardware}"
     odd, is_one = sorted(found.odd), len(found.odd) <= _SEVERAL
     for values in [[one] for one in odd] if is_one else [odd]:
         value = values[0].text if is_one else ""
         title = f"{name}: other than {short(expected, _LONG)}"
         if value:
-            title = _title(name, value, expected, "the baseline does" if baseline else "others do")
+            title = _title(name, value, expected)
         seen: dict[Machine, list[str]] = {}
         for one in values:
             for machine, numbers in kin.table[identity][one].items():
                 seen.setdefault(machine, []).append(_seen(machine, numbers, fact_label, one.text, expected))
         members = {machine: "; ".join(texts) for machine, texts in seen.items()}
-        yield replace(_problem(kind, identity, title, members, short(expected, _LONG), source), value=value)
+        yield _difference(identity, title, members, short(expected, _LONG), source, value)
 
 
-def _title(label: str, value: str, expected: str, others: str) -> str:
+def _title(label: str, value: str, expected: str) -> str:
     if value == ABSENT:
         return f"{label} is missing"
     if expected == ABSENT:
-        return f"{label} {short(value, _LONG)}, which {others} not have"
+        return f"{label} {short(value, _LONG)}, which others do not have"
     if len(value) > _LONG and len(expected) > _LONG:
         return _entries(label, value, expected)
     return f"{label} {short(value, _LONG)} instead of {short(expected, _LONG)}"
@@ -549,12 +505,10 @@ def _speeds(machines: Iterable[Machine]) -> dict[tuple[str, Speed], dict[tuple[M
     return {key: {owner: median(several) for owner, several in runs.items()} for key, runs in found.items()}
 
 
-def _slow(machines: tuple[Machine, ...], good: tuple[Machine, ...], baseline: str) -> Iterator[Problem]:
-    """Yield runs that are slower than those of siblings, or of a baseline."""
-    known = _speeds(good)
+def _slow(machines: tuple[Machine, ...]) -> Iterator[Problem]:
+    """Yield runs that are slower than those of siblings."""
     for (card, run), measured in _speeds(machines).items():
-        before = centre([*known.get((card, run), {}).values()])
-        found = before or centre([*measured.values()])
+        found = centre([*measured.values()])
         if found is None:
             continue
         slow: dict[Machine, list[str]] = {}
@@ -564,20 +518,16 @@ def _slow(machines: tuple[Machine, ...], good: tuple[Machine, ...], baseline: st
                 text = f"{quantity(value, run.unit)}, {approximate(far)} MADs ({100 * share:.0f} %) below"
                 slow.setdefault(machine, []).append(f"{device}: {text}" if device else text)
         if slow:
-            among = f"median of {count(found.runs, 'run')} on {card}"
-            elsewhere = "in the baseline" if before else "elsewhere"
             yield Problem(
                 id=f"{run.workload}/{run.label}/{run.dtype}",
-                kind="baseline" if before else "speed",
-                severity=Severity.ERROR if before else Severity.WARNING,
+                kind="speed",
                 layer="Compute",
-                title=f"{run.workload} on {run.label} in {run.dtype} is slower than {elsewhere}",
+                title=f"{run.workload} on {run.label} in {run.dtype} is slower than elsewhere",
                 expected=quantity(found.median, run.unit),
-                source=f"{baseline}, {among}" if before else among,
+                source=f"median of {count(found.runs, 'run')} on {card}",
                 members={machine: "; ".join(texts) for machine, texts in slow.items()},
                 act="speed",
                 observed=True,
-                cause=_WHY["speed"],
             )
 
 
@@ -607,7 +557,7 @@ def _explained(every: list[Problem]) -> Iterator[Problem]:
     for one in every:
         by_nodes.setdefault(frozenset(one.members), []).append(one)
     for several in by_nodes.values():
-        left = sorted(several, key=lambda x: (x.observed, _LEADS.index(x.kind), _GRAVITY[x.severity], rank(x.layer)))
+        left = sorted(several, key=lambda x: (x.observed, _ORDER.index(x.kind), _GRAVITY[x.severity], rank(x.layer)))
         while left:
             leader, *rest = left
             below = [one for one in rest if _explains(leader, one)]
@@ -627,7 +577,7 @@ def _explains(leader: Problem, other: Problem) -> bool:
 
 
 def _badness(one: Problem) -> tuple[int, int, int, int, str]:
-    return _GRAVITY[one.severity], _WORST.index(one.kind), -len(one.members), rank(one.layer), one.id
+    return _GRAVITY[one.severity], _ORDER.index(one.kind), -len(one.members), rank(one.layer), one.id
 
 
 def _group(one: Problem, order: dict[Machine, int], matrix: Matrix) -> Group:
@@ -643,7 +593,7 @@ def _group(one: Problem, order: dict[Machine, int], matrix: Matrix) -> Group:
         cause=one.cause or _WHY.get(one.kind, ""),
         nodes=tuple(Member(node=m.name, found=one.members[m]) for m in sorted(one.members, key=order.__getitem__)),
         fixes=admitted(
-            one.fixes if one.kind in ("finding", "no answer") else (_fix(one),),
+            one.fixes or _fixes(one),
             next(iter(one.members)).main.facts,
             matrix,
         ),
@@ -676,44 +626,9 @@ _REPAIRS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gpus.ecc_uncorrected", "gpus.remapped_rows_pending", "gpus.remapped_rows_failed"), _ERRORS),
     **dict.fromkeys(("gpus.memory_total", "driver.xid_events"), _ERRORS),
 }
-_SWITCHES = {"gpus.ecc_mode": "-e", "gpus.mig_mode": "-mig", "gpus.persistence_mode": "-pm"}  # options of nvidia-smi
-_WATTS = re.compile(r"(\d+(?:\.\d+)?) W")
-_PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*")
-_VERSION = re.compile(r"\d[\w.+!-]*")
 
 
-def _fix(one: Problem) -> Fix:
-    """Return the repair of a difference: to have what the others have."""
-    wanted, name = one.expected, label(one.id)
-    repair = _SLOW if one.act == "speed" else _REPAIRS.get(one.id) or _setting(one, name, wanted)
-    if repair is None:
-        field = name if wanted == ABSENT else f"{name} {wanted}"
-        repair = (f"Give the node the image or the setting that is expected: {field}", "tfgpu doctor")
-    return Fix(text=repair[0], commands=repair[1:])
-
-
-def _setting(one: Problem, name: str, wanted: str) -> tuple[str, ...] | None:
-    """Return the repair of a package, a variable or a setting of the driver, with its commands; None: of none."""
-    if one.id.startswith("python.packages."):
-        package, python = one.id.removeprefix("python.packages."), _interpreter(one)
-        if _PACKAGE.fullmatch(package) and wanted == ABSENT:
-            return f"Uninstall {package}", f"{python} -m pip uninstall -y {package}"
-        if _PACKAGE.fullmatch(package) and _VERSION.fullmatch(wanted):
-            return f"Install {package} {wanted}", f"{python} -m pip install {package}=={wanted}"
-    elif one.id.startswith("variables.") and name.isidentifier():
-        if wanted == ABSENT:
-            return f"Find where {name} is set, and remove it there", f"unset {name}"
-        return f"Set {name} as elsewhere", f"export {name}={shlex.quote(wanted)}"
-    elif one.id in _SWITCHES and wanted in ("on", "off"):
-        return f"Turn {name} {wanted}", f"sudo nvidia-smi {_SWITCHES[one.id]} {int(wanted == 'on')}"
-    elif one.id == "gpus.power_limit" and (watts := _WATTS.fullmatch(wanted)):
-        return f"Set the power limit to {wanted}", f"sudo nvidia-smi -pl {float(watts[1]):g}"
-    return None
-
-
-def _interpreter(one: Problem) -> str:
-    """Return the interpreter of these nodes; "python" where they differ."""
-    path = "python.executable"
-    values = (machine.main.values for machine in one.members)
-    found = {known[path][path].text for known in values if path in known}
-    return shlex.quote(next(iter(found))) if len(found) == 1 else "python"
+def _fixes(one: Problem) -> tuple[Fix, ...]:
+    """Return what to look at on nodes that differ; of what no command shows more, nothing."""
+    found = _SLOW if one.act == "speed" else _REPAIRS.get(one.id)
+    return (Fix(text=found[0], commands=found[1:]),) if found else ()

@@ -23,8 +23,8 @@ NO_RESULT = msgspec.Raw(b"null")  # msgspec reads no object into `Raw | None`
 NodeVerdict = Literal["ok", "degraded", "broken", "unknown", "no answer"]
 Verdict = Literal["ok", "degraded", "broken", "unknown"]
 # finding: a diagnosis found it; difference: a value that most siblings do not have; speed: slower than its siblings;
-# baseline: not what --baseline says; no answer: no result
-Kind = Literal["finding", "difference", "speed", "baseline", "no answer"]
+# no answer: no result
+Kind = Literal["finding", "difference", "speed", "no answer"]
 WORST_FIRST: tuple[NodeVerdict, ...] = ("no answer", "broken", "unknown", "degraded", "ok")
 
 
@@ -111,7 +111,6 @@ class Fleet(Document, frozen=True):
     created: str  # UTC
     verdict: Annotated[Verdict, public("verdict")]
     results: int  # that were read
-    baseline: str | None  # name of the file of --baseline
     common: tuple[Common, ...]  # in the order of the stack
     groups: tuple[Group, ...]  # the worst first
     nodes: tuple[Node, ...]  # in the order of their names

@@ -19,7 +19,7 @@ from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.install_commands import XLA_FILE, LibraryPaths, library_paths, xla_line
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.loader import Elf, caller_of
-from tfgpu_doctor.records.facts import Known, value_or
+from tfgpu_doctor.records.facts import value_or
 from tfgpu_doctor.records.printable import utf8
 from tfgpu_doctor.records.report import Report, Severity
 
@@ -118,8 +118,7 @@ def judged(report: Report) -> tuple[StepState, str]:
         return "failed", titles
     if errors:
         return "warning", f"{titles}: what needs a GPU was not verified"
-    checks = report.facts.tensorflow.checks
-    passed = [one.kind for one in checks.value if one.ok] if isinstance(checks, Known) else []
+    passed = dict.fromkeys(one.kind for one in value_or(report.facts.tensorflow.checks, ()) if one.ok)
     if report.verdict == "unknown" or not passed:
         return "warning", "what needs a GPU could not be determined"
-    return "ok", f"verified on the GPU: {', '.join(dict.fromkeys(passed))}"
+    return "ok", f"verified on the GPU: {', '.join(passed)}"

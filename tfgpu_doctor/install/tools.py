@@ -98,7 +98,7 @@ class CommandError(InstallError):
         """Describe it: `what` was to be done, within `limit` seconds."""
         self.output = done.stdout + done.stderr
         # what a program prints explains its exit code; one that was ended had gone on after it
-        self.explained = not (done.error or done.timed_out or done.flooded or done.signal_name)
+        self.explained = not (done.error or done.timed_out or done.signal_name)
         unreachable = _UNREACHABLE.search(self.output) if self.explained else None
         full = next(filter(_FULL.search, self.output.splitlines()), None) if self.explained else None
         if full:
@@ -120,8 +120,6 @@ def _ended(done: process.Completed, limit: float) -> str:
     program = os.path.basename(done.argv[0])
     if done.error:
         return f"{program} cannot be started: {done.error}"
-    if done.flooded:
-        return f"{program} wrote more than {process.FLOOD / 1e6:.0f} MB"
     if done.timed_out:
         return f"{program} did not end within {seconds(limit)}"
     return f"ended by {done.signal_name}" if done.signal_name else f"exit code {done.returncode}"
@@ -152,7 +150,7 @@ class Commands:
         # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
         done = process.run(argv, timeout=timeout, env=self.env, cwd=os.sep, on_line=look, merged=True)
         self.ran.append(Ran(done.argv, done.returncode, round(done.seconds, 3)))
-        failed = done.returncode != 0 or done.timed_out or done.flooded
+        failed = done.returncode != 0 or done.timed_out
         self.log.append(f"{done.stdout}{done.stderr}[{_ended(done, timeout)}]\n")
         if failed:
             raise CommandError(what, done, timeout)

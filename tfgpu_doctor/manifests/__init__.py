@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 Kind: TypeAlias = Literal[
     "requirements",
@@ -127,3 +128,16 @@ class Environment:
     def open(self) -> tuple[str, ...]:
         """The lines whose values are not in the files."""
         return tuple(line for line in self.not_understood if LATER in line or UNTIL_THEN in line)
+
+
+def environment_of(
+    kind: Kind, path: str, found: Iterable[Requirement], not_understood: Iterable[str], **others: Any
+) -> Environment:
+    """Return the environment of a file: its requirements, those on Python apart, and its other fields."""
+    several = tuple(dict.fromkeys(found))
+    python = tuple(one for one in several if one.name == "python")
+    packages = tuple(one for one in several if one.name != "python")
+    made = Environment(
+        kind, path, Place(path, 1), python, packages, not_understood=tuple(dict.fromkeys(not_understood))
+    )
+    return replace(made, **others)

@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, IncludeError, Place, Requirement, Setting, quoted
+from tfgpu_doctor.manifests import (
+    MOST_REQUIREMENTS,
+    Environment,
+    IncludeError,
+    Place,
+    Requirement,
+    Setting,
+    environment_of,
+    quoted,
+)
 from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
 from tfgpu_doctor.manifests.variables import complaint
@@ -27,17 +36,7 @@ def read_requirements(path: str, text: str, include: Include, *, quote: bool = T
     """A requirements file, with those that it includes; constraints narrow what is there, and install nothing."""
     lines = Lines(path, include)
     lines.read(posixpath.basename(path), text, own=quote)
-    found = lines.found()
-    return (
-        Environment(
-            kind="requirements",
-            label=path,
-            place=Place(path, 1),
-            python=tuple(one for one in found if one.name == "python"),
-            requirements=tuple(one for one in found if one.name != "python"),
-            not_understood=tuple(lines.not_understood),
-        ),
-    )
+    return (environment_of("requirements", path, lines.found(), lines.not_understood),)
 
 
 class Lines:
@@ -170,18 +169,7 @@ def read_environment(path: str, root: Node, include: Include, *, quote: bool = T
         for line in item.items("pip"):
             for number, text in enumerate((line.text or "").splitlines()):
                 pip.take(text.strip(), replace(line.place, line=line.line + number), quote=quote)
-    requirements += pip.found()
-    return (
-        Environment(
-            kind="conda",
-            label=path,
-            place=Place(path, 1),
-            python=tuple(one for one in requirements if one.name == "python"),
-            requirements=tuple(one for one in requirements if one.name != "python"),
-            settings=tuple(
-                Setting(name, one.text, one.place) for name, one in root.pairs("variables") if one.text is not None
-            ),
-            channels=tuple(item.text for item in root.items("channels") if item.text),
-            not_understood=(*not_understood, *pip.not_understood),
-        ),
-    )
+    settings = [Setting(name, one.text, one.place) for name, one in root.pairs("variables") if one.text is not None]
+    channels = tuple(item.text for item in root.items("channels") if item.text)
+    found, complaints = (*requirements, *pip.found()), (*not_understood, *pip.not_understood)
+    return (environment_of("conda", path, found, complaints, settings=tuple(settings), channels=channels),)

@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, ManifestError, Place, Requirement
+from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, ManifestError, Place, Requirement, environment_of
 from tfgpu_doctor.manifests.pip import Include, Lines
 from tfgpu_doctor.manifests.requirement import pip_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import complaint
@@ -68,16 +68,9 @@ class Reader:
         self._quote = quote
         self._not_understood: list[str] = []
 
-    def environment(self, label: str, python: list[Requirement], found: list[Requirement]) -> Environment:
+    def environment(self, label: str, found: list[Requirement]) -> Environment:
         """One of the file's environments."""
-        return Environment(
-            kind="pyproject",
-            label=label,
-            place=Place(self._path, 1),
-            python=tuple(python),
-            requirements=tuple(dict.fromkeys(found)),
-            not_understood=tuple(dict.fromkeys(self._not_understood)),
-        )
+        return environment_of("pyproject", self._path, found, self._not_understood, label=label)
 
     def place(self, key: str, text: str | None = None) -> Place:
         """The line of a string below a key."""
@@ -187,11 +180,10 @@ def read_pyproject(path: str, text: str, include: Include, *, quote: bool = True
     standard, poetry = _standard(reader, data), read_poetry(reader, data)
     python, base = [*standard.python, *poetry.python], [*standard.base, *poetry.base]
     parts = {**standard.parts, **poetry.parts}
-    found = [reader.environment(path, python, base)]
+    found = [reader.environment(path, [*python, *base])]
     for name, own in parts.items():  # a part can name a Python of its own
-        packages = [one for one in (*base, *own) if one.name != "python"]
-        pythons = [one for one in (*base, *own) if one.name == "python"] or python
-        found += [reader.environment(f"{path}, {name}", pythons, packages)] if own else []
+        pythons = [] if any(one.name == "python" for one in (*base, *own)) else python
+        found += [reader.environment(f"{path}, {name}", [*pythons, *base, *own])] if own else []
     return tuple(found)
 
 

@@ -9,7 +9,17 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise, takewhile
 from typing import Any, Literal, TypeAlias
 
-from tfgpu_doctor.manifests import Environment, Image, IncludeError, Kind, ManifestError, Place, Requirement, quoted
+from tfgpu_doctor.manifests import (
+    Environment,
+    Image,
+    IncludeError,
+    Kind,
+    ManifestError,
+    Place,
+    Requirement,
+    environment_of,
+    quoted,
+)
 from tfgpu_doctor.manifests.nodes import documents
 from tfgpu_doctor.manifests.pip import Include, Lines, read_environment
 from tfgpu_doctor.manifests.pyproject import read_pyproject
@@ -382,17 +392,11 @@ def environment(
         _follow(file, found, base, lines, include)
     if contexts[0] != context:
         label += f", built from {posixpath.normpath(posixpath.join(posixpath.dirname(base), contexts[0]))}"
-    requirements = dict.fromkeys(lines.found())
-    return Environment(
-        kind=kind,
-        label=label,
-        place=place or Place(path, 1),
-        python=tuple(python) or tuple(_pythons(installed, requirements)),
-        requirements=tuple(one for one in requirements if one.name != "python"),
-        image=image,
-        not_understood=(*unknown_part(image), *dict.fromkeys(lines.not_understood)),
-        **others,
-    )
+    requirements = lines.found()
+    found_pythons = tuple(python) or tuple(_pythons(installed, requirements))
+    complaints = (*unknown_part(image), *lines.not_understood)
+    made = environment_of(kind, path, requirements, complaints, label=label, image=image, **others)
+    return replace(made, python=found_pythons, place=place or made.place)
 
 
 def has_tensorflow(one: Environment) -> bool:

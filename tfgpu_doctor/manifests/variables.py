@@ -36,7 +36,7 @@ def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str
 _WORD = r"(?:[^{}]|\$\{[^{}]{0,1000}\}){0,1000}"  # one variable deep
 _VARIABLE = re.compile(
     r"\$(?:(?P<bare>[A-Za-z_]\w*)"
-    rf"|\{{(?P<name>[A-Za-z_]\w*)(?:(?P<sign>:?[-+])(?P<word>{_WORD})|\?[^{{}}]{{0,1000}})?\}}"
+    rf"|\{{(?P<name>[A-Za-z_]\w*)(?:(?P<sign>:?[-+])(?P<word>{_WORD})|:?\?[^{{}}]{{0,1000}})?\}}"
     r"|\{[A-Za-z_](?P<other>)[^{}]{0,1000}\}?)"
 )
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

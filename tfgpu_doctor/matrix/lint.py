@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from packaging.requirements import Requirement
@@ -49,6 +50,7 @@ def _ordered(name: str, versions: Iterable[str], *, falling: bool = False) -> It
         yield f"{name}: {', '.join(given)} should be ordered {', '.join(wanted)}"
 
 
+@lru_cache(maxsize=4096)  # packages and releases have many in common
 def _readable(kind: type[Requirement | SpecifierSet], text: str) -> bool:
     try:
         kind(text)
@@ -69,13 +71,16 @@ def _wheels(data: MatrixFile) -> Iterator[tuple[str, Wheel]]:
 
 def used_sources(data: MatrixFile) -> dict[str, str]:
     """Every source key that a row names → the first place that does."""
+    places = (
+        (getattr(row, name, None), f"{table}[{index}].{name}")
+        for table in TABLES
+        for index, row in enumerate(getattr(data, table))
+        for name in _SOURCES
+    )
     used: dict[str, str] = {}
-    for table in TABLES:
-        for index, row in enumerate(getattr(data, table)):
-            for name in _SOURCES:
-                key = getattr(row, name, None)
-                if key is not None:
-                    used.setdefault(key, f"{table}[{index}].{name}")
+    for key, place in places:
+        if key is not None:
+            used.setdefault(key, place)
     return used
 
 
@@ -216,14 +221,14 @@ def device_ids(data: MatrixFile) -> Iterator[str]:
     """A PCI device id is that of one GPU, whose name stands in `gpus`."""
     names = {name for row in data.gpus for name in row.names}
     seen: dict[str, str] = {}
-    for row in data.pci_devices:
-        for name, devices in row.devices.items():
-            if name not in names:
-                yield f"pci_devices {row.compute_capability}: {name!r} is no name of `gpus`"
-            for device in devices.split():
-                if device in seen:
-                    yield f"pci_devices {row.compute_capability}: {device} is {name!r}, and {seen[device]!r}"
-                seen[device] = name
+    listed = [(row.compute_capability, name, ids) for row in data.pci_devices for name, ids in row.devices.items()]
+    for card, name, ids in listed:
+        if name not in names:
+            yield f"pci_devices {card}: {name!r} is no name of `gpus`"
+        for device in ids.split():
+            if device in seen:
+                yield f"pci_devices {card}: {device} is {name!r}, and {seen[device]!r}"
+            seen[device] = name
 
 
 def instance_gpus(data: MatrixFile) -> Iterator[str]:
@@ -395,9 +400,8 @@ def package_requirements(data: MatrixFile) -> Iterator[str]:
         for text, versions in row.requires.items():
             if not _readable(Requirement, text):
                 yield f"{place}: {text!r} cannot be read"
-            for version in (edge for run in versions.split() for edge in run.split("..")):
-                if version not in known:
-                    yield f"{place}: {text!r} is said of {version}, which is none of its versions"
+            strange = [edge for run in versions.split() for edge in run.split("..") if edge not in known]
+            yield from (f"{place}: {text!r} is said of {one}, which is none of its versions" for one in strange)
 
 
 def log_lines(data: MatrixFile) -> Iterator[str]:

@@ -220,10 +220,10 @@ def clean(text: str) -> str:
 
 def _of_notebook(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same notebook with a line for each text; one that is cut off stays as it is."""
-    data = b"".join(chunks)
+    data = b"".join(chunks).removeprefix(codecs.BOM_UTF8)
     try:
         yield msgspec.json.format(data, indent=1)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         yield data
 
 

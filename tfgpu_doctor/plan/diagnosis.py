@@ -13,16 +13,16 @@ from tfgpu_doctor.findings.answers import WHICH
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, message_evidence
 from tfgpu_doctor.findings.symptoms import nothing_fails
 from tfgpu_doctor.matrix.compatibility import arm_only
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
-from tfgpu_doctor.plan.constraints import PlanRequest, candidates, source, span, violations
+from tfgpu_doctor.plan.constraints import PlanRequest, candidates, same_minor_releases, source, span, violations
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.ranking import MachineState, Planner, make_plan
+from tfgpu_doctor.plan.ranking import FROM_PIP, MachineState, Planner, make_plan
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import Target, from_facts, unknown_gpu
 from tfgpu_doctor.records.facts import Message, PciGpu, TfDevice, value_or
 from tfgpu_doctor.records.report import Alternative, Evidence, Fix
-from tfgpu_doctor.records.versions import at_least, minor, same_minor
+from tfgpu_doctor.records.versions import at_least, minor, numbers, same_minor
 
 diagnose = partial(engine.diagnose, fixes=Fixes)
 make_report = partial(engine.make_report, fixes=Fixes)
@@ -78,24 +78,27 @@ class _Answer:
         cuda, version = self.named.get("cuda"), self.named.get("tensorflow")
         if without_nvidia:
             return self._planned(MachineState(no_gpu=True))
-        if version and (row := self._row(version)):
-            return self._about_release(row)
+        if version:  # the newest of that minor version that works here; else that very version
+            rows = candidates(self.request.matrix, self.target.platform)
+            same = sorted(
+                (row for row in rows if same_minor(row.version, version)), key=lambda row: row.version != version
+            )
+            if row := next(iter(same_minor_releases(self.request, version) or same), None):
+                return self._about_release(row)
         if cuda is None or at_least(cuda, _BROUGHT_ALONG):
             return self._planned()
         for cudnn in dict.fromkeys((self.named.get("cudnn"), None)):
             filters = Filters(platform=self.target.platform, cuda=cuda, cudnn=cudnn)
-            rows = [row for row in _with_cuda(self.request.matrix, filters) if not violations(self.request, row)]
-            if rows:
-                return self._about_cuda(filters, rows)
+            if found := [row for row in self._with_cuda(filters) if not violations(self.request, row)]:
+                return self._about_cuda(filters, found)
         answer = self._planned()
         return replace(answer, title=f"No TensorFlow for CUDA {cuda} works here. {answer.title}")
 
-    def _row(self, version: str) -> Release | None:
-        """The release of that version, or the newest of that minor version that works here."""
-        rows = candidates(self.request.matrix, self.target.platform)
-        same = [row for row in rows if same_minor(row.version, version)]
-        same.sort(key=lambda row: row.version != version)  # the exact one first
-        return next((row for row in same if not violations(self.request, row)), next(iter(same), None))
+    def _with_cuda(self, filters: Filters) -> list[Release]:
+        """The releases that load a CUDA, the newest first; `tensorflow` before packages of other names."""
+        rows = (*releases(self.request.matrix, filters), *also_load(self.request.matrix, filters))
+        known = (row for row in rows if row.package in ("tensorflow", "tensorflow-gpu"))
+        return sorted(known, key=lambda row: numbers(minor(row.version)), reverse=True)
 
     def _about_release(self, row: Release) -> Problem:
         """Whether it works with all that is named, or what it was built with."""
@@ -109,8 +112,8 @@ class _Answer:
         title = self._refusal(row, against[0]) if against else f"{_line(option)}{driver}"
         fixes = [*_fixes(self._best() if broken else (option,))]
         cuda = self.named.get("cuda")
-        others = [*_with_cuda(self.request.matrix, Filters(platform=self.target.platform, cuda=cuda))] if cuda else []
-        if against and others:
+        others = self._with_cuda(Filters(platform=self.target.platform, cuda=cuda)) if cuda and against else []
+        if others:
             fixes.append(Fix(f"For CUDA {cuda}: TensorFlow {_span_of(others)}"))
         compiled = " ".join(dict.fromkeys((*row.sass, *row.ptx)))
         return Problem(
@@ -154,7 +157,7 @@ class _Answer:
         options = make_plan(self.request.matrix, self.target).options if options is None else options
         if self.target.os != "windows" or not options or options[0].kind == "cpu":
             return options[:1]
-        native = next((one for one in options if one.kind in ("as-is", "python", "driver", "python+driver")), None)
+        native = next((one for one in options if one.kind in FROM_PIP), None)
         inside = next((one for one in options if one.kind == "wsl2"), None)
         both = (native, inside) if "native" in self.named or options[0] is native else (inside, native)
         return tuple(one for one in both if one) or options[:1]
@@ -197,13 +200,6 @@ class _Answer:
         known = self.request.matrix.gpu(named) if named else None
         name = known.name if known else named
         return f"{before} {'an' if name.startswith(_AN) else 'a'} {name}" if name else ""
-
-
-def _with_cuda(matrix: Matrix, filters: Filters) -> Iterator[Release]:
-    """The releases that load a CUDA, the newest first; `tensorflow` before packages of other names."""
-    rows = [*releases(matrix, filters), *also_load(matrix, filters)]
-    newest = sorted(rows, key=lambda row: tuple(map(int, minor(row.version).split("."))), reverse=True)
-    yield from (row for row in newest if row.package in ("tensorflow", "tensorflow-gpu"))
 
 
 def _span_of(rows: list[Release]) -> str:

@@ -498,25 +498,29 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if release is None or tensorflow is None or view.conda or not view.extra:
         return
     name = f"nvidia-cudnn-cu{major(release.cuda)}"
-    pin, named = release.pip_nvidia.get(name, "=="), view.requirement(name)
-    # also a version that the matrix does not have, or that pip chooses for the line
-    chosen = (pinned(named) or view.versions.get(name)) if named else None
-    if pin.startswith("==") or (named and chosen is None):
-        return
-    for gpu in view.target.gpus:
+    pin = release.pip_nvidia.get(name, "==")
+    for gpu in view.target.gpus if not pin.startswith("==") else ():
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
-        if dropped is None or (named and not at_least(chosen, dropped)):
-            continue
-        exact, fix = "The newest cuDNN", write_beside(tensorflow, f"{name}<{dropped}")
-        if named:
-            exact = f"cuDNN {pinned(named)}" if pinned(named) else exact
-            fix = write(named, f"{name}{pin.split(',')[0]},<{dropped}")
-        yield Problem(
-            title=f"{exact} has dropped {gpu.shown}",
-            cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
-            evidence=_seen(named or tensorflow, f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),
-            fixes=(fix,),
-        )
+        if dropped and (exact := _cudnn_from(view, name, dropped)):
+            named = view.requirement(name)
+            held = write_beside(tensorflow, f"{name}<{dropped}")
+            yield Problem(
+                title=f"{exact} has dropped {gpu.shown}",
+                cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
+                evidence=_seen(named or tensorflow, f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),
+                fixes=(write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else held,),
+            )
+
+
+def _cudnn_from(view: PlannedEnvironment, name: str, first: str) -> str | None:
+    """The cuDNN that pip installs, where it is of this version or later; without a line of its own, the newest."""
+    named = view.requirement(name)
+    if named is None:
+        return "The newest cuDNN"
+    pin = pinned(named)  # also a version that the matrix does not have, or that pip chooses for the line
+    chosen = pin or view.versions.get(name)
+    exact = f"cuDNN {pin}" if pin else "The newest cuDNN"
+    return exact if chosen and at_least(chosen, first) else None
 
 
 @in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)

@@ -25,7 +25,7 @@ from tfgpu_doctor.records.report import Fix, Tool
 from tfgpu_doctor.records.versions import major, minor
 
 _CHANGES: tuple[Kind, ...] = ("python", "driver", "python+driver")
-_FROM_PIP = frozenset({"as-is", *_CHANGES})
+FROM_PIP = frozenset({"as-is", *_CHANGES})
 _WSL = Fix("Install WSL2 and continue in its terminal; install no driver in it", ("wsl --install",))
 
 
@@ -129,7 +129,7 @@ class Planner:
         if self.state.no_gpu or self.target.os == "macos":
             return [*on_cpu(self.request, self.state.interpreter)]
         ways = [*self._ways()]
-        if self.request.specifier and not any(one.kind in (*_FROM_PIP, "wsl2") for one in ways):
+        if self.request.specifier and not any(one.kind in (*FROM_PIP, "wsl2") for one in ways):
             # of releases that were asked for, those count, too, whose RUNPATH forgets folders: links make them work
             issues = self.request.repaired_issues | repaired_by_links(self.request.matrix)
             ways = [*replace(self, request=replace(self.request, repaired_issues=issues))._ways()]

@@ -265,11 +265,7 @@ def _gpu(index: int, facts: Mapping[str, Any], silent: Unknown) -> Gpu:
     every = {name: missing for name in Gpu.__struct_fields__ if name != "index"}
     none = msgspec.to_builtins(Unknown("none"))
     gpu = msgspec.convert({**every, "fault": none, **facts, "index": index}, Gpu)
-    links = map_fact(
-        gpu.nvlinks,
-        lambda found: tuple(msgspec.structs.replace(one, remote=one.remote and bus_id(one.remote)) for one in found),
-    )
-    return msgspec.structs.replace(gpu, pci_bus_id=map_fact(gpu.pci_bus_id, bus_id), nvlinks=links)
+    return msgspec.structs.replace(gpu, pci_bus_id=map_fact(gpu.pci_bus_id, bus_id))
 
 
 def _with_device(gpu: Gpu, device: Mapping[str, Any] | None) -> Gpu:

@@ -112,11 +112,6 @@ def throttle_reasons(mask: int) -> list[str]:
     return [THROTTLE_REASONS.get(bit, hex(bit)) for bit in bits]
 
 
-def same(value: Any) -> Any:
-    """Pass a plain number or string on."""
-    return value
-
-
 # fields of Gpu, function, constants that it takes beside the GPU, conversion; the important ones first
 QUESTIONS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("name", "GetName", "", text),
@@ -128,22 +123,22 @@ QUESTIONS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("compute_mode", "GetComputeMode", "", lambda mode: COMPUTE_MODES.get(mode, f"mode {mode}")),
     ("persistence_mode", "GetPersistenceMode", "", bool),
     ("utilization", "GetUtilizationRates", "", lambda rates: rates.gpu),
-    ("temperature", "GetTemperature", "TEMPERATURE_GPU", same),
+    ("temperature", "GetTemperature", "TEMPERATURE_GPU", int),
     ("power", "GetPowerUsage", "", lambda milliwatts: milliwatts / 1000),
     ("power_limit", "GetEnforcedPowerLimit", "", lambda milliwatts: milliwatts / 1000),
-    ("sm_clock", "GetClockInfo", "CLOCK_SM", same),
-    ("sm_clock_max", "GetMaxClockInfo", "CLOCK_SM", same),
-    ("memory_clock_max", "GetMaxClockInfo", "CLOCK_MEM", same),
-    ("memory_bus_width", "GetMemoryBusWidth", "", same),
+    ("sm_clock", "GetClockInfo", "CLOCK_SM", int),
+    ("sm_clock_max", "GetMaxClockInfo", "CLOCK_SM", int),
+    ("memory_clock_max", "GetMaxClockInfo", "CLOCK_MEM", int),
+    ("memory_bus_width", "GetMemoryBusWidth", "", int),
     # the name that every driver has; newer ones call the same answer "event reasons"
     ("throttle_reasons", "GetCurrentClocksThrottleReasons", "", throttle_reasons),
     ("ecc_mode", "GetEccMode", "", lambda modes: bool(modes[0])),
-    ("ecc_uncorrected", "GetTotalEccErrors", "MEMORY_ERROR_TYPE_UNCORRECTED VOLATILE_ECC", same),
+    ("ecc_uncorrected", "GetTotalEccErrors", "MEMORY_ERROR_TYPE_UNCORRECTED VOLATILE_ECC", int),
     ("remapped_rows_pending remapped_rows_failed", "GetRemappedRows", "", lambda rows: tuple(map(bool, rows[2:4]))),
-    ("pcie_generation", "GetCurrPcieLinkGeneration", "", same),
-    ("pcie_generation_max", "GetMaxPcieLinkGeneration", "", same),
-    ("pcie_width", "GetCurrPcieLinkWidth", "", same),
-    ("pcie_width_max", "GetMaxPcieLinkWidth", "", same),
+    ("pcie_generation", "GetCurrPcieLinkGeneration", "", int),
+    ("pcie_generation_max", "GetMaxPcieLinkGeneration", "", int),
+    ("pcie_width", "GetCurrPcieLinkWidth", "", int),
+    ("pcie_width_max", "GetMaxPcieLinkWidth", "", int),
 )
 
 
@@ -243,11 +238,7 @@ class Nvml:
                 if not found:
                     raise
                 break  # past the last
-            remote = None
-            if active:
-                with suppress(nvml.NVMLError):  # NVML does not tell, as in many virtual machines
-                    remote = text(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
-            found.append({"link": link, "active": active, "remote": remote})
+            found.append({"link": link, "active": active})
         return found
 
 

@@ -37,7 +37,6 @@ KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is aban
 END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
 PAUSE = 0.002  # seconds between two looks at processes that are ending
-FLOOD = 256_000_000  # bytes on both streams, after which a child is killed: it would keep a core busy to its deadline
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
 QUEUED = 4_000_000  # bytes that wait to be read as lines; of a child that writes faster than that, the rest is dropped
 
@@ -68,7 +67,6 @@ class Completed:
     seconds: float
     timed_out: bool = False
     error: str | None = None
-    flooded: bool = False  # it was killed before its deadline, since it wrote more than FLOOD
 
     @property
     def signal_name(self) -> str | None:
@@ -100,10 +98,6 @@ class _Kept:
         begun = head.decode("utf-8", "replace").rstrip("\ufffd")
         ended = tail.decode("utf-8", "replace").lstrip("\ufffd")
         return f"{begun}\n[... {dropped} bytes left out ...]\n{ended}"
-
-
-class FloodError(TimeoutError):
-    """A child has written more than FLOOD bytes, and still runs."""
 
 
 class Child:
@@ -212,7 +206,7 @@ class Child:
     def read_line_or_end(self, deadline: float) -> str | None:
         """Like :meth:`read_line` up to the monotonic time `deadline`; None also when only a grandchild holds the pipe.
 
-        Raises TimeoutError: the child itself still runs at the deadline, or (FloodError) has written too much.
+        Raises TimeoutError: the child itself still runs at the deadline.
         """
         while True:
             now = time.monotonic()
@@ -220,8 +214,6 @@ class Child:
             if self.process.poll() is None:
                 if now >= deadline:  # a child that writes without end never lets read_line run dry
                     raise TimeoutError(f"{self.argv[0]} still runs at its deadline")
-                if self.stdout.size + self.stderr.size > FLOOD:
-                    raise FloodError(f"{self.argv[0]} wrote more than {FLOOD / 1e6:.0f} MB")
             elif not self._ended:
                 _kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
                 self._ended, patience = time.monotonic(), DRAIN_GRACE
@@ -264,17 +256,10 @@ class Child:
         found = _orphans(self._number)
         return found if self.process.poll() is not None else found | {self.process.pid}
 
-    def completed(self, *, timed_out: bool = False, flooded: bool = False) -> Completed:
+    def completed(self, timed_out: bool = False) -> Completed:
         """Describe how the child ended, with what it wrote."""
-        return Completed(
-            self.argv,
-            self.process.poll(),
-            self.stdout.text(),
-            self.stderr.text(),
-            time.monotonic() - self.started,
-            timed_out,
-            flooded=flooded,
-        )
+        seconds = time.monotonic() - self.started
+        return Completed(self.argv, self.process.poll(), self.stdout.text(), self.stderr.text(), seconds, timed_out)
 
     def _let_go(self, keep: int = 0) -> None:
         """Close the tether's end that is read, which the child has, and the other one unless it is to be kept."""
@@ -318,17 +303,17 @@ def run(
     except OSError as error:
         return Completed(tuple(argv), None, "", "", time.monotonic() - started, error=error.strerror or str(error))
     with child:
-        deadline, flooded = started + timeout, False
+        deadline = started + timeout
         try:
             while (line := child.read_line_or_end(deadline)) is not None:
                 extended = on_line(line) if on_line else None
                 deadline = deadline if extended is None else time.monotonic() + extended
             ended = child.wait(deadline - time.monotonic()) is not None
-        except TimeoutError as error:
-            ended, flooded = False, isinstance(error, FloodError)
+        except TimeoutError:
+            ended = False
         if not ended:
             child.kill()
-        return child.completed(timed_out=not ended, flooded=flooded)
+        return child.completed(not ended)
 
 
 # -------------------------------------------------------------------------------------------------------- descendants
@@ -506,11 +491,6 @@ class Watch:
             self.since, self.seen = time.monotonic(), now
         return now is not None and time.monotonic() - self.since >= self.limit
 
-    def used(self) -> str:
-        """What they had used when they stopped: "1.23 s of CPU time, 85.1 MB read"."""
-        seconds, read = self.seen or (0.0, 0)
-        return f"{seconds:.2f} s of CPU time, {read / 1e6:.1f} MB read"
-
 
 # --------------------------------------------------------------------------------------------------------- exit codes
 #
@@ -536,11 +516,6 @@ def signal_number(returncode: int | None) -> int | None:
     if returncode is None:
         return None
     return -returncode if returncode < 0 else WINDOWS.get(returncode, (None, ""))[0]
-
-
-def words(returncode: int | None) -> str | None:
-    """Return what Windows calls it; None for a code that is not its own."""
-    return WINDOWS[returncode][1] if returncode in WINDOWS else None
 
 
 def name_of(number: int) -> str:

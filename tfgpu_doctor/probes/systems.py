@@ -48,6 +48,7 @@ class System:
     platform: str = ""  # as sys.platform has it
     name: str | None = None  # the fact `host.os`
     paths: ModuleType = os.path
+    no_driver = Unknown("the NVIDIA driver is not read on this system")
     root = "/"
     endings: tuple[str, ...] = ("",)  # of programs
 
@@ -91,11 +92,11 @@ class System:
 
     def driver(self) -> dict[str, Fact[Any]]:
         """The installed driver as fields of Driver."""
-        return dict.fromkeys(INSTALLED, Unknown(f"not read on {self.title}"))
+        return dict.fromkeys(INSTALLED, self.no_driver)
 
-    def driver_files(self, soname: str, _environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
+    def driver_files(self, _soname: str, _environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
         """The driver's library that Linux calls `soname`."""
-        return Unknown(f"{soname} is not looked for on {self.title}")
+        return self.no_driver
 
     def smi_places(self, _environ: Mapping[str, str], /) -> tuple[str, ...]:
         """Paths of nvidia-smi where it is not on PATH."""
@@ -109,7 +110,7 @@ class System:
 class MacOs(System):
     """A Mac: NVIDIA's last driver was for macOS 10.13, and TensorFlow has had no CUDA there since 1.2."""
 
-    platform, name = "darwin", "macos"
+    platform, name, no_driver = "darwin", "macos", Unknown("NVIDIA makes no driver for macOS")
 
     def host(self) -> Host:
         """With macOS's own version instead of Darwin's."""
@@ -121,14 +122,6 @@ class MacOs(System):
             pci_gpus=Unknown("GPUs of a Mac are Apple's, Intel's or AMD's; NVIDIA's last driver was for macOS 10.13"),
             container=Known("none", "containers of macOS run in a Linux of their own"),
         )
-
-    def driver(self) -> dict[str, Fact[Any]]:
-        """There is none."""
-        return dict.fromkeys(INSTALLED, Unknown("NVIDIA makes no driver for macOS"))
-
-    def driver_files(self, _soname: str, _environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
-        """There are none."""
-        return Unknown("NVIDIA makes no driver for macOS")
 
 
 class Api:

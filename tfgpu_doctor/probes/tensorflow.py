@@ -24,7 +24,7 @@ import msgspec
 
 from tfgpu_doctor.parsers.tensorflow_outputs import library_version
 from tfgpu_doctor.probes import host, launch, process
-from tfgpu_doctor.probes.process import FLOOD, Child, Completed, FloodError, Watch
+from tfgpu_doctor.probes.process import Child, Completed, Watch
 from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
 from tfgpu_doctor.records.distributions import TENSORFLOW
@@ -169,15 +169,12 @@ class TensorFlowProbe:
         while child.stdout.size <= NOISE:
             try:
                 line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
-            except TimeoutError as error:
+            except TimeoutError:
                 if time.monotonic() >= deadline:
                     return self._why_timed_out(child)
-                if isinstance(error, FloodError):
-                    return f"it wrote more than {FLOOD / 1e6:.0f} MB to standard error"
                 if watch and watch.hangs():
                     self._idle = watch.limit
-                    did = f"neither used the CPU nor read anything for {watch.limit:g} s; until then {watch.used()}"
-                    return f"the import has {did}"
+                    return f"the import has neither used the CPU nor read anything for {watch.limit:g} s"
                 continue
             if line is None:
                 return None if child.wait(deadline - time.monotonic()) is not None else self._why_timed_out(child)
@@ -506,7 +503,7 @@ class Transcript:
             signal=process.name_of(ending.signal) if ended and ending.signal else None,
             exit_code=ending.returncode if ended and (ending.returncode or 0) >= 0 else None,
             log_tail=tail,
-            note=ending.note or process.words(ending.returncode),
+            note=ending.note or process.WINDOWS.get(ending.returncode or 0, (None, None))[1],
             idle=ending.idle,
         )
 

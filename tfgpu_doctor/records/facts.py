@@ -263,7 +263,6 @@ class NvLink(Record, frozen=True):
 
     link: Annotated[int, public("link")]
     active: Annotated[bool, public("active")]
-    remote: Annotated[str | None, private("PCI address at the other end")] = None  # PCI bus id at the other end
 
 
 class Gpu(Record, frozen=True):

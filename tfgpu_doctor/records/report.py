@@ -124,7 +124,6 @@ class Report(Document, frozen=True):
     timings: dict[str, float]  # seconds
     findings: tuple[Finding, ...]
     undetermined: tuple[Undetermined, ...] = ()
-    resolved: tuple[()] = ()  # of earlier versions, whose reports have it
 
     def in_brief(self) -> str:
         """The verdict and the causes."""

@@ -287,7 +287,8 @@ class Smoking:
             self.costs[step.workload] = max(self.clock() - ready, self.costs.get(step.workload, 0.0))
         run = to_run(measured, RULE)
         own = tuple(gpu for gpu in run.gpu if gpu.device in run.devices)  # others took no part
-        run = msgspec.structs.replace(run, gpu=own, throttled_samples=run.throttled_samples if own else ())
+        throttled = run.throttled_samples if any(map(slowdowns, own)) else ()
+        run = msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)
         run = with_peak(run, self.report.facts, self.matrix)
         if "import" in run.cold_start_s:
             self.imports.append(run.cold_start_s["import"])
@@ -453,12 +454,15 @@ def judge_doctor(report: Report, late: str | None, seconds: float) -> SmokeCheck
     if errors:
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         return msgspec.structs.replace(check, why=f"{errors[0].title} ({errors[0].id}){more}", ran=1)
-    if late or report.verdict == "unknown":
-        reason = next((item.reason for item in report.undetermined), "no further information")
-        return msgspec.structs.replace(check, status="not run" if late else "unknown", why=late or reason)
+    if late:
+        return msgspec.structs.replace(check, status="not run", why=late)
+    if report.verdict == "unknown":
+        reasons = [item.reason for item in report.undetermined]
+        return msgspec.structs.replace(check, status="unknown", why=[*reasons, "no further information"][0])
+    warnings = [one for one in causes if one.severity is Severity.WARNING]
     saw = verdict_sentence(report)
-    for warning in [one for one in causes if one.severity is Severity.WARNING][:1]:
-        saw += f": {warning.title} ({warning.id}): {warning.cause.partition('; ')[0]}"
+    if warnings:
+        saw += f": {warnings[0].title} ({warnings[0].id}): {warnings[0].cause.partition('; ')[0]}"
     return msgspec.structs.replace(check, status="ok", saw=saw, passed=1, ran=1)
 
 

@@ -255,17 +255,21 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
     inputs = described["inputs"]
     names = [entry["name"] for entry in inputs]
     wanted = {names[0] if name == "" and len(names) == 1 else name: shape for name, shape in shapes.items()}
-    for name in wanted:
-        if name not in names:
-            raise SignatureError(f"--shape names {name or 'no input'}: the signature takes {_listed(inputs)}")
-    open_ = [entry["shape"] is None or entry["shape"][:1] == [None] for entry in inputs]  # takes any number of items
-    firsts = {entry["shape"][0] for entry in inputs if entry["shape"]} if inputs and not any(open_) else {0}
-    if len(firsts) != 1:
+    if unknown := [name for name in wanted if name not in names]:
+        raise SignatureError(f"--shape names {unknown[0] or 'no input'}: the signature takes {_listed(inputs)}")
+    batched, fixed = _batching([entry["shape"] for entry in inputs])
+    if fixed is None:
         raise SignatureError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
-    fixed = int(firsts.pop())
-    batched = [bool(entry["shape"]) if fixed else any_batch for entry, any_batch in zip(inputs, open_, strict=True)]
-    specs = [_spec(*one, wanted.get(one[0]["name"])) for one in zip(inputs, batched, strict=True)]
-    return specs, fixed
+    return [_spec(one, own, wanted.get(one["name"])) for one, own in zip(inputs, batched, strict=True)], fixed
+
+
+def _batching(shapes: Sequence[Any]) -> tuple[list[bool], int | None]:
+    """Return which inputs hold an item of the batch each, and the only batch (0: any); None where there is none."""
+    any_batch = [shape is None or shape[:1] == [None] for shape in shapes]
+    firsts = {shape[0] for shape in shapes if shape}
+    if any(any_batch) or not shapes:
+        return any_batch, 0
+    return [bool(shape) for shape in shapes], int(firsts.pop()) if len(firsts) == 1 else None
 
 
 def _spec(entry: Mapping[str, Any], batched: bool, wanted: tuple[int, ...] | None) -> dict[str, Any]:
@@ -275,8 +279,8 @@ def _spec(entry: Mapping[str, Any], batched: bool, wanted: tuple[int, ...] | Non
         raise SignatureError(f"the input {name} is of type {entry['dtype']}, for which no input can be generated")
     rest = None if shape is None else shape[1:] if batched else shape
     if wanted is not None:
-        same = rest is None or len(rest) == len(wanted)
-        if not same or any(a not in (None, b) for a, b in zip(rest or (), wanted, strict=False)):
+        known = wanted if rest is None else rest
+        if len(known) != len(wanted) or any(a not in (None, b) for a, b in zip(known, wanted, strict=True)):
             raise SignatureError(f"--shape {_dims(wanted)} does not match the input {name}: {_listed([entry])}")
         rest = wanted
     if rest is None or None in rest:

@@ -172,37 +172,43 @@ class MatPow(PlanBase):
             cases, self.chosen, expected = self._choose_size(session, cases)
             sizes = (self.chosen,)
         by_type = list(self.cases_by_type(cases))
-        labels = [case.label for _, todo in by_type for case in todo]
-        again = [label for label in labels if not self.sizes and "GPU" in label and "virtual" not in label]
-        session.begin([*labels * len(sizes), *again])
+        again = self._announce(session, [case.label for _, todo in by_type for case in todo], len(sizes))
         terms = max(case.terms for case in cases)
         with scratch() as folder:
 
             def jobs(todo: Sequence[Case], dtype: str, size: int) -> list[Job]:
-                found = (self.job(case, dtype, size, folder, terms, sizes[-1]) for case in todo)
-                return [replace(job, point={"size": size} if self.several or again else {}) for job in found]
+                point = {"size": size} if self.several or again else {}
+                found = [self.job(case, dtype, size, folder, terms, sizes[-1]) for case in todo]
+                return [replace(job, point=point) for job in found]
 
             for dtype, todo in by_type:
                 gpus = tuple(case for case in todo if case.label in again)
                 for size in sizes:
-                    possible = dict.fromkeys(jobs(todo, dtype, size), expected)
-                    if self.several:
-                        possible = self._possible(session, list(possible), size)
-                    kept = [job.key for job in possible if size != sizes[-1] or job.case in gpus]
+                    made = jobs(todo, dtype, size)
+                    possible = self._possible(session, made, size) if self.several else dict.fromkeys(made, expected)
                     if possible:
-                        yield Group(tuple(possible), max(possible.values()), frozenset(kept))
-                if gpus and (larger := self._own_size(session, gpus, dtype)):
+                        yield self._group(possible, gpus if size == sizes[-1] else todo)
+                larger = self._own_size(session, gpus, dtype)
+                if larger:
                     yield Group(tuple(jobs(gpus, dtype, larger)))
-                else:
-                    session.skip(len(gpus))
+                session.skip(0 if larger else len(gpus))
+
+    def _announce(self, session: Session, labels: list[str], sizes: int) -> list[str]:
+        """Say how many runs there are; returns the labels of GPUs that are also measured at a size that fills them."""
+        again = [] if self.sizes else [label for label in labels if "GPU" in label and "virtual" not in label]
+        session.begin([*labels * sizes, *again])
+        return again
+
+    def _group(self, possible: Mapping[Job, float], again: Sequence[Case]) -> Group:
+        """Return the group of jobs, with the seconds of a sample; the processes of the cases `again` stay."""
+        keep = frozenset(job.key for job in possible if job.case in again)
+        return Group(tuple(possible), max(possible.values()), keep)
 
     def _own_size(self, session: Session, gpus: Sequence[Case], dtype: str) -> int | None:
         """Return the size that fills the GPUs, by their speed and memory; None where it is hardly larger."""
         mine = [run for run in session.runs if run.dtype == dtype and run.label in {case.label for case in gpus}]
         speeds = [run.flop / run.median_s for run in mine if run.flop and run.median_s]
-        if not speeds or len(speeds) < len(gpus):
-            return None
-        for size in OWN_SIZES:
+        for size in OWN_SIZES if gpus and len(speeds) == len(gpus) else ():
             slow = matpow.flop(size, self.power, 2) / min(speeds) > OWN_SECONDS
             if size >= 1.5 * self.chosen and not slow and not lacking(gpus, size, dtype, session.free(gpus)):
                 return size
@@ -255,16 +261,13 @@ class MatPow(PlanBase):
         """
         possible: dict[Job, float] = {}
         for job in jobs:
-            expected = 0.0
             last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
-            if last and last.median_s and last.flop:
-                expected = last.median_s * job.work / last.flop
+            expected, before = _expected(job, last), last.parameters["size"] if last else 0
             beside = [*(one.case for one in possible), job.case]
             if last and last.failure:
-                why = f", which failed at {last.parameters['size']}"
-            elif last and expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
-                deadline = f"--deadline {session.rule.deadline:g}"
-                why = f": too slow for {deadline}, estimated from {last.parameters['size']}"
+                why = f", which failed at {before}"
+            elif expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
+                why = f": too slow for --deadline {session.rule.deadline:g}, estimated from {before}"
             elif short := lacking(beside, size, job.dtype, session.free(beside)):
                 where = "the host" if short[0] == HOST else f"GPU {short[0]}"
                 why = f": does not fit into the free memory of {where}"
@@ -276,6 +279,11 @@ class MatPow(PlanBase):
         if self.named and not possible:
             session.not_run.append(f"N = {size} in {jobs[0].dtype}")
         return possible
+
+
+def _expected(job: Job, last: Run | None) -> float:
+    """Return the seconds of a sample by the speed of an earlier run; 0 where that is not known."""
+    return last.median_s * job.work / last.flop if last and last.median_s and last.flop else 0.0
 
 
 # ---------------------------------------------------------------------------------------------------------------------

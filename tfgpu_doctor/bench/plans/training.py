@@ -302,7 +302,7 @@ class Cnn(TrainingPlan):
             "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}",
             parameters=parameters,
             scaling=scaling if len(case.devices) > 1 else None,
-            figures=not case.virtual,  # figures are speeds
+            figures=len(case.devices) > 1 and not case.virtual,  # figures are speeds
             farewell="workers" in parameters,
             virtual_memory_mib=4096,
         )

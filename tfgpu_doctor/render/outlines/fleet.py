@@ -202,7 +202,7 @@ def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severi
 
 def metrics(fleet: Fleet) -> Iterator[Metric]:
     """The verdict, how many nodes have which one, and which nodes are in which group."""
-    yield info("fleet", fleet.tool, baseline=fleet.baseline or "")
+    yield info("fleet", fleet.tool)
     yield created("fleet", fleet.created)
     about = "Verdict of the fleet; 1 for the one that holds."
     yield states("tfgpu_fleet_verdict", about, get_args(Verdict), fleet.verdict)
@@ -295,9 +295,8 @@ def _verdict(fleet: Fleet) -> str:
 
 
 def _about(fleet: Fleet) -> str:
-    """What was read: "200 nodes, 400 results; compared with good.jsonl"."""
-    compared = f"; compared with {fleet.baseline}" if fleet.baseline else ""
-    return f"{count(len(fleet.nodes), 'node')}, {count(fleet.results, 'result')}{compared}"
+    """What was read: "200 nodes, 400 results"."""
+    return f"{count(len(fleet.nodes), 'node')}, {count(fleet.results, 'result')}"
 
 
 def _unread_results(fleet: Fleet) -> tuple[str, ...]:
