@@ -15,13 +15,14 @@ from tests.bench.large_samples import training
 from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, verified
 from tests.healthy import healthy, known, spoil
 from tests.render.showing import as_format, check_goldens, printed
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.comparison import BenchComparison, compare_benches
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run, Throughput
 from tfgpu_doctor.render.outlines import bench as words
 from tfgpu_doctor.render.outlines.bench_comparison import change
 
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 GOLDEN = Path(__file__).parent / "golden"
 PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
 FOUR: dict[str, Any] = {"devices": tuple(f"/GPU:{index}" for index in range(4)), "spread": "terms", "flop": 2 * FLOP}
@@ -111,7 +112,7 @@ RESULTS: dict[str, BenchResult] = {
 OTHER = {"tensorflow": "2.20.0", "numpy": "2.4.6", "python": "3.12.3"}
 FIT = [Figure(name="fit", value=value, unit="images/s", ci95=(value * 0.99, value * 1.01)) for value in (812.0, 640.0)]
 SIZES = [256 * 2**step for step in range(9)]
-ROWS: dict[str, Any] = {"spread": "rows", "devices": ("/GPU:0", "/GPU:1")}
+TOGETHER: dict[str, Any] = {"spread": "rows", "devices": ("/GPU:0", "/GPU:1")}
 DISTURBED = run(
     *("CPU", 5.1), steps=(2.0,) * 4 + (1.0,) * 12, cpu_load=(1.0,) * 4 + (1.98,) * 12, cpu_wait=(1.0,) * 4 + (0.0,) * 12
 )
@@ -127,7 +128,7 @@ COMPARISONS: dict[str, BenchComparison] = {
             run(processes=(11,)),
             run("1 GPU", 0.052),
             run("1 GPU", 0.03, dtype="tf32"),
-            run("2 GPUs, rows", 0.027, **ROWS),
+            run("2 GPUs, rows", 0.027, **TOGETHER),
             run("2 GPUs, terms", 0.027, spread="terms", devices=("/GPU:0", "/GPU:1")),
             run("4 GPUs, rows", 0.015, spread="rows"),
             environment=TWO_CPUS,
@@ -136,7 +137,7 @@ COMPARISONS: dict[str, BenchComparison] = {
             DISTURBED,
             run("1 GPU", 0.061, figures=()),
             run("1 GPU", 0.02, dtype="tf32"),
-            run("2 GPUs, rows", 0.027, steps=(1.0, 1.2, 0.9, 1.3, 1.1), **ROWS),
+            run("2 GPUs, rows", 0.027, steps=(1.0, 1.2, 0.9, 1.3, 1.1), **TOGETHER),
             failed("2 GPUs, terms", "the worker was killed by SIGSEGV", spread="terms"),
             run("8 GPUs, rows", 0.015, spread="rows"),
             environment=spoil(TWO_CPUS, {"host.kernel": known("6.9.1")}),
@@ -213,17 +214,7 @@ def test_nothing_acts_as_markup_and_too_many_runs_for_a_page_are_told() -> None:
 # ------------------------------------------------------------------------------------------------ in words
 
 
-@each(
-    ("ratio", "text"),
-    [
-        ((1.102, 1.089, 1.115), "time +10.2 % (95 %: +8.9 to +11.5 %)"),
-        ((0.9, 0.8, 1.01), "time −10 % (95 %: −20 to +1 %)"),
-        ((1.0, 1.0, 1.0), "time 0.0 % (95 %: 0.0 to 0.0 %)"),
-        ((1.0004, 0.98, 1.02), "time 0.0 % (95 %: −2.0 to +2.0 %)"),
-        ((25.0, 24.0, 26.0), "time × 25 (95 %: 24 to 26)"),
-        ((0.02, 0.019, 0.021), "time × 0.020 (95 %: 0.019 to 0.021)"),
-    ],
-)
+@each(("ratio", "text"), ROWS["changes"])
 def test_a_change_in_words(ratio: tuple[float, float, float], text: str) -> None:
     assert change(Ratio(value=ratio[0], low=ratio[1], high=ratio[2])) == text
 

@@ -16,7 +16,7 @@ from tests.bench.planned import Workers, in_python, measured
 from tests.bench.samples import run as sample_run
 from tests.bench.test_several import cluster
 from tests.healthy import healthy, known, spoil
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
 from tfgpu_doctor.bench.plans.training import SPREAD, Cnn, largest_batch, why_poor
@@ -26,6 +26,7 @@ from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, batch, training_flop
 
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 ONE: dict[str, Any] = {
     "losses": [2.3, 2.25, 2.2],
     "compared": [2.3, 2.25, 2.2],
@@ -105,15 +106,7 @@ def test_a_cpu_that_would_take_minutes_is_left_out_beside_gpus_or_refused() -> N
     assert [run.label for run in bench(Workers(seconds=0.01), model="resnet50", batch=fits).runs] == ["CPU"]
 
 
-@each(
-    ("why", "told"),
-    [
-        ("ResourceExhaustedError: OOM when allocating", "32 images per device do not fit into its memory: try"),
-        ("the worker was killed by SIGSEGV: RESOURCE_EXHAUSTED", "--batch-size 16 (the worker was killed by SIGSEGV)"),
-        ("the worker was killed by SIGKILL", "probably because the machine ran out of memory: try --batch-size 16"),
-        ("InternalError: cuDNN\nsecond line", "InternalError: cuDNN\nsecond line"),
-    ],
-)
+@each(("why", "told"), ROWS["too_large"])
 def test_a_batch_that_is_too_large_is_told_as_that(why: str, told: str) -> None:
     def trouble(verb: str, _sample: int) -> None:
         if verb == "prepare":
@@ -197,18 +190,7 @@ def test_who_sums_on_several_machines() -> None:
 # ------------------------------------------------------------------------------------------------ the largest batch
 
 
-@each(
-    ("capacity", "start", "most", "found"),
-    [
-        (1000, 32, 2**20, (960, 1024)),
-        (10, 32, 2**20, (10, 11)),
-        (2, 32, 2**20, (2, 3)),
-        (1, 32, 2**20, (None, 2)),
-        (2**30, 32, 1000, (1000, None)),
-        (2**30, 32, 20, (20, None)),
-        (2**30, 32, 1, (None, None)),
-    ],
-)
+@each(("capacity", "start", "most", "found"), ROWS["batches"])
 def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
     capacity: int, start: int, most: int, found: tuple[int | None, int | None]
 ) -> None:
@@ -218,7 +200,7 @@ def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
         tried.append(batch)
         return batch <= capacity
 
-    assert largest_batch(start, most, fits) == found
+    assert largest_batch(start, most, fits) == tuple(found)
     assert len(tried) == len({*tried}) < 20 and all(2 <= batch <= most for batch in tried)
 
 
@@ -238,16 +220,7 @@ def small(capacity: int, how: str, gpus: int = 0) -> Workers:
     return Workers(gpus, kind=Small, seconds=0.01)
 
 
-@each(
-    ("how", "why"),
-    [
-        ("ResourceExhaustedError: OOM when allocating tensor", "ResourceExhaustedError"),
-        ("InternalError: Failed to allocate 1.2GiB", "InternalError"),
-        ("_ArrayMemoryError: Unable to allocate 12.2 MiB", "_ArrayMemoryError"),
-        ("the worker was killed by SIGKILL", "the worker was killed by SIGKILL"),
-        ("the worker ended with exit code 134: F0000 xla\nmore", "the worker ended with exit code 134"),
-    ],
-)
+@each(("how", "why"), ROWS["trials"])
 def test_the_largest_batch_is_found_and_measured_on_every_device_in_turn(how: str, why: str) -> None:
     workers = small(1000, how, gpus=2)
     found = bench(workers, gpus=2, auto=True, batch=None)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.healthy import gpu, healthy, known, spoil
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.comparability import ACROSS
 from tfgpu_doctor.bench.comparison import (
     BenchComparison,
@@ -27,6 +27,7 @@ from tfgpu_doctor.bench.comparison import (
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.records.facts import Package, Unknown
 
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 CARD = gpu(power_limit=700.0, sm_clock_max=1980)
 H200 = spoil(healthy(), {"gpus": known((CARD,))})
 TWO_CPUS = spoil(healthy(), {"host.cpus": known(2)})
@@ -51,20 +52,7 @@ def other_software(**changes: str) -> BenchResult:
 # ------------------------------------------------------------------------------------------------ verdicts
 
 
-@each(
-    ("ratio", "low", "high", "verdict"),
-    [
-        (1.10, 1.06, 1.14, "slower"),
-        (0.90, 0.87, 0.93, "faster"),
-        (1.04, 1.02, 1.06, "same"),  # clear, and smaller than the factor
-        (1.00, 0.97, 1.03, "same"),
-        (1.00, 0.90, 1.11, "cannot tell"),
-        (1.08, 0.99, 1.18, "cannot tell"),  # larger, and not clear
-        (1.30, 1.10, 1.54, "slower"),  # noisy, and clear all the same
-        (1.049, 1.003, 1.097, "same"),
-        (0.93, 0.85, 1.02, "cannot tell"),
-    ],
-)
+@each(("ratio", "low", "high", "verdict"), ROWS["ratios"])
 def test_larger_than_the_factor_and_clear(ratio: float, low: float, high: float, verdict: str) -> None:
     assert verdict_of(Ratio(value=ratio, low=low, high=high), 1.05) == verdict
 

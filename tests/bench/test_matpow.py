@@ -16,11 +16,10 @@ from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
 from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import printed
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, TooSlowError, demands, overtaking, saturation
 from tfgpu_doctor.bench.plans.matpow import (
-    AUTO,
     MatPow,
     RequestError,
     fit,
@@ -37,6 +36,7 @@ from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.records.facts import Facts
 from tfgpu_doctor.render.outlines.bench import verdict
 
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 GIB = 2**30
 CPU = (Case("CPU", ("/CPU:0",), ()),)
 TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
@@ -211,22 +211,10 @@ def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_doe
     assert max(workers.started[0].sizes) < 16384, "refused before it is allocated"
 
 
-@each(
-    ("text", "sizes"),
-    [
-        ("auto", AUTO),
-        ("1024, 256,512,256", (256, 512, 1024)),
-        ("256,…,2048", (256, 512, 1024, 2048)),
-        ("300,...,1000,4000", (300, 600, 1000, 4000)),
-        ("256,..,257", (256, 257)),
-        ("256", (256,)),
-        ("1k,…,4k", (1024, 2048, 4096)),
-        *((wrong, None) for wrong in ("", "256,…", "…,512", "256,x", "8,16", "16,200000", "²,512", "-1,2")),
-    ],
-)
+@each(("text", "sizes"), ROWS["sizes"])
 def test_lists_of_sizes(text: str, sizes: tuple[int, ...] | None) -> None:
     if sizes:
-        assert parse_sizes(text) == sizes
+        assert parse_sizes(text) == tuple(sizes)
     else:
         with pytest.raises(RequestError, match="--size"):
             parse_sizes(text)
@@ -317,21 +305,7 @@ def said(gpu: dict[int, float], noise: float = 0.0, **changes: Any) -> str:
     return text
 
 
-@each(
-    ("times", "text"),
-    [
-        ({256: 0.5, 512: 0.25}, "faster than the CPU from the smallest size on (N = 256, 2 times)"),
-        ({256: 4, 512: 2}, "slower than the CPU up to N = 512, the largest measured on both (0.5 times as fast)"),
-        ({256: 4, 512: 1.0}, "not clearly faster than the CPU up to N = 512"),
-        ({256: 1.0, 512: 0.5}, "faster than the CPU from N = 512 on; inconclusive below"),
-        ({256: 0.5, 512: 2.0, 1024: 0.5}, "overtakes the CPU between N = 512 and 1024"),
-        (
-            {256: 4, 512: 2, 1024: 0.5, 2048: 0.25},
-            "1 GPU, float32: overtakes the CPU between N = 512 and 1024; 4 times as fast at 2048",
-        ),
-        ({4096: 0.5}, "no size was also measured on the CPU"),
-    ],
-)
+@each(("times", "text"), ROWS["overtaking"])
 def test_where_the_gpu_overtakes(times: dict[int, float], text: str) -> None:
     assert text in said(times)
 
@@ -344,17 +318,7 @@ def test_noise_tf32_and_virtual_devices() -> None:
     assert list(overtaking(runs, "size", "N")) == []
 
 
-@each(
-    ("times", "text"),
-    [
-        ({256: 4, 512: 1.05, 1024: 1.0}, "CPU, float32: fastest at N = 1024; 90 % of that from 512 on"),
-        ({256: 4, 512: 1.0, 1024: 1.5}, "CPU, float32: fastest at N = 512"),
-        (
-            {256: 4, 512: 2, 1024: 1},
-            "CPU, float32: fastest at N = 1024, the largest, by 100 % over 512: a larger one may be faster still",
-        ),
-    ],
-)
+@each(("times", "text"), ROWS["saturation"])
 def test_saturation(times: dict[int, float], text: str) -> None:
     assert list(saturation(curve("CPU", times), "size", "N")) == [text]
 

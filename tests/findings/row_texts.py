@@ -17,6 +17,7 @@ _MESSAGES, QUESTIONS, FIRST = _rows("messages"), _rows("questions"), _rows("name
 POSSIBLE, LIVE = _rows("open_and_live").values()
 FIRES: dict[str, dict[str, str]] = {**_MESSAGES["fires"], **QUESTIONS["fires"]}
 LOOK_ALIKES: dict[str, dict[str, str]] = {**_MESSAGES["look_alikes"], **QUESTIONS["look_alikes"]}
+TEXTS = _rows("texts")
 # (finding, text in which it stands first)
 NAMED_FIRST: list[tuple[str, str]] = [(finding, text) for finding, texts in FIRST["first"].items() for text in texts]
 

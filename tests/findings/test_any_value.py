@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any
 
 import msgspec
@@ -49,8 +49,9 @@ def spoiled(data: Any, values: Iterator[str]) -> Iterator[Any]:
 @pytest.mark.parametrize("first", RUNS)
 @each("machine", MACHINES)
 def test_any_text_in_place_of_any_other(machine: str, first: int) -> None:
-    asked = 0
-    for one in spoiled(msgspec.to_builtins(MACHINES[machine]), cycle((*VALUES[first:], *VALUES[:first]))):
+    asked, data = 0, msgspec.to_builtins(MACHINES[machine])
+    values = cycle((*VALUES[first:], *VALUES[:first]))
+    for one in islice(spoiled(data, values), None, None, 1 if first else 3):  # by day every third text
         try:
             facts = msgspec.convert(one, Facts)
         except msgspec.ValidationError:

@@ -7,32 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import SYMPTOMS, earlier, report_of
+from tests.findings.row_texts import TEXTS
 from tests.tables import each
 from tfgpu_doctor.records.report import Report, Severity, exit_code
 from tfgpu_doctor.render.outline import blocks, brief
 
 CAPTURES = Path(__file__).parent.parent / "captures"
-# log of a real H100 → the causes that it shows
-LOGS = {
-    "as-installed-bench": set(),
-    "as-installed-import": {"cuda.lib-path"},  # 2.21.0 does not find the libcusolver of its own extra
-    "as-installed-vmodule": {"cuda.lib-path"},
-    "fixed-log": set(),
-    "malloc-async": set(),
-    "memory-taken-tf": set(),
-    "oom-log": {"memory.oom"},
-    "smoke-2": set(),
-    "smoke": set(),
-}
+LOGS = {name: set(causes) for name, causes in TEXTS["logs"].items()}  # of a real H100: the causes that each shows
 USES_GPU = ("fixed-log", "memory-taken-tf")
 NOBODY_COMPLAINS = (
-    "[PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')]",
-    "TensorFlow 2.19 works fine on my RTX 4060, driver 566.",
-    "Everything was fine: my model trains on the GPU with TensorFlow 2.16, thanks!",
-    "I could train with my GPU yesterday.",
-    "I started it with --gpus all and TensorFlow 2.17 runs.",
-    "Epoch 1/5\n1563/1563 [==============================] - 12s 6ms/step - loss: 1.5\nEpoch 2/5",
-    "slow_operation_alarm.cc:65] Trying algorithm eng0{} for conv %c = (f32[64]{0}) custom-call is taking a while...",
+    *TEXTS["nobody_complains"],
     (CAPTURES / "forum" / "two2.txt").read_text(encoding="utf-8").partition("pip list\n")[2],
 )
 # what a helper of a forum gets, one step after the other

@@ -5,11 +5,13 @@ What comes second and third changes with the reports that the words are learnt f
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msgspec import structs
 
 from tests.corpus import Outcome
 from tests.healthy import MATRIX, healthy, spoil
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.likeliest import BECAUSE, COMMON, MOST, ONLY_ON, SAID
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
@@ -22,34 +24,10 @@ _SMI = """
 | NVIDIA-SMI 535.54       Driver Version: 535.54       CUDA Version: 12.2     |
 |   0  Tesla T4            Off  | 00000000:00:1E.0 Off |                    0 |
 | N/A   33C    P8     9W /  70W |      0MiB / 15360MiB |      0%      Default |"""
-_NATIVE = "Failed to load the native TensorFlow runtime."
 
-# situation, system → a text, and the cause that must come first
-OF_A_SITUATION = {
-    ("no GPU", "windows"): ("Windows 10: TensorFlow does not see my GPU", "tf.windows-native"),
-    ("no GPU", "wsl2"): ("Under WSL2 TensorFlow does not see my GPU", "wsl.setup"),
-    ("no GPU", "macos"): ("On macOS TensorFlow does not use the GPU", None),  # certain: tf.cpu-build
-    ("no GPU", "container"): (
-        "I start it in a docker container, and TensorFlow does not see my GPU",
-        "container.no-gpu",
-    ),
-    ("no GPU", ""): ("TensorFlow does not see my GPU", "cuda.missing"),
-    ("import", "windows"): (f"Windows 10\n{_NATIVE}", "tf.import-dll"),
-    ("import", "macos"): (f"macOS\n{_NATIVE}", "tf.abi-numpy"),  # AVX is no matter of every Mac
-    ("import", ""): (_NATIVE, "tf.abi-numpy"),
-    ("hangs", ""): ("TensorFlow hangs at the first epoch", "perf.small-work"),
-    ("slow", ""): ("The training is slower on the GPU than on the CPU", None),  # a sign sees perf.small-work
-    ("fails", "wsl2"): ("Under WSL2 TensorFlow crashes since the update of Windows", "wsl.setup"),
-    ("fails", "container"): ("In the docker container training fails on the GPU", "container.no-gpu"),
-    ("fails", ""): ("TensorFlow crashes when I train on the GPU", "memory.oom"),
-}
-# what a text tells besides → a text, and the cause that must come first
-BY_FACTS = {
-    "nothing but trouble": ("I have a problem with my GPU under TensorFlow, see the screenshot", "memory.oom"),
-    "a finding that is certain": ("Windows 11, TensorFlow 2.15: TensorFlow does not see my GPU", None),
-    "nothing is wrong": ("TensorFlow uses my GPU", None),
-    "only a question": ("Which TensorFlow works with an RTX 3080?", None),
-}
+ROWS = read_rows(Path(__file__).parent / "rows" / "repairs.yaml")
+# a text, and the cause that must come first; of a situation on a system, or by what a text tells besides
+FIRST = [*(row[2:] for row in ROWS["situations"]), *ROWS["by_facts"]]
 
 
 def facts_of(text: str) -> Facts:
@@ -60,15 +38,8 @@ def common(facts: Facts) -> list[str]:
     return [one.id for one in diagnose(facts, MATRIX).findings if one.possible and one.cause == BECAUSE]
 
 
-@each(("seen", "system"), OF_A_SITUATION)
-def test_the_likeliest_cause_of_a_situation(seen: str, system: str) -> None:
-    text, cause = OF_A_SITUATION[seen, system]
-    assert next(iter(common(facts_of(text))), None) == cause
-
-
-@each("name", BY_FACTS)
-def test_what_the_facts_say_ranks_and_leaves_out(name: str) -> None:
-    text, cause = BY_FACTS[name]
+@each(("text", "cause"), FIRST)
+def test_the_likeliest_cause_of_a_situation_and_of_other_facts(text: str, cause: str | None) -> None:
     assert next(iter(common(facts_of(text))), None) == cause
 
 
@@ -89,7 +60,8 @@ def test_a_traceback_without_its_last_line_is_a_failed_import() -> None:
 
 
 def test_every_situation_and_system_has_a_row() -> None:
-    assert set(OF_A_SITUATION) == {(seen, system) for seen, table in COMMON.items() for system in table}
+    rows = {(seen, system) for seen, system, *_ in ROWS["situations"]}
+    assert rows == {(seen, system) for seen, table in COMMON.items() for system in table}
 
 
 def test_every_cause_is_a_finding() -> None:
@@ -98,9 +70,8 @@ def test_every_cause_is_a_finding() -> None:
 
 def test_a_probed_machine_gets_none() -> None:
     """What a machine was examined for is known: what is common elsewhere says nothing about it."""
-    texts = [text for text, _ in (*OF_A_SITUATION.values(), *BY_FACTS.values())]
-    machines = [spoil(healthy(), {"messages": facts_of(text).messages}) for text in texts]
-    assert [common(machine) for machine in machines] == [[]] * len(texts)
+    machines = [spoil(healthy(), {"messages": facts_of(text).messages}) for text, _ in FIRST]
+    assert [common(machine) for machine in machines] == [[]] * len(FIRST)
 
 
 def test_no_guess_of_a_report_is_impossible(outcomes: list[Outcome]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tests.findings.logs import text
+from tests.findings.row_texts import TEXTS
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.parsers import lines, text_to_facts
@@ -15,30 +16,8 @@ from tfgpu_doctor.probes.examine import _messages
 from tfgpu_doctor.records.facts import Facts, Phase
 
 _PYWRAP = "/env/lib/python3.12/site-packages/tensorflow/python/_pywrap_tensorflow_internal.so"
-_NO_AVX = (
-    "F tensorflow/core/platform/cpu_feature_guard.cc:37] The TensorFlow library was compiled to use AVX instructions, "
-    "but these aren't available on your machine."
-)
 _WINDOWS = {"host.os": known("windows"), "python.wheel_platform": known("windows_amd64")}
-
-# finding: what the import raised, and the end of its log
-RAISED: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
-    ("tf.abi-numpy", "ImportError: numpy.core.multiarray failed to import", (), {}),
-    ("tf.abi-numpy", "AttributeError: _ARRAY_API not found", (), {}),
-    ("tf.abi-numpy", "ImportError: numpy.core._multiarray_umath failed to import", (), {}),
-    ("tf.abi-protobuf", "TypeError: Descriptors cannot be created directly.", (), {}),
-    ("tf.abi-protobuf", "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'", (), {}),
-    ("tf.abi-keras", "ModuleNotFoundError: No module named 'keras.src.engine'", (), {}),
-    ("tf.glibc-too-old", "ImportError: /lib64/libc.so.6: version `GLIBC_2.27' not found", (), {}),
-    (
-        "tf.glibc-too-old",
-        f"ImportError: libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by {_PYWRAP})",
-        (),
-        {},
-    ),
-    ("tf.import-avx", "SystemError: aborted", (_NO_AVX,), {}),
-    ("tf.import-dll", "ImportError: DLL load failed while importing _pywrap_tensorflow_internal", (), _WINDOWS),
-]
+RAISED: list[dict[str, Any]] = TEXTS["raised"]  # what the import raised, and the end of its log
 
 
 def machine(exception: str, log: tuple[str, ...] = (), **changes: Any) -> Facts:
@@ -54,20 +33,21 @@ def machine(exception: str, log: tuple[str, ...] = (), **changes: Any) -> Facts:
     return spoil(facts, {"messages": _messages(facts.tensorflow, facts.driver)})
 
 
-@each(("finding", "exception", "log", "changes"), RAISED)
-def test_the_root_cause_is_named(finding: str, exception: str, log: tuple[str, ...], changes: dict[str, Any]) -> None:
-    found = diagnose(machine(exception, log, **changes), MATRIX).findings
+@each("row", RAISED)
+def test_the_root_cause_is_named(row: dict[str, Any]) -> None:
+    changes = _WINDOWS if "windows" in row else {}
+    found = diagnose(machine(row["raised"], tuple(row.get("log", ())), **changes), MATRIX).findings
     causes = [one.id for one in found if one.root_cause and one.severity.value == "error"]
-    assert causes[:1] == [finding], [one.id for one in found]
+    assert causes[:1] == [row["finding"]], [one.id for one in found]
     assert "tf.import-failed" not in causes
 
 
 def test_a_pasted_text_gives_the_same_finding() -> None:
     offenders = []
-    for finding, exception, log, _ in RAISED:
-        facts = text_to_facts.read(lines.read([text(*log, exception).encode()]))
-        if finding not in [one.id for one in diagnose(facts, MATRIX).findings]:
-            offenders.append((finding, exception))
+    for row in RAISED:
+        facts = text_to_facts.read(lines.read([text(*row.get("log", ()), row["raised"]).encode()]))
+        if row["finding"] not in [one.id for one in diagnose(facts, MATRIX).findings]:
+            offenders.append(row)
     assert offenders == []
 
 

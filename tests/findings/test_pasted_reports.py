@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.findings.row_texts import TEXTS
 from tests.findings.rows_over_facts import FIRES
 from tests.findings.test_signs_over_messages import facts_of
 from tests.healthy import MATRIX, healthy, known, spoil
@@ -54,31 +55,8 @@ def test_its_fixes_are_not_repeated_as_ours(monkeypatch: pytest.MonkeyPatch) -> 
         assert {fix.commands for fix in fixes} == {("tfgpu doctor --format json --output report.json",)}
 
 
-OLD = """\
-tfgpu doctor 0.1.0, matrix of 2026-11-21
-
-  ✗ Driver     none
-
-✗ This machine has an NVIDIA GPU but no NVIDIA
-  driver  driver.missing
-    saw  no libcuda.so.1 ← loader
-    need the driver's libcuda.so.1
-    why  TensorFlow reaches the GPU through the NVIDIA driver
-    so   TensorFlow lists no GPU  gpu.not-visible
-    do   Install the NVIDIA driver and restart
-           sudo reboot
-    see  https://www.tensorflow.org/install/pip
-
-? Left open by the text
-    or   cuDNN is not installed  cudnn.missing
-    why  the text breaks off
-
-✗ broken: TensorFlow cannot use the GPU (1 problem)
-"""
-
-
 def test_reports_with_the_labels_of_before_are_understood() -> None:
-    assert kept(diagnose(facts_of(OLD), MATRIX).findings) == {"driver.missing": "error"}
+    assert kept(diagnose(facts_of(TEXTS["old_report"]), MATRIX).findings) == {"driver.missing": "error"}
 
 
 def test_a_healthy_report_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tests.findings.rows_over_facts import absent, packages, phases, release
 from tests.findings.test_signs_over_messages import findings
-from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.tables import each
+from tests.healthy import MATRIX, gpu, healthy, known, sonames, spoil
+from tests.tables import each, read_rows
+from tfgpu_doctor.findings import xla
 from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.records.facts import Unknown
-from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.records.facts import Candidate, ComputeCheck, Facts, Soname, Unknown
+from tfgpu_doctor.records.report import Finding, Fix, Severity
 
 NO_RUNTIME_VERSION = "ImportError: cannot import name 'runtime_version' from 'google.protobuf' (/e/google/__init__.py)"
 DESCRIPTORS = "TypeError: Descriptors cannot be created directly."
-PIP = "python3 -m pip install"
 
-# text → the first command
-FIRST = {
-    # 2.20 and 2.21 alone import runtime_version; one version is within the bounds of both
-    NO_RUNTIME_VERSION: f"{PIP} 'protobuf>=6.31.1,<8.0.0'",
-    f"TensorFlow 2.20.0\n{NO_RUNTIME_VERSION}": f"{PIP} 'protobuf>=5.28.0'",
-    "ImportError: cannot import name 'builder' from 'google.protobuf.internal'": f"{PIP} 'protobuf>=3.20.3,<3.21'",
-    DESCRIPTORS: f"{PIP} 'protobuf<3.21'",
-    f"TensorFlow 2.5.0\n{DESCRIPTORS}": f"{PIP} 'protobuf>=3.9.2,<3.21'",
-}
+ROWS = read_rows(Path(__file__).parent / "rows" / "repairs.yaml")
+FIRST = dict(ROWS["first"])  # text → the first command
+# text → what the first command begins with; what no command and no sentence has
+ADVISED = {row["text"]: (row["begins"], row["never"]) for row in ROWS["advised"]}
 
 
 def fixes(text: str) -> tuple[Fix, ...]:
@@ -43,48 +41,6 @@ def test_a_release_for_the_installed_protobuf_is_one_that_takes_it() -> None:
     """2.20.0 does not: the fix for this TensorFlow is the only one."""
     assert not [fix for fix in fixes(NO_RUNTIME_VERSION) if "2.20.0" in fix.text]
     assert [fix.text for fix in fixes(DESCRIPTORS)][1].endswith("pip installs the protobuf that it needs with it")
-
-
-CONDA_FORGE = "conda create -y -n tf -c conda-forge --override-channels python=3.12 'tensorflow=2.19.1=cuda129*'"
-NVIDIA = "nvcr.io/nvidia/tensorflow"
-INVALID = "failed with 'CUDA_ERROR_INVALID_PTX'"
-NOT_LOADED = "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object"
-REMOVED = 'The "tensorflow-gpu" package has been removed!'
-OF_BLACKWELL = f"TensorFlow was not built with CUDA kernel binaries compatible with compute capability 12.0.\n{INVALID}"
-CU11 = "tensorflow==2.13.0\nnvidia-cudnn-cu11==8.6.0.163"
-# text → what the first command begins with; what no command and no sentence has
-ADVISED: dict[str, tuple[str, str]] = {
-    # which GPU it is, nobody knows
-    f"TensorFlow 2.19.0\n{INVALID}": ("nvidia-smi --query-gpu", "kernels for this GPU"),
-    f"pip install tensorflow[and-cuda] (2.19.0), Python 3.12\n{OF_BLACKWELL}": (CONDA_FORGE, "==2.20.0"),
-    **{
-        f"{card}, TensorFlow 2.19.0, Python 3.12\n{INVALID}": (CONDA_FORGE, "==2.20.0")
-        for card in ("RTX 5090D", "my 5090 D", "RTX 5070Ti")
-    },
-    # an image is the build
-    # it has kernels for this GPU: what rejects its PTX is a driver that is older than the image needs
-    f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}": ("", "CUDA_CACHE"),
-    "docker run --gpus=1 nvcr.io/nvidia/tritonserver:20.10-py3\nDriver Version: 440.33.01\n"
-    "CUDA driver version is insufficient for CUDA runtime version": ("", "410.48"),
-    f"Windows 11, Docker Desktop: docker run --gpus all tensorflow/tensorflow:2.19.0-gpu\nRTX 5090\n{INVALID}": (
-        f"docker run --gpus all --shm-size=1g -it --rm {NVIDIA}",
-        'set "',
-    ),
-    f"RTX 5090, TensorFlow 2.12.0\n{NOT_LOADED}": (CONDA_FORGE, "11.8"),
-    f"TensorFlow 2.8.4, Python 3.9\n{NOT_LOADED}": (f"{PIP} tensorflow==2.8.4 nvidia-", "CUDA 11.0"),
-    "TensorFlow 1.0.1\nImportError: libcudart.so.8.0: cannot open shared object file": (
-        f"{PIP} 'tensorflow[and-cuda]==2.20.0'",
-        "with CUDA 8.0",
-    ),
-    "Windows 11, RTX 5090, Python 3.12, pip install tensorflow (2.19.0)\n"
-    ">>> tf.config.list_physical_devices('GPU')\n[]": ("wsl --install", "2.10.1"),
-    f"pip install tensorflow-gpu==2.8\n{REMOVED}": (f"{PIP} tensorflow==2.8.4 nvidia-", "2.20.0"),
-    f"{CU11}\nlibdevice not found at ./libdevice.10.bc": (f"{PIP} nvidia-cuda-nvcc-cu11", "cu12"),
-    f"cudatoolkit 11.2.2 hbe64b41_10 conda-forge\ntensorflow 2.10.0 pypi_0 pypi\n{NOT_LOADED}": (
-        "find / -name",
-        "/usr/local/cuda/lib64",
-    ),
-}
 
 
 @each("text", ADVISED)
@@ -141,7 +97,9 @@ def test_without_a_gpu_the_doctor_advises_what_plan_does() -> None:
 
 
 def test_an_image_with_kernels_for_the_gpu_needs_its_driver() -> None:
-    (fix,) = fixes(f"docker run --gpus all {NVIDIA}:25.02-tf2-py3\nRTX 5090\n{INVALID}")
+    (fix,) = fixes(
+        "docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3\nRTX 5090\nfailed with 'CUDA_ERROR_INVALID_PTX'"
+    )
     assert fix.text.startswith("Install NVIDIA driver 570 or newer")
 
 
@@ -152,3 +110,90 @@ OFFERED = "ERROR: Could not find a version that satisfies the requirement tensor
 def test_a_release_that_pip_does_not_find_is_kept_under_the_name_tensorflow(versions: str) -> None:
     commands = fixes(f"pip install tensorflow-gpu==2.8\n{OFFERED.format(versions)}")[0].commands
     assert any(" tensorflow==2.8" in one and "nvidia-cudnn-cu11" in one for one in commands), commands
+
+
+# ----------------------------------------------------------- libraries that come before those of pip, and XLA
+
+PARTS = "needs libcudnn_ops.so.9, not found"
+CUBLAS = "needs libcublasLt.so.12, not found"
+
+
+def without_cuda(component: str, problem: str, via: str = "LD_LIBRARY_PATH") -> Facts:
+    """A plain `pip install tensorflow`, and one library that cannot be loaded."""
+
+    def spoiled(library: Soname) -> Soname:
+        file = Candidate(path=f"/opt/other/{library.soname}", via=via, reachable=True, problem=problem)
+        found = (file,) if library.component == component else ()
+        return msgspec.structs.replace(library, candidates=found, winner=None)
+
+    changes = {
+        "loader.sonames": known(tuple(map(spoiled, sonames()))),
+        "variables": known({"LD_LIBRARY_PATH": "/opt/other:/opt/rest"}),
+        "cudnn.installed": known(()),
+        "cudnn.runtime": Unknown("it cannot be loaded"),
+    }
+    return spoil(healthy(), changes)
+
+
+def causes(facts: Facts) -> dict[str, Finding]:
+    return {one.id: one for one in diagnose(facts, MATRIX).findings if one.root_cause}
+
+
+@each(
+    ("component", "problem", "finding"),
+    [
+        ("cudnn", "empty file", "cudnn.lib-path"),
+        ("cudnn", PARTS, "cudnn.dep-missing"),
+        ("cudart", "empty file", "cuda.lib-path"),
+    ],
+)
+def test_what_hides_the_wheels_is_a_cause_of_its_own(component: str, problem: str, finding: str) -> None:
+    found = causes(without_cuda(component, problem))
+    assert {"cuda.missing", finding} <= set(found)
+    assert found[finding].evidence[0].source.startswith("/opt/other/")
+    assert "loader does not find" not in found[finding].title, "it finds another one"
+
+
+@each(
+    ("problem", "via"),
+    [
+        (CUBLAS, "LD_LIBRARY_PATH"),  # installing CUDA brings it
+        ("empty file", "ldconfig"),  # the wheels come before it
+        (PARTS, "ldconfig"),
+    ],
+)
+def test_what_installing_cuda_heals_is_a_consequence(problem: str, via: str) -> None:
+    found = causes(without_cuda("cudnn", problem, via))
+    assert "cuda.missing" in found
+    assert not [one for one in found if one.startswith("cudnn.")]
+
+
+def test_the_damaged_file_is_renamed_and_a_foreign_one_leaves_the_path() -> None:
+    damaged = causes(without_cuda("cudnn", "empty file"))["cudnn.lib-path"].fixes[0].commands
+    assert damaged == ("mv /opt/other/libcudnn.so.9 /opt/other/libcudnn.so.9.broken",)
+    foreign = causes(without_cuda("cudnn", PARTS))["cudnn.dep-missing"].fixes[0].commands
+    assert foreign == ("export LD_LIBRARY_PATH=/opt/rest",)
+
+
+@each(("version", "severity"), [("2.10.1", None), ("2.11.0", Severity.WARNING), ("a fork's own", None), ("", None)])
+def test_only_a_release_that_is_known_to_need_it_is_warned_about(version: str, severity: Severity | None) -> None:
+    release = msgspec.structs.replace(
+        MATRIX.releases(platform="linux_x86_64", package="tensorflow")[0], version=version
+    )
+    assert xla._severity(release, 1, (), "ptxas") is severity
+
+
+@each(
+    ("changes", "command"),
+    [
+        ({}, "/env/bin/python -m pip install 'nvidia-cuda-nvcc-cu12>=12.5.82"),
+        ({"tensorflow.version": known("2.14.1")}, "/env/bin/python -m pip install nvidia-cuda-nvcc-cu11"),
+        ({"tensorflow.version": known("2.12.1")}, "/env/bin/python -m pip install nvidia-cuda-nvcc-cu11"),
+    ],
+)
+def test_the_compiler_of_this_release_is_advised(changes: dict[str, Any], command: str) -> None:
+    failed = ComputeCheck(device="/GPU:0", kind="xla", ok=False, error="INTERNAL: libdevice not found")
+    facts = spoil(healthy(), {"tensorflow.checks": known((failed,)), "cuda.libdevice": known(()), **changes})
+    found = {one.id: one for one in diagnose(facts, MATRIX).findings}["xla.libdevice-missing"]
+    assert found.severity is Severity.ERROR
+    assert found.fixes[0].commands[0].startswith(command)

@@ -11,7 +11,7 @@ from functools import cache
 import msgspec
 
 from tests.findings import logs
-from tests.findings.row_texts import FIRES, FIRST, LIVE, LOOK_ALIKES, NAMED_FIRST, POSSIBLE
+from tests.findings.row_texts import FIRES, FIRST, LIVE, LOOK_ALIKES, NAMED_FIRST, POSSIBLE, TEXTS
 from tests.findings.rows_over_facts import NO_GPU_LISTED, env
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
@@ -181,25 +181,8 @@ def test_lines_that_frighten_are_named_first() -> None:
     assert [one.id for one in findings(f"{plain}\n{without}")] == ["tensorrt.missing-benign", "benign.log"]
 
 
-WORKING = {
-    "a setting": "CUDA_VISIBLE_DEVICES=0 python train.py",
-    "an installation": "pip install tensorflow-gpu==2.4.0\nSuccessfully installed tensorflow-gpu-2.4.0",
-    "a container": "$ docker run --gpus all -it tensorflow/tensorflow:2.13.0-gpu",
-    "Kubernetes": "$ kubectl get pods\nNAME READY STATUS\ntrain-0 1/1 Running",
-    "the kernel": "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024",
-    "the bus": "01:00.0 VGA: NVIDIA GA102\n\tKernel driver in use: nvidia\n\tKernel modules: nouveau, nvidia",
-    "NCCL": "box:1:2 [0] NCCL INFO P2P Chunksize set to 131072\nNCCL version 2.21.5+cuda12.4",
-    "shared memory": "$ df -h /dev/shm\nshm 64M 0 64M 0% /dev/shm",
-    "the allocator": "Stats: \nLimit:                  23000000000\nInUse: 1",
-    "nvidia-smi": logs.smi(),
-    "advice": "You can set CUDA_VISIBLE_DEVICES=-1 to force the CPU.",
-    "another error": "ValueError: Shapes (32, 10) and (32, 1) are incompatible",
-    "another module": "ModuleNotFoundError: No module named 'sklearn'",
-}
-
-
 def test_a_gpu_that_works_is_not_accused() -> None:
-    found = {name: findings(logs.text(text, logs.created())) for name, text in WORKING.items()}
+    found = {name: findings(logs.text(text, logs.created())) for name, text in TEXTS["working"].items()}
     assert [name for name, all_ in found.items() if any(one.severity is Severity.ERROR for one in all_)] == []
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.corpus import report_of
 from tests.findings.logs import created, text
 from tests.findings.row_texts import FIRST, LOOK_ALIKES, NAMED_FIRST, QUESTIONS
+from tests.findings.row_texts import TEXTS as ROWS
 from tests.findings.test_signs_over_messages import facts_of, findings, signs_alone
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
@@ -20,7 +21,6 @@ from tfgpu_doctor.records.report import Severity, problem_counts, verdict_senten
 from tfgpu_doctor.records.versions import minor
 
 HERE = Path(__file__).parent
-ROWS = read_rows(HERE / "rows" / "texts.yaml")
 NO_GPU = "lists no GPU"
 _HARMLESS = ("benign.log", "tensorrt.missing-benign", "env.*")
 _SYMPTOMS = ("gpu.not-visible", "tf.import-failed", "tf.known-bug", "benign.log", "tensorrt.missing-benign")

@@ -9,7 +9,6 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.matrix import compatibility
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, drives, numpy_bound, runs_on
-from tfgpu_doctor.plan.constraints import best_release
 from tfgpu_doctor.plan.fixes import Fixes
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
@@ -62,7 +61,7 @@ def test_kepler_gets_the_last_release_with_kernels() -> None:
 def test_old_driver_gets_a_release_that_it_runs() -> None:
     ampere = known((gpu(name="NVIDIA A100-SXM4-40GB", compute_capability="8.0"),))
     facts = spoil(healthy(), {"driver.version": known("470.256.02"), "gpus": ampere})
-    row = best_release(facts, MATRIX, own_cuda=False, this_python=False)
+    row = Fixes(facts, MATRIX).best_release(own_cuda=False, this_python=False)
     assert row is not None and row.cuda is not None and row.cuda.startswith("11.")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.probes import host
 from tfgpu_doctor.records.facts import Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, value_or
 
@@ -92,50 +92,17 @@ def test_cpu_of_x86_and_arm(machine: Machine) -> None:
     assert isinstance(found.cpu_model, Unknown)
 
 
-# lines of /proc/self/cgroup; files of the groups; CPUs and bytes that they allow
-CGROUPS: list[tuple[str, dict[str, str], object, object]] = [
-    (
-        "0::/user.slice/job\n",  # the limit of this group, or of one above
-        {
-            "user.slice/job/cpu.max": "max 100000\n",
-            "user.slice/job/memory.max": f"{16 * GIB}\n",
-            "user.slice/cpu.max": "250000 100000\n",
-            "user.slice/memory.max": f"{8 * GIB}\n",
-        },
-        Known(2.5, "/sys/fs/cgroup/user.slice/cpu.max"),
-        Known(8 * GIB, "/sys/fs/cgroup/user.slice/memory.max"),
-    ),
-    (
-        "4:memory:/docker/0123\n2:cpu,cpuacct:/docker/0123\n",  # a container that sees the paths of the host
-        {
-            "memory/memory.limit_in_bytes": f"{4 * GIB}\n",
-            "cpu,cpuacct/cpu.cfs_quota_us": "150000\n",
-            "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-        },
-        Known(1.5, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us"),
-        Known(4 * GIB, "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-    ),
-    (
-        "",
-        {
-            "memory/memory.limit_in_bytes": "9223372036854771712\n",
-            "cpu/cpu.cfs_quota_us": "-1\n",
-            "cpu/cpu.cfs_period_us": "100000\n",
-        },
-        Unknown("no limit"),
-        Unknown("no limit"),
-    ),
-    ("", {}, *[Unknown("no control group files below /sys/fs/cgroup")] * 2),
-]
-
-
-@each("groups, files, cpus, size", CGROUPS)
-def test_limits_of_control_groups(tmp_path: Path, groups: str, files: dict[str, str], cpus: Any, size: Any) -> None:
+@each("groups, files, cpus, size", read_rows(Path(__file__).with_name("host.yaml")))
+def test_limits_of_control_groups(
+    tmp_path: Path, groups: list[str], files: dict[str, str], cpus: Any, size: Any
+) -> None:
     machine = Machine(tmp_path)
-    for name, text in {"/proc/self/cgroup": groups, **{f"/sys/fs/cgroup/{one}": files[one] for one in files}}.items():
-        machine.write(name, text)
+    machine.write("/proc/self/cgroup", "".join(f"{line}\n" for line in groups))
+    for name, text in files.items():
+        machine.write(f"{host.MOUNT}/{name}", f"{text}\n")
     found = machine.examine()
-    assert (found.cpu_quota, found.memory_limit) == (cpus, size)
+    for fact, told in ((found.cpu_quota, cpus), (found.memory_limit, size)):
+        assert fact == (Unknown(told) if isinstance(told, str) else Known(told[0], f"{host.MOUNT}/{told[1]}"))
 
 
 def test_counters_of_the_oom_killer(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:

@@ -76,6 +76,8 @@ class Machine:
     name: str
     python: str
     packages: Mapping[str, str]
+    first: list[str]  # what the doctor finds
+    facts: Mapping[str, Any] = field(default_factory=dict)
     gpu: tuple[Any, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     lost: tuple[str, ...] = ()

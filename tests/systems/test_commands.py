@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.systems.recorded import CAPABILITIES, MACHINES, TOOLKIT, stand
+from tests.systems.recorded import MACHINES, TOOLKIT, stand
 from tests.systems.shells import posix
 from tfgpu_doctor.cli import COMMANDS
 
@@ -24,40 +24,10 @@ def report(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return request.param, json.loads(done.stdout)
 
 
-FIRST = {
-    "with a GPU": ["tf.windows-native"],
-    "without a GPU": ["gpu.none"],
-    "CUDA off PATH": ["cuda.missing", "cuda.lib-path"],
-    "no runtime": ["tf.vc-runtime", "gpu.none"],
-    "no driver": ["driver.missing", "cuda.missing"],
-    "Mac": ["tf.cpu-build"],
-}
-FACTS: dict[str, dict[str, Any]] = {
-    "with a GPU": {
-        "host.cpu_flags": ["avx", "avx2"],
-        "driver.version": "561.17",
-        "driver.cuda_supported": "12.6",
-        "driver.kernel_module_loaded": True,
-        "python.wheel_platform": "windows_amd64",
-    },
-    "CUDA off PATH": {
-        "tensorflow.build": {
-            "is_cuda_build": True,
-            "is_rocm_build": False,
-            "cuda_version": "11.2",
-            "cudnn_version": "8",
-            "compute_capabilities": list(CAPABILITIES),
-        },
-    },
-    "no driver": {"driver.kernel_module_loaded": False, "driver.libcuda": []},
-    "Mac": {"host.os": "macos", "host.container": "none"},
-}
-
-
 def test_doctor(report: tuple[str, Any]) -> None:
     name, found = report
-    assert [one["id"] for one in found["findings"] if one["root_cause"]] == FIRST[name]
-    for path, value in FACTS.get(name, {}).items():
+    assert [one["id"] for one in found["findings"] if one["root_cause"]] == MACHINES[name].first
+    for path, value in MACHINES[name].facts.items():
         section, _, field = path.partition(".")
         assert found["facts"][section][field].get("value") == value, path
     reasons = [reason for reason in _reasons(found["facts"]) if "probe" in reason and "failed" in reason]
@@ -78,15 +48,6 @@ def _reasons(value: Any) -> list[str]:
         own = [value["reason"]] if value.get("is") == "unknown" else []
         return own + [reason for one in value.values() for reason in _reasons(one)]
     return [reason for one in value for reason in _reasons(one)] if isinstance(value, list) else []
-
-
-def test_the_gpu_is_seen_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the list of PCI devices; one that was removed is on that list, too, and the card's sound."""
-    python = stand(MACHINES["no driver"], tmp_path, monkeypatch)
-    done = tfgpu("doctor", "--python", python, "--no-import", "--format", "json")
-    (gpu,) = json.loads(done.stdout)["facts"]["host"]["pci_gpus"]["value"]
-    assert (gpu["address"], gpu["device_id"], gpu["driver"]) == ("0000:01:00.0", "10de:2504", "BasicDisplay")
-    assert gpu["name"] == "NVIDIA GeForce RTX 3060"
 
 
 # arguments, exit code, what is in the output; PY is the interpreter, DIR the folder

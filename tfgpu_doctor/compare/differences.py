@@ -121,25 +121,35 @@ def _settled(element: Any) -> Any:
     return [getattr(element, field) for field in element.__struct_fields__ if fields[field].grade != "noise"]
 
 
+# whether each of two facts is an answer → what their difference is
+_STATUSES: dict[tuple[bool, bool], Status] = {
+    (True, True): "changed",
+    (True, False): "lost",
+    (False, True): "unexamined",
+    (False, False): "unexamined",
+}
+
+
 def _of_values(place: tuple[str, str | None, str | None], field: About, before: Any, after: Any) -> Difference | None:
     """Return the difference of one fact, or of one field of an element; None where nothing can be seen to differ."""
     good, bad = fact_text(before, field.unit), fact_text(after, field.unit)
-    old, new = (fact.value if isinstance(fact, Known) else None for fact in (before, after))
+    old, new = getattr(before, "value", None), getattr(after, "value", None)
     known = is_answer(before), is_answer(after)
-    status: Status = "changed" if all(known) else "lost" if known[0] else "unexamined"
-    is_same = good == bad or (all(known) and old == new and isinstance(before, Known))
+    status = _STATUSES[known]
+    is_same = good == bad or (status == "changed" and old == new and isinstance(before, Known))
     if is_same or not any(known):
         return None
-    text = arrow(field.label, good, bad) if status == "changed" else f"{field.label}: {good or bad}"
-    if _is_long_list(old) and _is_long_list(new):
-        text = entries(field.label, old, new, " ")  # type: ignore[arg-type]
+    text = f"{field.label}: {good or bad}"
+    if status == "changed":
+        lists = _is_long_list(old, new)
+        text = entries(field.label, old, new, " ") if lists else arrow(field.label, good, bad)  # type: ignore[arg-type]
     grade = "noise" if field.unit == "bytes" and _is_nearly(old, new) else field.grade
     layer, group = field.layer or "Machine", field.group or _id(*place)
     return Difference(*place, layer, field.label, text, good, bad, status, grade, group)
 
 
-def _is_long_list(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) > _MOST and isinstance(value[0], str)
+def _is_long_list(*values: Any) -> bool:
+    return all(isinstance(one, tuple) and len(one) > _MOST and isinstance(one[0], str) for one in values)
 
 
 def _is_nearly(old: int | None, new: int | None) -> bool:
@@ -149,24 +159,26 @@ def _is_nearly(old: int | None, new: int | None) -> bool:
 
 def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
     """Yield the difference of one element of a collection; of hardware that both have, field by field."""
-    element, is_in_both, field = before or after, before is not None and after is not None, about(path)
+    element, is_in_both = before or after, before is not None and after is not None
     if is_in_both and isinstance(before, Gpu | PciGpu):
         yield from _of_fields(path, key, before, after)
-        return
-    if isinstance(element, Soname):
+    elif isinstance(element, Soname):
         yield _of_library(path, key, before, after)
-        return
-    if path in _OBSERVED and is_in_both == (path == "messages"):
-        return
+    elif path not in _OBSERVED or is_in_both != (path == "messages"):
+        yield _of_other(path, key, before, after)
+
+
+def _of_other(path: str, key: str, before: Any, after: Any) -> Difference:
+    field = about(path)
     good, bad, layer = element_text(before), element_text(after), field.layer or "Machine"
     grade: Grade = "noise" if good == bad else field.grade
-    status: Status = "added" if good is None else "removed" if bad is None else "changed"
+    status: Status = "added" if before is None else "removed" if after is None else "changed"
     if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
         status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
-    elif isinstance(element, Package) and key in TENSORFLOW:
+    elif isinstance(before or after, Package) and key in TENSORFLOW:
         layer = "TensorFlow"
     text = _element_change(path, key, good, bad)
-    yield Difference(path, key, None, layer, field.label, text, good, bad, status, grade, _id(path, key))
+    return Difference(path, key, None, layer, field.label, text, good, bad, status, grade, _id(path, key))
 
 
 def _of_library(path: str, key: str, before: Soname | None, after: Soname | None) -> Difference:

@@ -59,10 +59,20 @@ def release_without_cuda(
         "wheels",
     )
     return Problem(
+        title=None if named else _without_windows(context, python_version, release.platform),
         severity=_severity(messages),
         evidence=(found,),
         fixes=(*context.remedies.use_wsl(), *_native(context)),
     )
+
+
+def _without_windows(context: Context, python: str | None, platform: str) -> str | None:
+    """That pip installs only releases without a GPU build for Windows for a Python, where no release is named."""
+    fitting = [row for row in context.matrix.stable(platform, "tensorflow") if minor(python) in row.python]
+    if not fitting or at_least(fitting[-1].version, "2.11") is False:
+        return None
+    oldest = minor(fitting[-1].version)
+    return f"Python {minor(python)} needs TensorFlow {oldest} or later, which has no GPU support on native Windows"
 
 
 def _native(context: Context) -> Iterator[Fix]:

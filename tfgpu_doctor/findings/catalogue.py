@@ -28,22 +28,8 @@ from tfgpu_doctor.findings import (
 )
 from tfgpu_doctor.findings.declaration import Declaration
 
-FILES: tuple[ModuleType, ...] = (
-    python,
-    dependencies,
-    imports,
-    host,
-    driver,
-    gpu,
-    build,
-    cuda,
-    cudnn,
-    memory,
-    xla,
-    runs,
-    environment,
-    answers,
-)
+# in the order of their rank
+FILES = (python, dependencies, imports, host, driver, gpu, build, cuda, cudnn, memory, xla, runs, environment, answers)
 
 
 def _declared_in(file: ModuleType) -> Iterator[Declaration]:

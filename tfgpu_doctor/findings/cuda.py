@@ -53,8 +53,6 @@ OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
 WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
 
 
-# ------------------------------------------------------------------------------------ cuda.version-mismatch
-
 VERSION_MISMATCH = finding(
     "cuda.version-mismatch",
     layer="CUDA",
@@ -144,8 +142,6 @@ def _is_of_other_minor(solver: Library, cuda: ReportedCuda) -> bool:
     later = any(at_least(library.cuda_major, "12") for library in cuda.opened)  # all of 12 has libcusolver.so.11
     return not later and (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed))
 
-
-# --------------------------------------------------------------------------------------------- cuda.missing
 
 MISSING = finding(
     "cuda.missing",

@@ -50,9 +50,6 @@ from tfgpu_doctor.records.versions import at_least, major, minor
 _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 
-# ----------------------------------------------------------------------------------- cudnn.version-mismatch
-
-
 def _one_version(context: Context) -> tuple[Fix, ...]:
     if context.probed:
         return install_libraries(context)
@@ -155,8 +152,6 @@ def _installed_problem(
     )
 
 
-# -------------------------------------------------------------------------------------------- cudnn.missing
-
 MISSING = finding(
     "cudnn.missing",
     layer="cuDNN",
@@ -199,8 +194,6 @@ def not_opened(
         fixes=(*install_libraries(context), tell_apart(context)),
     )
 
-
-# ------------------------------------------------------------------------------------------- cudnn.lib-path
 
 LIB_PATH = finding(
     "cudnn.lib-path",
@@ -260,8 +253,6 @@ def installed_but_not_opened(messages: MessageLog, reported_cudnn: ReportedCudnn
 # Findings about a cuDNN that is found and cannot be used: a library that it needs, or its handle, is missing.
 
 
-# ---------------------------------------------------------------------------------------- cudnn.dep-missing
-
 DEP_MISSING = finding(
     "cudnn.dep-missing",
     layer="cuDNN",
@@ -319,9 +310,6 @@ def _needs_another(name: str, message: Message) -> bool:
         map(_HELPERS.search, (file for file in _FILE.findall(message.text) if "lib" in file and ".so" in file))
     )
     return bool(CUDNN_PART.search(name) and reason)
-
-
-# ---------------------------------------------------------------------------------------- cudnn.init-failed
 
 
 def _free_memory(context: Context) -> tuple[Fix, ...]:

@@ -1,4 +1,4 @@
-"""What a finding is, and what its signs are written with: the context, messages, phases, signs over manifests."""
+"""What a finding is, and what its signs are written with: the context, repairs, messages, phases."""
 
 from __future__ import annotations
 

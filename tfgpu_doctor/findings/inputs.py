@@ -263,22 +263,11 @@ def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[
     return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log shows its CUDA version")
 
 
-DERIVED: dict[str, Callable[..., Any]] = {
-    function.__name__: function
-    for function in (
-        *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release, gpu_count),
-        *(
-            gpus_usable,
-            required_gpus,
-            cuda_in_use,
-            modules_in_the_way,
-            messages,
-            planned,
-            reported_cuda,
-            reported_cudnn,
-        ),
-    )
-}
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    *(release, gpu_release, driver_speaks, has_gpu, cards, cuda_sonames, cudnn_sonames, cudnn_release, gpu_count),
+    *(gpus_usable, required_gpus, cuda_in_use, modules_in_the_way, messages, planned, reported_cuda, reported_cudnn),
+)
+DERIVED = {function.__name__: function for function in _FUNCTIONS}
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -203,9 +203,6 @@ def serves(installed: str, wanted: str) -> bool:
     return have[0] >= 11 or len(have) < 2 or len(need) < 2 or have[:2] == need[:2]
 
 
-# ---------------------------------------------------------------------------------------------------- CUDA
-
-
 def reported_cuda(
     messages: Fact[MessageLog],
     gpu_release: Fact[Release],
@@ -341,9 +338,6 @@ def _installed(
             yield library.version, f"{library.name} was opened"
     for path in (*variables.values(), *log.values("loader-path", "path")):
         yield from ((match[1] or match[2], "the loader path") for match in _IN_PATH.finditer(path))
-
-
-# --------------------------------------------------------------------------------------------------- cuDNN
 
 
 def reported_cudnn(

@@ -147,7 +147,6 @@ _GROWTH = Fix(
 )
 
 
-# ---------------------------------------------------------------------------------------------- what GPUs show
 def _visible(gpus: tuple[Gpu, ...], variables: dict[str, str] | None) -> tuple[Gpu, ...]:
     """The GPUs that this process sees, in its order; MIG slices have memory of their own."""
     whole = tuple(gpu for gpu in gpus if not value_or(gpu.mig_mode, False))
@@ -198,8 +197,6 @@ def _in_use(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
             found.append(evidence(f"GPU {gpu.index}: {used // MIB} of {total // MIB} MiB in use{by}", "nvidia-smi"))
     return found
 
-
-# ------------------------------------------------------------------------------------------------- memory.oom
 
 OOM = finding(
     "memory.oom",
@@ -301,9 +298,6 @@ def host_allocation_failed(messages: MessageLog) -> Problem | None:
         evidence=message_evidence(*failed, *host),
         fixes=(Fix("Load less data at once: a generator or tf.data instead of arrays, a smaller batch or buffer"),),
     )
-
-
-# ----------------------------------------------------------------------------------------------- memory.taken
 
 
 def _find_and_end(context: Context) -> tuple[Fix, ...]:

@@ -34,9 +34,6 @@ POD_SHM = (
 _TOPOLOGY = "nvidia-smi topo -m"
 
 
-# --------------------------------------------------------------------------------------------------- shm.small
-
-
 def _more_shm(context: Context) -> tuple[Fix, ...]:
     container = value_or(context.facts.host.container, None)
     start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
@@ -90,8 +87,6 @@ def shared_memory_message(messages: MessageLog) -> Problem | None:
     return Problem(severity=Severity.ERROR, evidence=message_evidence(*full, *no_space, *listed))
 
 
-# -------------------------------------------------------------------------------------------------- p2p.failed
-
 FAILED = finding(
     "p2p.failed",
     layer="GPU",
@@ -129,8 +124,6 @@ def fails_only_on_several(messages: MessageLog) -> Problem | None:
         severity=Severity.WARNING,
     )
 
-
-# -------------------------------------------------------------------------------------------------- nccl.error
 
 ERROR = finding(
     "nccl.error",

@@ -72,8 +72,6 @@ def _data_dir(context: Context, text: str, folder: str = "") -> Fix:
     return Fix(text=text, commands=(context.remedies.xla_data_dir(folder or default),))
 
 
-# ------------------------------------------------------------------------------------- xla.libdevice-missing
-
 LIBDEVICE_MISSING = finding(
     "xla.libdevice-missing",
     layer="CUDA",
@@ -131,8 +129,6 @@ def libdevice_message(messages: MessageLog) -> Problem | None:
         return None
     return Problem(possible=True, severity=Severity.WARNING, evidence=message_evidence(*failed))
 
-
-# ----------------------------------------------------------------------------------------- xla.ptxas-missing
 
 PTXAS_MISSING = finding(
     "xla.ptxas-missing",

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -60,16 +59,18 @@ class MatrixError(Exception):
         return "\n".join(self.args)
 
 
-def parse(text: str, path: str) -> MatrixFile:
+def parse(text: str | bytes, path: str) -> MatrixFile:
     """Read the text of a matrix; `path` is for messages.
 
-    Raises MatrixError: no valid YAML, or not of the schema; the message has the place.
+    Raises MatrixError: not UTF-8, no valid YAML, or not of the schema; the message has the place.
     """
     try:
-        found = documents(text)
+        found = documents(text if isinstance(text, str) else text.decode())
         if len(found) != 1:
             raise YamlError(1, "several YAML documents; a matrix is one" if found else "an empty file")
         values = plain(found[0])
+    except UnicodeDecodeError as error:
+        raise MatrixError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
     except YamlError as error:
         raise MatrixError(f"{path}:{error.line}: {error.reason}") from error
     try:
@@ -187,7 +188,7 @@ class Matrix:
         matrix = cls(_bundled(), str(bundled_path()))
         files = [layer for layer in layers if layer is not None]
         for file in files:
-            above = _parse(_bytes(Path(file)), Path(file))
+            above = parse(_bytes(file), file)
             matrix = cls(layered(matrix.data, above), file, f"{matrix.revision}+{above.revision}")
         if files:
             matrix.layers = tuple(files)
@@ -400,7 +401,7 @@ class Matrix:
 def _bundled() -> MatrixFile:
     """The matrix of this package, decoded where that can be (bundled.py)."""
     file = bundled_path()
-    source = _bytes(file)
+    source = _bytes(str(file))
     try:
         if file == IN_WHEEL:
             return msgspec.json.decode(source, type=MatrixFile)
@@ -408,19 +409,12 @@ def _bundled() -> MatrixFile:
             return msgspec.json.decode(copy_of(source).read_bytes(), type=MatrixFile)
     except msgspec.DecodeError as error:
         raise MatrixError(f"{file}: damaged ({error}); install tfgpu-doctor again") from error
-    return _parse(source, file)
+    return parse(source, str(file))
 
 
-def _parse(source: bytes, file: Path) -> MatrixFile:
+def _bytes(file: str) -> bytes:
     try:
-        return parse(source.decode(), str(file))
-    except UnicodeDecodeError as error:
-        raise MatrixError(f"{file}: not UTF-8: {error.reason} at byte {error.start}") from error
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        return read_whole(str(file), LARGEST)
+        return read_whole(file, LARGEST)
     except OSError as error:
         raise MatrixError(f"{file}: {why(error)}") from error
 

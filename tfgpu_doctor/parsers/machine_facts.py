@@ -306,21 +306,10 @@ _RUNTIME_FILE = re.compile(
     r"|\blib(?:cublas|cufft|curand|cusolver|cusparse)\.so\.(?P<alike>7\.[05]|8\.0|9\.[0-2]|10\.0)(?=\.?\d*\b)",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[.;,]\s+|\b(?:but|and)\b")
 _SENTENCE = 400  # a line that is longer is a program's
 _OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
 _ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
 _HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
-_AROUND = 20  # characters before and after that may turn a statement into a wish
-# a sentence about what a program wants or a page says, no statement of what is there
-NOT_HERE = re.compile(
-    r"looking for|looks? (?:\w+ )?for|search|whereis|\bwants?\b|instead of|requires?\b|needs?\b|asks? for|asking for"
-    r"|Download and install|built (?:for|against|with)|compiled|expects?|should i|CUDA Version:|nvidia-smi|supports?\b"
-    r"|not found|could not|cannot open|or (?:earlier|later|newer|above)|downloading|from this URL|you may install",
-    re.IGNORECASE,
-)
-
-
 # "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
 _WORKS_WITH = re.compile(
     r"\b(?:works?|worked|fine|runs|(?:does|did)(?:n't| not) (?:happen|occur)|no (?:such )?(?:problem|error|issue)s?)\b"
@@ -370,8 +359,9 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
     named = text.messages_of("library-not-opened", "loader-error", "library-opened")
     sought = {message.line: message.values.get("library", "") for message in named}
     for line in text.lines_with("cudart", *_OLD):
-        clauses = _CLAUSE.split(line.text) if len(line.text) <= _SENTENCE else []
-        for match in (match for one in clauses if not NOT_HERE.search(one) for match in _RUNTIME_FILE.finditer(one)):
+        parts = prose.clauses(line.text) if len(line.text) <= _SENTENCE else ()
+        matches = ((match, stance(one, *match.span())) for one in parts for match in _RUNTIME_FILE.finditer(one))
+        for match in (match for match, where in matches if where == "here"):
             if not (match[0] in sought.get(line.number, "") or (match["alike"] and match[0] in sought.values())):
                 digits = match["digits"] or ""
                 version = match["version"] or match["alike"] or f"{digits[:-1]}.{digits[-1]}"
@@ -393,8 +383,7 @@ def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
             if match["name"] != "cudnn":
                 yield _kit("conda", match["version"], f"line {line.number}: {match[0]}", "conda")
         folder = None if stated or (text.libraries and _HEADER.search(line.text)) else _FOLDER.search(line.text)
-        # not what somebody wants, asks for or is told to install
-        if folder and not NOT_HERE.search(line.text[max(folder.start() - _AROUND, 0) : folder.end() + _AROUND]):
+        if folder and stance(line.text, *folder.span()) == "here":
             yield _kit(folder[0], folder["version"], f"line {line.number}")
     for one in () if stated else text.said("cuda"):
         yield _kit(one.raw, one.value, f"line {one.line}")

@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import Any
 
 from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.nvidia_smi import bus_id
 from tfgpu_doctor.records.facts import Build, Gpu, Known, TfDevice, Unknown
 
 # ------------------------------------------------------------------------------------------ tensorflow build
@@ -182,13 +183,13 @@ def _row(text: str, number: int, block: GpuSeen | None) -> GpuSeen | None:
     sizes = {"memory_total": _bytes(_TOTAL.search(text)), "memory_free": _bytes(_FREE.search(text))}
     if not (known or (block and any(sizes.values()))):
         return None
-    values = known.groupdict() if known else {}
-    major, bus = values.get("major"), values.get("bus")
+    values = known.groupdict("") if known else {}
+    major, bus = values.get("major"), values.get("bus", "").strip("<>")
     said: dict[str, Any] = {
         "line": number if values.get("name") else None,
         "name": values.get("name"),
         "compute_capability": values.get("capability") or (f"{major}.{values['minor']}" if major else None),
-        "pci_bus_id": _bus(bus) if bus else None,
+        "pci_bus_id": bus_id(bus) if bus.count(":") == 2 else None,
         **sizes,
     }
     return replace(block or GpuSeen(number), **{key: value for key, value in said.items() if value})
@@ -200,20 +201,15 @@ def _described(text: str, lines: Sequence[Line], place: int) -> Iterator[GpuSeen
         text = f"{text.rstrip()} {lines[place + 1].text[:LONGEST].lstrip()}"
     for match in [*_DESCRIBED.finditer(text), *_XLA.finditer(text)]:
         values = match.groupdict()
+        bus = (values.get("bus") or "").strip("<>")
         yield GpuSeen(
             lines[place].number,
             index=int(values["index"]),
             name=values["name"].strip(),
             compute_capability=values["capability"],
-            pci_bus_id=_bus(values["bus"]) if values.get("bus") else None,
-            created=bool(values.get("bus")) and "gnoring" not in text,  # "Ignoring visible gpu device (device: 0, ..."
+            pci_bus_id=bus_id(bus) if bus.count(":") == 2 else None,
+            created=bool(bus) and "gnoring" not in text,  # "Ignoring visible gpu device (device: 0, ..."
         )
-
-
-def _bus(text: str) -> str | None:
-    """A bus id in the form of sysfs."""
-    domain, colon, rest = text.strip("<>").lower().partition(":")
-    return f"{domain.lstrip('0').rjust(4, '0')}:{rest}" if colon and rest.count(":") == 1 else None
 
 
 def _bytes(match: re.Match[str] | None) -> int | None:

@@ -46,9 +46,7 @@ from tfgpu_doctor.records.units import KIB
 _PYTHON = 'python -c "import tensorflow as tf; print({})"'
 _ASKS = {
     "host.os": 'python -c "import platform; print(platform.platform())"',
-    "host.machine": 'python -c "import platform; print(platform.machine())"',
     "host.kernel": "uname -r",
-    "host.distribution": "cat /etc/os-release",
     "host.libc": "ldd --version",
     "host.cpu_flags": "lscpu",
     "host.shm": "df -h /dev/shm",
@@ -79,14 +77,13 @@ _ASKS = {
     "python.tensorflow_paths": 'python -c "import tensorflow; print(tensorflow.__file__)"',
     "variables": "env | grep -E 'CUDA|NVIDIA|TF_|XLA|LD_LIBRARY|PYTHON'",
     "tensorflow.version": _PYTHON.format("tf.__version__"),
-    "tensorflow.distribution": "python -m pip list",
     "tensorflow.build": _PYTHON.format("tf.sysconfig.get_build_info()"),
     "tensorflow.devices": _PYTHON.format("tf.config.list_physical_devices('GPU')"),
 }
 # `cmd /c`: PowerShell has another `set`, and no %PATH%
 # Microsoft, "WMI command line (WMIC) utility deprecation": Windows 11 24H2 comes without wmic
 _ON_WINDOWS: dict[str, str | None] = {  # None: no command there, or nothing to ask for
-    **dict.fromkeys(("host.kernel", "host.distribution", "host.libc", "host.shm", "driver.xid_events")),
+    **dict.fromkeys(("host.kernel", "host.libc", "host.shm", "driver.xid_events")),
     **dict.fromkeys(("host.address_space_limit", "host.temporary_folder")),
     **dict.fromkeys(("driver.kernel_module", "driver.kernel_module_loaded")),
     "host.cpu_flags": 'powershell -Command "(Get-CimInstance Win32_Processor).Name"',
@@ -111,7 +108,7 @@ _ON_WSL2: dict[str, str | None] = {
 # no NVIDIA driver, and no CUDA since 10.2
 _ON_MACOS: dict[str, str | None] = {
     **dict.fromkeys(path for path in _ASKS if path.startswith(("driver.", "loader.", "cuda.", "cudnn."))),
-    **dict.fromkeys(("host.distribution", "host.libc", "host.shm", "host.pci_gpus", "gpus")),
+    **dict.fromkeys(("host.libc", "host.shm", "host.pci_gpus", "gpus")),
     "host.cpu_flags": "sysctl -n machdep.cpu.brand_string",
 }
 _OF_A_SYSTEM = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2, "macos": _ON_MACOS}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -24,8 +23,8 @@ from tfgpu_doctor.matrix.compatibility import (
     why_driver,
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.target import NO_GLIBC, Target, from_facts
-from tfgpu_doctor.records.facts import Facts, Record
+from tfgpu_doctor.plan.target import NO_GLIBC, Target
+from tfgpu_doctor.records.facts import Record
 from tfgpu_doctor.records.versions import capability, major, minor
 
 
@@ -213,21 +212,6 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
     for version in sorted(rows, key=Version, reverse=True):
         if Version(version).is_prerelease == pre:
             yield rows[version]
-
-
-def best_release(facts: Facts, matrix: Matrix, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
-    """The newest stable release that meets every constraint of a machine, as far as it is known; None: there is none.
-
-    Args:
-        this_python: only releases with a wheel for the Python under test.
-        own_cuda: only releases whose extra brings CUDA along.
-    """
-    target = from_facts(facts, matrix)
-    if target.os == "macos":
-        return None  # 1.1 was the last release with CUDA there
-    request = PlanRequest(matrix, target if this_python else structs.replace(target, python=None))
-    rows = (row for row in candidates(matrix, target.platform) if row.extra or not own_cuda)
-    return next((row for row in rows if not violations(request, row)), None)
 
 
 def same_minor_releases(request: PlanRequest, version: str) -> list[Release]:

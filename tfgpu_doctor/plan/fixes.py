@@ -14,7 +14,7 @@ from msgspec import structs
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
-from tfgpu_doctor.plan.constraints import PlanRequest, best_release, broken_within, candidates, same_minor_releases
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
 from tfgpu_doctor.plan.install_commands import (
     Installation,
@@ -68,10 +68,6 @@ _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
     "fedora": _FROM_RPM_FUSION,
     **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -Syu nvidia-open nvidia-utils",)),
 }
-
-
-def _as_compared(folder: str) -> str:
-    return folder.replace("\\", "/").rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -176,9 +172,13 @@ class Fixes:
 
     def without_folders(self, variable: str, value: str, folders: Collection[str]) -> str | None:
         """The command that removes folders from a variable that lists them; None where its value has none of them."""
+
+        def compared(folder: str) -> str:
+            return folder.replace("\\", "/").rstrip("/")
+
         separator = ";" if self.os == "windows" else ":"
-        entries, removed = value.split(separator), set(map(_as_compared, folders))
-        kept = [entry for entry in entries if _as_compared(entry) not in removed]
+        entries, removed = value.split(separator), set(map(compared, folders))
+        kept = [entry for entry in entries if compared(entry) not in removed]
         if len(kept) == len(entries):
             return None
         left = separator.join(filter(None, kept))
@@ -191,10 +191,7 @@ class Fixes:
     def link(self, folders: Iterable[str], target: str) -> str:
         """The command that links all libraries of folders into one that TensorFlow searches.
 
-        They are linked wherever they are: those of cuDNN search their own folder.
-
-        Args:
-            folders: paths as the loader has them; a part "*" is a pattern.
+        A part "*" of a folder is a pattern. They are linked wherever they are: those of cuDNN search their own folder.
         """
         files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
         return f"ln -sf {files} {shlex.quote(target + '/')}"
@@ -331,23 +328,18 @@ class Fixes:
             version = next(fitting, None)
         return (f"tensorflow=={version}",) if version else ()
 
-    @property
-    def in_wsl(self) -> Fixes:
-        """The same machine with WSL2, whose Python is another one; what may be one of several releases is no choice."""
-        tensorflow = self.facts.tensorflow
+    def use_wsl(self) -> Iterator[Fix]:
+        """Install WSL2, and there what a plan ranks first for this GPU."""
+        tensorflow = self.facts.tensorflow  # what may be one of several releases is no choice
         if isinstance(tensorflow.version, Known) and tensorflow.version.source.startswith(ONE_OF):
             tensorflow = structs.replace(tensorflow, version=NOT_IN_TEXT)
         facts = structs.replace(
             self.facts,
             tensorflow=tensorflow,
             host=structs.replace(self.facts.host, os=Known("wsl2", "WSL2")),
-            python=Python(wheel_platform=Known("linux_x86_64", "WSL2")),
+            python=Python(wheel_platform=Known("linux_x86_64", "WSL2")),  # another one
         )
-        return Fixes(facts, self.matrix)
-
-    def use_wsl(self) -> Iterator[Fix]:
-        """Install WSL2, and there what a plan ranks first for this GPU."""
-        wsl = self.in_wsl
+        wsl = Fixes(facts, self.matrix)
         text, first = "Use WSL2: install it, and restart Windows", "wsl --install"
         if row := wsl.release:
             # the recipe of the plan: for some releases it is more than one installation
@@ -361,13 +353,15 @@ class Fixes:
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """Advise the one release of this report: the one that is there, or else the best; empty when none fits."""
         row = self.kept_release(version)
-        install = Fix(f"Install TensorFlow {row.version}: {why}", self.install_tensorflow(row)) if row else None
-        return (install,) if install else self.reinstall_best(why)
+        return self._install(row, why) if row else self.reinstall_best(why)
+
+    def _install(self, row: Release, why: str) -> tuple[Fix, ...]:
+        return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
         if row := self.best_release():
-            return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
+            return self._install(row, why)
         if row := self.best_release(this_python=False):
             new = f"TensorFlow {row.version} with Python {self.python_for(row)}"
             text = f"Install {new} (uv or conda can install that Python): {why}"
@@ -388,12 +382,22 @@ class Fixes:
         return (Fix(text=f"Install {option.title}: this machine has no NVIDIA GPU", commands=commands),)
 
     def best_release(self, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
-        """The best release here; looked for once: all releases take some milliseconds, and several signs ask."""
+        """The newest stable release that meets every constraint of this machine; None: there is none.
+
+        It is looked for once: all releases take some milliseconds, and several signs ask.
+
+        Args:
+            this_python: only releases with a wheel for the Python under test.
+            own_cuda: only releases whose extra brings CUDA along.
+        """
         key = (this_python, own_cuda)
-        if self.image:
+        if self.image or self.target.os == "macos":  # 1.1 was the last release with CUDA there
             return None
         if key not in self._found:
-            self._found[key] = best_release(self.facts, self.matrix, this_python=this_python, own_cuda=own_cuda)
+            target = self.target if this_python else structs.replace(self.target, python=None)
+            request = PlanRequest(self.matrix, target)
+            rows = (row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda)
+            self._found[key] = next((row for row in rows if not violations(request, row)), None)
         return self._found[key]
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:

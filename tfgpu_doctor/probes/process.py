@@ -26,7 +26,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
-from types import TracebackType
 from typing import IO
 
 from tfgpu_doctor.probes import launch
@@ -269,9 +268,7 @@ class Child:
     def __enter__(self) -> Child:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # the group is killed even after an orderly end: what the child left behind must not outlive it
         self.kill()
         self._deaf = True  # what escaped may write for ever, and a server lives long

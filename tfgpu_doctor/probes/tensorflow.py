@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -258,9 +257,7 @@ class TensorFlowProbe:
     def __enter__(self) -> TensorFlowProbe:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 

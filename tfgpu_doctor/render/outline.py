@@ -48,17 +48,24 @@ def blocks(report: Report) -> Iterator[Block]:
     """Yield problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
     titles = {finding.id: finding.title for finding in report.findings}
     certain = [finding for finding in report.findings if finding.root_cause and not finding.possible]
-    notes = [finding for finding in certain if finding.severity is Severity.NOTE]
     possible = list(_possible_causes(report))
     # what stands below the possible causes: the commands that decide between them, and fixes for any cause
     general = [fix for finding in certain if possible and finding.id in WITHOUT_CAUSE for fix in finding.fixes]
     below = [*general, *_asked(report, certain)]
     for finding in certain:
-        if finding not in notes:
+        if finding.severity is not Severity.NOTE:
             yield block(structs.replace(finding, fixes=tuple(fix for fix in finding.fixes if fix not in below)), titles)
-    yield from possible[:-1]
-    yield from (one._replace(lines=(*one.lines, *map(_fix, general))) for one in possible[-1:])
-    yield from (block(finding, titles) for finding in sorted(notes, key=lambda one: not one.answers))
+    if possible:
+        yield from possible[:-1]
+        yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
+    yield from _notes(report, certain, titles)
+
+
+def _notes(report: Report, certain: list[Finding], titles: Mapping[str, str]) -> Iterator[Block]:
+    """Yield answers, other notes, and what would show more where a text shows nothing."""
+    for finding in sorted(certain, key=lambda one: not one.answers):
+        if finding.severity is Severity.NOTE:
+            yield block(finding, titles)
     if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
         yield _MORE
 

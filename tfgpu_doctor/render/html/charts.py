@@ -197,6 +197,16 @@ def _way(run: Run) -> str:
     return ", ".join(filter(None, parts))
 
 
+def _curve(runs: Sequence[Run], across: Axis, up: Axis, colour: str, dash: str) -> Iterator[str]:
+    """Draw the runs of one line, from one GPU on, with their intervals."""
+    x, y = across(1), up(1)
+    for run in runs:
+        if ratio := run.speedup_vs_1gpu:
+            before, x, y = (x, y), across(len(run.devices)), up(ratio.value)
+            yield _line(*before, x, y, colour, 1.4, dash)
+            yield _line(x, up(ratio.low), x, up(ratio.high), colour, 2.5)
+
+
 def scaling(runs: Sequence[Run]) -> str:
     """Draw the speed-up over one GPU against the number of GPUs, beside the ideal; nothing for a single GPU."""
     several = [run for run in runs if run.efficiency and run.speedup_vs_1gpu]
@@ -206,7 +216,8 @@ def scaling(runs: Sequence[Run]) -> str:
     for run in several:
         lines.setdefault(_way(run), []).append(run)
     most = max(len(run.devices) for run in several)
-    highest = max(most, *(run.speedup_vs_1gpu.high for run in several if run.speedup_vs_1gpu))
+    ratios = [run.speedup_vs_1gpu for run in several]
+    highest = max(most, *(ratio.high for ratio in ratios if ratio))
     across, up = Axis(1, most, _LEFT + 26, _RIGHT - 8, whole=True), Axis(0, highest, 204, 10)
     pieces = [_label(_LEFT + 26, 8, "speed-up"), _label((_LEFT + _RIGHT) / 2, 232, "GPUs", "middle")]
     for x, number in across.ticks():
@@ -216,14 +227,10 @@ def scaling(runs: Sequence[Run]) -> str:
     pieces.append(_line(across(1), up(1), across(most), up(most), "muted", 1, "4 3"))
     for place, (title, found) in enumerate(lines.items()):
         colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
-        x, y, below = across(1), up(1), 248 + 14 * place
-        for run in found:
-            if ratio := run.speedup_vs_1gpu:
-                before, x, y = (x, y), across(len(run.devices)), up(ratio.value)
-                pieces.append(_line(*before, x, y, colour, 1.4, dash))
-                pieces.append(_line(x, up(ratio.low), x, up(ratio.high), colour, 2.5))
+        below = 248 + 14 * place
+        pieces += _curve(found, across, up, colour, dash)
         pieces += [_line(_LEFT, below - 3, _LEFT + 22, below - 3, colour, 1.4, dash)]
         pieces.append(_label(_LEFT + 26, below, short(title, 56)))
-    values = "; ".join(f"{run.label} {words.ratio(ratio)}" for run in several if (ratio := run.speedup_vs_1gpu))
+    values = _in_words([(run.label, words.ratio(run.speedup_vs_1gpu)) for run in several if run.speedup_vs_1gpu])
     height = 248 + 14 * len(lines)
     return _svg(height, pieces, f"Speed-up over one GPU against the number of GPUs: {values}")

@@ -34,15 +34,12 @@ def page(comparison: Comparison, everything: bool = False, detail: Detail = "sha
     whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, (), is_brief=detail == "least")
     if detail == "least":
         return whole
-    both = (("good", comparison.good), ("bad", comparison.bad))
-    sides = tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both)
-    marks = tuple(VERDICT_MARKS[side.verdict] for _, side in both)
     rows = tuple(_rows(comparison, changes, everything))
     changed, signs = tuple(row[1:] for row in rows), tuple(row[0] for row in rows)
     differ = "; ".join(comparison.machines)
     found = _findings_shown(comparison)
     parts: tuple[Part, ...] = (
-        Table("Reports", ("Side", "Report"), sides, marks),
+        _sides(comparison),
         Items((f"These are two machines, or one that was rebuilt: {differ}",) if differ else (), mark="warning"),
         Items(comparison.notes, mark="note"),
         Table("What changed", ("Layer", "Change"), changed, signs, is_named=True),
@@ -51,6 +48,12 @@ def page(comparison: Comparison, everything: bool = False, detail: Detail = "sha
         *(_block_of(comparison, one) for one in found if one.status == "remains" and one.root_cause),
     )
     return whole._replace(parts=parts)
+
+
+def _sides(comparison: Comparison) -> Table:
+    both = (("good", comparison.good), ("bad", comparison.bad))
+    rows = tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both)
+    return Table("Reports", ("Side", "Report"), rows, tuple(VERDICT_MARKS[side.verdict] for _, side in both))
 
 
 def checks(comparison: Comparison, fail_on: FailOn = "error", everything: bool = False) -> Checks:
