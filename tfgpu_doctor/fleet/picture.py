@@ -421,7 +421,8 @@ def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
     for elements in own.values():
         nodes = set[Machine]().union(*(kin.having(one, odd[one].odd) for one in elements))
         if len(nodes) > rare(len(kin.members), len(kin.members)):  # that is what these nodes are like
-            odd = {identity: found for identity, found in odd.items() if identity not in elements}
+            for one in elements:
+                del odd[one]
     return odd
 
 
