@@ -179,18 +179,18 @@ def _values(path: str, fact: Any) -> Values | None:
             for key, item in islice(items, _MOST_ELEMENTS)
         }
     text = fact_text(fact, field.unit)
-    if text is None:
-        return None
-    number = None
+    return None if text is None else {path: _same(_value(path, value, text, field.unit))}
+
+
+def _value(path: str, value: Any, text: str, unit: str) -> Value:
+    """Return a fact with its number, in a text that is shown."""
     if isinstance(value, bool):
-        text = ("on" if value else "off") if path.endswith("_mode") else text
-    elif isinstance(value, float):
-        text, number = f"{value:g} {field.unit}".rstrip(), value
-    elif isinstance(value, int):
-        number = float(value)
-    elif isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
-        text = short(", ".join(value), 4_000)  # the first eight say nothing of the others
-    return {path: _same(Value(text, number))}
+        return Value(("on" if value else "off") if path.endswith("_mode") else text)
+    if isinstance(value, float):
+        return Value(f"{value:g} {unit}".rstrip(), value)
+    if isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
+        return Value(short(", ".join(value), 4_000))  # the first eight say nothing of the others
+    return Value(text, float(value) if isinstance(value, int) else None)
 
 
 def _values_of(facts: Facts) -> Iterator[tuple[str, Values]]:
@@ -294,13 +294,18 @@ def _result(document: Report | Smoke | BenchResult) -> Result:
         uuids = [value_or(one.uuid, "") for one in gpus]
         known = all(uuids) and not any(map(PLACEHOLDER.search, uuids))
         result.uuids = frozenset(uuids if known else ())
-    if gpus is not None or any(one.id == "gpu.none" for one in result.findings):  # where no driver lists GPUs
-        names = (one["gpus.name"].text if "gpus.name" in one else "unknown model" for one in result.gpus or ())
-        result.hardware = _counted(names) or NO_GPU
+    result.hardware = _hardware(result)
     result.host = "" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME)
     result.created, result.version = cut(document.created, 40), cut(document.tool.version, 40)
     result.facts, result.values = _for_repairs(facts), dict(_values_of(facts))
     return result
+
+
+def _hardware(result: Result) -> str:
+    if result.gpus is None and all(one.id != "gpu.none" for one in result.findings):  # where no driver lists GPUs
+        return UNKNOWN
+    names = (one["gpus.name"].text if "gpus.name" in one else "unknown model" for one in result.gpus or ())
+    return _counted(names) or NO_GPU
 
 
 def _of_bench(document: BenchResult) -> Result:
@@ -367,14 +372,15 @@ def _runs(
             every = msgspec.json.encode({**parameters, **run.parameters}, order="sorted").decode()
             unit = cut(run.throughput.unit, 40)
             speeds.append(Speed(kind, *what, _same(cut(every, 4_000)), device, unit, run.throughput.value))
-    found = []
-    for (workload, where, dtype, wrong), texts in failures.items():
-        how, why = "failed", "this node cannot run this work"
-        if wrong:
-            how, why = "wrong", "results of this node cannot be relied on"
-        title = f"{workload} on {where} in {dtype} {'computes wrong results' if wrong else 'fails'}"
-        found.append(_failed(f"{workload}/{where}/{dtype}/{how}", title, why, "; ".join(texts), (_AGAIN,)))
-    return tuple(speeds), tuple(found)
+    return tuple(speeds), tuple(_failed_run(*what, "; ".join(texts)) for what, texts in failures.items())
+
+
+def _failed_run(workload: str, where: str, dtype: str, wrong: bool, saw: str) -> Finding:
+    how, does, why = "failed", "fails", "this node cannot run this work"
+    if wrong:
+        how, does, why = "wrong", "computes wrong results", "results of this node cannot be relied on"
+    title = f"{workload} on {where} in {dtype} {does}"
+    return _failed(f"{workload}/{where}/{dtype}/{how}", title, why, saw, (_AGAIN,))
 
 
 # ------------------------------------------------------------------------------------------------------------- nodes
@@ -430,9 +436,7 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     found: list[Machine] = []
     for name, several in sent.items():
         answers = [one for one in several if one.kind] or several[:1]
-        first = next((one.uuids for one in answers if one.uuids), frozenset[str]())
-        # other GPUs, all of them, make another machine of that name; one GPU that was replaced does not
-        if any(one.uuids and first.isdisjoint(one.uuids) for one in answers):
+        if _are_several(answers):
             apart += 1
             found += [Machine(f"{name} ({one.source})", (one,)) for one in answers]
             continue
@@ -446,6 +450,12 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     if apart:
         notes.append(f"{count(apart, 'host name')} of several machines: their GPUs differ")
     return tuple(sorted(found, key=lambda one: _natural(one.name))), tuple(notes)
+
+
+def _are_several(answers: list[Result]) -> bool:
+    """True if machines of one name sent these: of one of them, all GPUs are others; one may have been replaced."""
+    known = [one.uuids for one in answers if one.uuids]
+    return any(known[0].isdisjoint(one) for one in known[1:])
 
 
 def _natural(name: str) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from statistics import median
 from typing import NamedTuple
 
@@ -260,13 +261,7 @@ class Usual(NamedTuple):
 def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     """Return what most have, and of numbers with a tolerance the middle; None where nothing is usual."""
     known = sum(counts.values())
-    most = max(counts, key=lambda one: (counts[one], one.text), default=_MISSING)
-    if tolerance and all(one.number is not None for one in counts):
-        middle, below = sorted(counts, key=lambda one: one.number or 0.0), 0
-        for most in middle:
-            below += counts[most]
-            if 2 * below >= known:
-                break
+    most = _most_frequent(counts, known, tolerance)
     near = {one for one in counts if _is_near(one, most, tolerance)}
     having = sum(counts[one] for one in near)
     if having < LEAST or having < SHARE * known:
@@ -276,6 +271,14 @@ def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     if len(odd) > _SEVERAL and sum(counts[one] for one in odd) > limit:
         odd = frozenset()
     return Usual(most, having, known, odd)
+
+
+def _most_frequent(counts: Mapping[Value, int], known: int, tolerance: float) -> Value:
+    if not tolerance or any(one.number is None for one in counts):
+        return max(counts, key=lambda one: (counts[one], one.text), default=_MISSING)
+    ordered = sorted(counts, key=lambda one: one.number or 0.0)
+    below = accumulate(counts[one] for one in ordered)
+    return next(one for one, many in zip(ordered, below, strict=True) if 2 * many >= known)  # the middle one
 
 
 def rare(known: int, having: int) -> float:
@@ -312,12 +315,14 @@ class Siblings:
                 for identity, value in gpu.items():
                     table[identity][value].setdefault(machine, []).append(number)
         for identity, by_value in table.items():
-            path = path_of(identity)
-            if about(path).key:  # an element of a collection, which others may lack
-                having = {machine for holders in by_value.values() for machine in holders}
-                if missing := [m for m in self.members if m not in having and path in m.main.values]:
-                    by_value[_MISSING] = {machine: [] for machine in missing}
+            if about(path_of(identity)).key and (missing := self._missing(path_of(identity), by_value)):
+                by_value[_MISSING] = {machine: [] for machine in missing}
         return table
+
+    def _missing(self, path: str, by_value: dict[Value, dict[Machine, list[int]]]) -> list[Machine]:
+        """Return the nodes that know a collection, and lack the element that others have."""
+        having = set[Machine]().union(*by_value.values())
+        return [machine for machine in self.members if machine not in having and path in machine.main.values]
 
     @cached_property
     def counts(self) -> dict[str, dict[Value, int]]:
@@ -393,7 +398,6 @@ def _difference(
 def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
     """Return what few siblings have, by id."""
     odd: dict[str, Usual] = {}
-    own: dict[str, set[str]] = {}  # elements that few have, by collection
     for identity, found in kin.usual.items():
         if found is None:
             continue
@@ -404,8 +408,14 @@ def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
             values = frozenset(value for value in values if not any(value in counts for counts in others))
         if values:
             odd[identity] = found._replace(odd=values)
-            if found.value == _MISSING:
-                own.setdefault(path_of(identity), set()).add(identity)
+    return _without_own(odd, kin)
+
+
+def _without_own(odd: dict[str, Usual], kin: Siblings) -> dict[str, Usual]:
+    """Return them without the elements of a collection of which many nodes have some that few others have."""
+    own: dict[str, set[str]] = {}
+    for identity in [identity for identity, found in odd.items() if found.value == _MISSING]:
+        own.setdefault(path_of(identity), set()).add(identity)
     for elements in own.values():
         nodes = {machine for one in elements for value in odd[one].odd for machine in kin.table[one][value]}
         if len(nodes) > rare(len(kin.members), len(kin.members)):  # that is what these nodes are like

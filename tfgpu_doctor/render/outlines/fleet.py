@@ -62,11 +62,8 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
             one._replace(lines=tuple(x for x in one.lines if x.label in ("nodes", "fix"))[:2]) for one in blocks[:1]
         )
         return whole._replace(parts=tuple(worst), is_brief=True)
-    unread, hint, values = (
-        list(_unread_results(fleet)),
-        "",
-        tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common),
-    )
+    unread, hint = list(_unread_results(fleet)), ""
+    values = tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
     parts: list[Part] = [_first_rows(fleet)]
     if detail == "full":
         for layer, rows in groupby(values, lambda row: row[0]):
@@ -74,17 +71,23 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
             parts.append(Table(title, ("What", "Values"), tuple(row[1:] for row in rows), is_named=True))
     if detail == "normal":
         hint = "All nodes, values and fixes: tfgpu fleet -v" if blocks else ""
-        told = Counter[str]()
-        for place, block in enumerate(blocks):  # the first ones, each reason once; of the others the titles
-            lines = [one for one in block.lines if one.label != "why" or not told[one.text]]
-            told.update(one.text for one in lines)
-            blocks[place] = block._replace(lines=tuple(lines) if place < _MOST_GROUPS else ())
+        blocks = _first(blocks)
         more = len(unread) - _MOST_UNREAD
         unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
     parts += [*blocks, Items(tuple(unread), "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
     if detail == "shared":
         parts.append(Detail("All values, with the number of nodes", ("Layer", "What", "Values"), values))
     return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
+
+
+def _first(blocks: list[Block]) -> list[Block]:
+    """Return the first ones, each reason once, and of the others the titles."""
+    told, found = set[str](), list[Block]()
+    for block in blocks[:_MOST_GROUPS]:
+        lines = tuple(one for one in block.lines if one.label != "why" or one.text not in told)
+        told.update(one.text for one in lines)
+        found.append(block._replace(lines=lines))
+    return [*found, *(block._replace(lines=()) for block in blocks[_MOST_GROUPS:])]
 
 
 def _first_rows(fleet: Fleet) -> Table:
@@ -100,12 +103,15 @@ def _first_rows(fleet: Fleet) -> Table:
     }
     shown = [layer for layer in LAYERS if layer in texts or marks[layer] != "ok"]
     rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
+    rows += [("Nodes", _verdicts(fleet))] if rows else []
+    return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks[layer] for layer in shown), ""))
+
+
+def _verdicts(fleet: Fleet) -> str:
     counts = Counter[str](node.verdict for node in fleet.nodes)
     answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word] and word != "no answer")
     silent = f"{counts['no answer']} without an answer" if counts["no answer"] else ""
-    verdicts = "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
-    rows += [("Nodes", verdicts)] if rows else []
-    return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks[layer] for layer in shown), ""))
+    return "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
 
 
 def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
@@ -256,14 +262,15 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
             shown = ranges if left is None else ranges[:left]
             left = None if left is None else left - len(shown)
             more += sum(last - first + 1 for first, last in ranges[len(shown) :])
-            texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in shown]
-            if texts == ["-1"]:
-                parts.append(head)
-                continue
-            for few in (texts[at : at + _MOST_RANGES] for at in range(0, len(texts), _MOST_RANGES)):
-                numbers = ",".join(few)
-                parts.append(f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}")
+            parts += [head] if shown == [(-1, -1)] else _in_brackets(head, shown, width, tail)
     return ", ".join(parts) + (f" and {more} more" if more else "")
+
+
+def _in_brackets(head: str, ranges: list[tuple[int, int]], width: int, tail: str) -> Iterator[str]:
+    texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
+    for at in range(0, len(texts), _MOST_RANGES):
+        numbers = ",".join(texts[at : at + _MOST_RANGES])
+        yield f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}"
 
 
 def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
