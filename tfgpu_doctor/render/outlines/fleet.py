@@ -165,12 +165,7 @@ def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
             more = f" ({member.found})" if member.found not in group.title else ""
             problems.setdefault(member.node, []).append((group, f"{group.title}{more}"))
     cases = [_case(node, problems.get(node.name, []), grave, is_open) for node in fleet.nodes]
-    whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
-    unread = _unread_results(fleet)
-    if unread or not fleet.nodes:
-        message = _verdict(fleet) if not unread else f"{count(len(unread), 'part')} of files cannot be read"
-        outcome: Outcome = "error" if is_open else "skipped"
-        whole = whole._replace(outcome=outcome, kind="could not determine", message=message, details=unread)
+    whole = _whole_case(fleet, is_open)
     annotations = []
     for group in fleet.groups:
         lines = tuple(f"{one.label}: {one.text}" if one.label else one.text for one in _block(group).lines)
@@ -182,6 +177,16 @@ def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
         annotations.append(Annotation(level, f"tfgpu fleet: {whole.kind}", (whole.message, *whole.details)))
     log = (*map(_title, fleet.groups), f"tfgpu fleet: {fleet.verdict}: {_verdict(fleet)}")
     return Checks("tfgpu fleet", fleet.created, (Suite("tfgpu fleet", (whole, *cases)),), tuple(annotations), log)
+
+
+def _whole_case(fleet: Fleet, is_open: bool) -> Case:
+    whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
+    unread = _unread_results(fleet)
+    if fleet.nodes and not unread:
+        return whole
+    message = f"{count(len(unread), 'part')} of files cannot be read" if unread else _verdict(fleet)
+    outcome: Outcome = "error" if is_open else "skipped"
+    return whole._replace(outcome=outcome, kind="could not determine", message=message, details=unread)
 
 
 def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severity], is_open: bool) -> Case:
@@ -215,11 +220,6 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     verdicts = Counter(node.verdict for node in fleet.nodes)
     hardware = Counter(node.hardware for node in fleet.nodes if node.results)
     severities = Counter(group.severity for group in fleet.groups)
-    # groups of one id are one series: each differs from what its own siblings have
-    members: dict[tuple[tuple[str, str], ...], set[str]] = {}
-    for group in fleet.groups:
-        labels = (("id", group.id), ("kind", group.kind), ("severity", group.severity.value))
-        members.setdefault(labels, set()).update(one.node for one in group.nodes)
 
     def sample(name: str, about: str, *samples: tuple[float, dict[str, str]]) -> Metric:
         return gauge(f"tfgpu_fleet_{name}", about, *(Sample(value, labels) for value, labels in samples))
@@ -233,10 +233,19 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     yield sample("unreadable_results", "Results that could not be read.", (unread, {}))
     by_severity = [(severities[one], {"severity": one.value}) for one in Severity]
     yield sample("groups", "Groups of nodes with the same problem or difference.", *by_severity)
-    sizes = [(len(names), dict(labels)) for labels, names in members.items()]
-    yield sample("group_nodes", "Nodes with this problem or difference.", *sizes)
-    problems = [(1, {"node": one, **dict(labels)}) for labels, names in members.items() for one in sorted(names)]
-    yield sample("node_problem", "1 for each problem and each difference of a node.", *problems)
+    yield from _metrics_of_groups(fleet)
+
+
+def _metrics_of_groups(fleet: Fleet) -> Iterator[Metric]:
+    # groups of one id are one series: each differs from what its own siblings have
+    members: dict[tuple[tuple[str, str], ...], set[str]] = {}
+    for group in fleet.groups:
+        key = (("id", group.id), ("kind", group.kind), ("severity", group.severity.value))
+        members.setdefault(key, set()).update(one.node for one in group.nodes)
+    sizes = [Sample(len(names), dict(labels)) for labels, names in members.items()]
+    yield gauge("tfgpu_fleet_group_nodes", "Nodes with this problem or difference.", *sizes)
+    every = [Sample(1, {"node": one, **dict(labels)}) for labels, names in members.items() for one in sorted(names)]
+    yield gauge("tfgpu_fleet_node_problem", "1 for each problem and each difference of a node.", *every)
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
