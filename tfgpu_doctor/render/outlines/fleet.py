@@ -302,12 +302,13 @@ def _verdict(fleet: Fleet) -> str:
     odd = {member.node for group in fleet.groups if group.severity is not Severity.NOTE for member in group.nodes}
     open_ones = sum(node.verdict == "unknown" and node.name not in odd for node in fleet.nodes)
     undecided = f"; of {open_ones} it is not known" if open_ones else ""
+    of = count(len(fleet.nodes), "node")
+    if not odd:
+        return f"{of}, none is odd{undecided}{unread}"
     severities = Counter(group.severity for group in fleet.groups)
     words = ((Severity.ERROR, "problem"), (Severity.WARNING, "warning"))
     counts = ", ".join(count(severities[one], word) for one, word in words if severities[one])
-    of = count(len(fleet.nodes), "node")
-    what = f"{len(odd)} of {of} {'needs' if len(odd) == 1 else 'need'} attention" if odd else f"{of}, none is odd"
-    return f"{what}{f' ({counts})' if counts else ''}{undecided}{unread}"
+    return f"{len(odd)} of {of} {'needs' if len(odd) == 1 else 'need'} attention ({counts}){undecided}{unread}"
 
 
 def _about(fleet: Fleet) -> str:
