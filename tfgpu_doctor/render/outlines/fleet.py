@@ -58,33 +58,37 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
     if detail == "least":
-        worst = (
-            one._replace(lines=tuple(x for x in one.lines if x.label in ("nodes", "fix"))[:2]) for one in blocks[:1]
-        )
+        worst = (_only(one, "nodes", "fix") for one in blocks[:1])
         return whole._replace(parts=tuple(worst), is_brief=True)
-    unread, hint, values = (
-        list(_unread_results(fleet)),
-        "",
-        tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common),
-    )
+    unread, values = _unread_results(fleet), [(row.layer, row.label, _values(row, fleet)) for row in fleet.common]
     parts: list[Part] = [_first_rows(fleet)]
     if detail == "full":
         for layer, rows in groupby(values, lambda row: row[0]):
-            title = f"{layer}{' (number of nodes)' * (len(parts) == 1)}"
+            title = layer if len(parts) > 1 else f"{layer} (number of nodes)"
             parts.append(Table(title, ("What", "Values"), tuple(row[1:] for row in rows), is_named=True))
     if detail == "normal":
-        hint = "All nodes, values and fixes: tfgpu fleet -v" if blocks else ""
-        told = Counter[str]()
-        for place, block in enumerate(blocks):  # the first ones, each reason once; of the others the titles
-            lines = [one for one in block.lines if one.label != "why" or not told[one.text]]
-            told.update(one.text for one in lines)
-            blocks[place] = block._replace(lines=tuple(lines) if place < _MOST_GROUPS else ())
-        more = len(unread) - _MOST_UNREAD
-        unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
-    parts += [*blocks, Items(tuple(unread), "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
+        blocks = list(_reasons_once(blocks))
+        if len(unread) > _MOST_UNREAD:
+            more = count(len(unread) - _MOST_UNREAD, "more reason")
+            unread = (*unread[:_MOST_UNREAD], f"and {more}; -v shows all")
+    parts += [*blocks, Items(unread, "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
     if detail == "shared":
-        parts.append(Detail("All values, with the number of nodes", ("Layer", "What", "Values"), values))
+        parts.append(Detail("All values, with the number of nodes", ("Layer", "What", "Values"), tuple(values)))
+    hint = "All nodes, values and fixes: tfgpu fleet -v" if blocks and detail == "normal" else ""
     return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
+
+
+def _only(block: Block, *labels: str) -> Block:
+    return block._replace(lines=tuple(line for line in block.lines if line.label in labels)[: len(labels)])
+
+
+def _reasons_once(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the first blocks, each reason once; of the others the titles."""
+    seen = set[str]()
+    for place, block in enumerate(blocks):
+        lines = tuple(line for line in block.lines if line.label != "why" or line.text not in seen)
+        seen.update(line.text for line in lines)
+        yield block._replace(lines=lines if place < _MOST_GROUPS else ())
 
 
 def _first_rows(fleet: Fleet) -> Table:
@@ -95,17 +99,21 @@ def _first_rows(fleet: Fleet) -> Table:
         if row := rows_by_id.get(identity):
             texts.setdefault(row.layer, []).append(f"{before}{_values(row, fleet, _MOST_VALUES)}")
     worst = {group.layer: group.severity for group in reversed(fleet.groups) if group.kind != "no answer"}
-    marks = {
-        layer: "ok" if worst.get(layer, Severity.NOTE) is Severity.NOTE else worst[layer].value for layer in LAYERS
-    }
-    shown = [layer for layer in LAYERS if layer in texts or marks[layer] != "ok"]
-    rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
+    marks = {layer: severity.value for layer, severity in worst.items() if severity is not Severity.NOTE}
+    shown = [layer for layer in LAYERS if layer in texts or layer in marks]
+    rows = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
+    if rows:
+        rows.append(("Nodes", _verdicts(fleet)))
+    return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks.get(one, "ok") for one in shown), ""))
+
+
+def _verdicts(fleet: Fleet) -> str:
+    """How many nodes have which verdict: "198 ok, 1 broken by their own results; 1 without an answer"."""
     counts = Counter[str](node.verdict for node in fleet.nodes)
-    answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word] and word != "no answer")
-    silent = f"{counts['no answer']} without an answer" if counts["no answer"] else ""
-    verdicts = "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
-    rows += [("Nodes", verdicts)] if rows else []
-    return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks[layer] for layer in shown), ""))
+    silent = counts.pop("no answer", 0)
+    answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word])
+    parts = (answered and f"{answered} by their own results", f"{silent} without an answer" if silent else "")
+    return "; ".join(filter(None, parts))
 
 
 def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
@@ -253,17 +261,22 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
         is_padded = any(len(digits) > 1 and digits[0] == "0" for digits in several)
         for width, same in groupby(several, len) if is_padded else [(0, several)]:
             ranges = _ranges(same)
-            shown = ranges if left is None else ranges[:left]
+            shown = ranges[:left]
             left = None if left is None else left - len(shown)
             more += sum(last - first + 1 for first, last in ranges[len(shown) :])
-            texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in shown]
-            if texts == ["-1"]:
-                parts.append(head)
-                continue
-            for few in (texts[at : at + _MOST_RANGES] for at in range(0, len(texts), _MOST_RANGES)):
-                numbers = ",".join(few)
-                parts.append(f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}")
+            parts += _spelled(head, tail, width, shown)
     return ", ".join(parts) + (f" and {more} more" if more else "")
+
+
+def _spelled(head: str, tail: str, width: int, ranges: list[tuple[int, int]]) -> Iterator[str]:
+    """Yield "gpu-[001-004,007]", a few ranges at a time; a name without a number, whose range is -1, as it is."""
+    if ranges == [(-1, -1)]:
+        yield head
+        return
+    texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
+    for at in range(0, len(texts), _MOST_RANGES):
+        numbers = ",".join(texts[at : at + _MOST_RANGES])
+        yield f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}"
 
 
 def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
