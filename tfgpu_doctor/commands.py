@@ -715,10 +715,7 @@ def compare(
     called = names or (_called(base, "base"), _called(new, "new"))
     if isinstance(base, (str, os.PathLike)) and isinstance(new, (str, os.PathLike)):
         base, new = load_pair(base, new)
-    base, new = (
-        _load_either(read_file(one), shown(os.fspath(one))) if isinstance(one, (str, os.PathLike)) else one
-        for one in (base, new)
-    )
+    base, new = map(_loaded, (base, new))
     if isinstance(base, Report) and isinstance(new, Report):
         if given := [name for name, value in (("--factor", factor), ("--across", across)) if value not in (None, ())]:
             raise UsageError(f"{', '.join(given)}: only for bench results, but these are doctor reports")
@@ -731,6 +728,10 @@ def compare(
     if not 1 < factor < float("inf"):
         raise UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
     return compare_benches(base, new, created=now(), factor=factor, across=_across(across), names=called)
+
+
+def _loaded(one: Report | BenchResult | File) -> Report | BenchResult:
+    return _load_either(read_file(one), shown(os.fspath(one))) if isinstance(one, (str, os.PathLike)) else one
 
 
 def _called(one: object, otherwise: str) -> str:

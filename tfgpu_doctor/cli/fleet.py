@@ -172,11 +172,7 @@ def collect(
             report(f"{done} of {of} nodes: {node}", done / max(of, 1))
 
         if address is not None:
-            if importlib.util.find_spec("ray") is None:
-                raise click.UsageError(
-                    "--ray needs Ray, of the version that the cluster has (ray --version there). To install it: "
-                    f"{shlex.join([sys.executable, '-m', 'pip', 'install'])} ray==VERSION"
-                )
+            _require_ray()
             found = by_ray(address, task, progress)
         else:
             nodes, executable, options = _of_slurm(**of_slurm)
@@ -191,6 +187,14 @@ def collect(
     for text in (*failed, f"tfgpu: {len(rows) - len(failed)} of {count(len(rows), 'node')} answered"):
         say(text)
     context.exit(1 if failed else 0)
+
+
+def _require_ray() -> None:
+    if importlib.util.find_spec("ray") is None:
+        raise click.UsageError(
+            "--ray needs Ray, of the version that the cluster has (ray --version there). To install it: "
+            f"{shlex.join([sys.executable, '-m', 'pip', 'install'])} ray==VERSION"
+        )
 
 
 def _of_slurm(nodes: int | None, srun_options: str | None, executable: str | None) -> tuple[int, str, list[str]]:

@@ -198,14 +198,18 @@ def by_slurm(argv: Sequence[str], task: Task, nodes: int, progress: Progress) ->
     if not srun.nodes:
         late = f"Slurm has not started it within {QUEUE / 60:.0f} minutes" if ended.timed_out else ""
         return Collected([], late or ended.error or srun.last or "srun ended without a word")
-    cut_off = task.too_slow if ended.timed_out else ""
+    return Collected(_of_srun(srun, output, task, nodes, task.too_slow if ended.timed_out else ""))
+
+
+def _of_srun(srun: _Srun, output: dict[int, list[bytes]], task: Task, nodes: int, cut_off: str) -> list[NodeResult]:
+    """Return what came of each node, also of those on which nothing was started."""
     found = [
         node_result(name, output.get(number, []), srun.failure(number, task, cut_off))
         for number, name in sorted(srun.nodes.items())
     ]
     found += [node_result(name, [], why) for name, why in srun.lost.items() if name not in srun.nodes.values()]
     why = cut_off or f"srun started nothing there: {srun.last}"
-    return Collected([*found, *(node_result(f"node {n + 1} of {nodes}", [], why) for n in range(len(found), nodes))])
+    return [*found, *(node_result(f"node {n + 1} of {nodes}", [], why) for n in range(len(found), nodes))]
 
 
 def _by_task(folder: str) -> dict[int, list[bytes]]:

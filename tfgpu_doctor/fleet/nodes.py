@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -179,18 +180,20 @@ def _values(path: str, fact: Any) -> Values | None:
             for key, item in islice(items, _MOST_ELEMENTS)
         }
     text = fact_text(fact, field.unit)
-    if text is None:
-        return None
-    number = None
+    return None if text is None else {path: _same(_single(path, value, text, field.unit))}
+
+
+def _single(path: str, value: Any, text: str, unit: str) -> Value:
+    """Return what stands for a value that is no collection; `text` is what a comparison of two reports shows."""
     if isinstance(value, bool):
-        text = ("on" if value else "off") if path.endswith("_mode") else text
-    elif isinstance(value, float):
-        text, number = f"{value:g} {field.unit}".rstrip(), value
-    elif isinstance(value, int):
-        number = float(value)
-    elif isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
-        text = short(", ".join(value), 4_000)  # the first eight say nothing of the others
-    return {path: _same(Value(text, number))}
+        return Value(("on" if value else "off") if path.endswith("_mode") else text)
+    if isinstance(value, float):
+        return Value(f"{value:g} {unit}".rstrip(), value)
+    if isinstance(value, int):
+        return Value(text, float(value))
+    if isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
+        return Value(short(", ".join(value), 4_000))  # the first eight say nothing of the others
+    return Value(text)
 
 
 def _values_of(facts: Facts) -> Iterator[tuple[str, Values]]:
@@ -290,12 +293,12 @@ def _result(document: Report | Smoke | BenchResult) -> Result:
         result = Result("doctor", verdict=document.verdict, findings=_causes(document))
     host, gpus = value_or(facts.host.name, ""), value_or(facts.gpus, None)
     if gpus is not None:
-        result.gpus = tuple(_gpu(tuple(getattr(one, name) for name in gpu_fields())) for one in gpus)
+        result.gpus = tuple(_gpu(attrgetter(*gpu_fields())(one)) for one in gpus)
         uuids = [value_or(one.uuid, "") for one in gpus]
         known = all(uuids) and not any(map(PLACEHOLDER.search, uuids))
         result.uuids = frozenset(uuids if known else ())
-    if gpus is not None or any(one.id == "gpu.none" for one in result.findings):  # where no driver lists GPUs
-        names = (one["gpus.name"].text if "gpus.name" in one else "unknown model" for one in result.gpus or ())
+    if gpus is not None or "gpu.none" in [one.id for one in result.findings]:  # where no driver lists GPUs
+        names = (one.get("gpus.name", Value("unknown model")).text for one in result.gpus or ())
         result.hardware = _counted(names) or NO_GPU
     result.host = "" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME)
     result.created, result.version = cut(document.created, 40), cut(document.tool.version, 40)
@@ -347,6 +350,14 @@ def _failed(identity: str, title: str, why: str, saw: str, fixes: tuple[Fix, ...
     )
 
 
+def _device(run: Run) -> str:
+    """Return "GPU 3" for a run on one GPU alone; of several that run alone, each is the first in its process."""
+    if len(run.devices) != 1 or "GPU" not in run.devices[0]:
+        return ""
+    named = _GPU.search(run.label)
+    return f"GPU {cut(named[1] if named else run.devices[0].rpartition(':')[2], 9)}"
+
+
 def _runs(
     kind: str, measured: Iterable[tuple[str, dict[str, Any], Run]]
 ) -> tuple[tuple[Speed, ...], tuple[Finding, ...]]:
@@ -355,10 +366,8 @@ def _runs(
     for workload, parameters, run in measured:
         if run.virtual:
             continue
-        named = _GPU.search(run.label)  # of several that run alone, each is the first in its process
-        alone = len(run.devices) == 1 and "GPU" in run.devices[0]
-        device = f"GPU {cut(named[1] if named else run.devices[0].rpartition(':')[2], 9)}" if alone else ""
-        what = cut(workload, 60), "1 GPU" if alone else cut(run.label, 100), cut(run.dtype, 40)
+        device = _device(run)
+        what = cut(workload, 60), "1 GPU" if device else cut(run.label, 100), cut(run.dtype, 40)
         wrong = run.verified is not None and not run.verified.ok
         if failure := run.failure or ("its result is wrong" if wrong else ""):
             text = cut(f"{device}: {failure}" if device else failure, _LONGEST)
@@ -430,22 +439,21 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     found: list[Machine] = []
     for name, several in sent.items():
         answers = [one for one in several if one.kind] or several[:1]
-        first = next((one.uuids for one in answers if one.uuids), frozenset[str]())
         # other GPUs, all of them, make another machine of that name; one GPU that was replaced does not
-        if any(one.uuids and first.isdisjoint(one.uuids) for one in answers):
+        known = [one.uuids for one in answers if one.uuids]
+        if any(map(frozenset.isdisjoint, known[:1] * len(known), known)):
             apart += 1
             found += [Machine(f"{name} ({one.source})", (one,)) for one in answers]
             continue
         newest = {one.kind: one for one in sorted(answers, key=lambda one: one.created)}
-        counted = tuple(newest[kind] for kind in ("doctor", "smoke", "bench", None) if kind in newest)
+        counted = tuple(filter(None, map(newest.get, ("doctor", "smoke", "bench", None))))
         repeated += len({(one.kind, one.created) for one in answers}) > len(counted)
         found.append(Machine(name, counted))
-    notes = []
-    if repeated:
-        notes.append(f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts")
-    if apart:
-        notes.append(f"{count(apart, 'host name')} of several machines: their GPUs differ")
-    return tuple(sorted(found, key=lambda one: _natural(one.name))), tuple(notes)
+    notes = (
+        f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts" * bool(repeated),
+        f"{count(apart, 'host name')} of several machines: their GPUs differ" * bool(apart),
+    )
+    return tuple(sorted(found, key=lambda one: _natural(one.name))), tuple(filter(None, notes))
 
 
 def _natural(name: str) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from statistics import median
 from typing import NamedTuple
 
@@ -262,11 +263,7 @@ def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     known = sum(counts.values())
     most = max(counts, key=lambda one: (counts[one], one.text), default=_MISSING)
     if tolerance and all(one.number is not None for one in counts):
-        middle, below = sorted(counts, key=lambda one: one.number or 0.0), 0
-        for most in middle:
-            below += counts[most]
-            if 2 * below >= known:
-                break
+        most = _middle(counts, known)
     near = {one for one in counts if _is_near(one, most, tolerance)}
     having = sum(counts[one] for one in near)
     if having < LEAST or having < SHARE * known:
@@ -276,6 +273,13 @@ def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     if len(odd) > _SEVERAL and sum(counts[one] for one in odd) > limit:
         odd = frozenset()
     return Usual(most, having, known, odd)
+
+
+def _middle(counts: Mapping[Value, int], known: int) -> Value:
+    """Return the median of numbers, each as often as it is there."""
+    ordered = sorted(counts, key=lambda one: one.number or 0.0)
+    until = accumulate(counts[one] for one in ordered)
+    return next(one for one, below in zip(ordered, until, strict=True) if 2 * below >= known)
 
 
 def rare(known: int, having: int) -> float:
@@ -312,12 +316,20 @@ class Siblings:
                 for identity, value in gpu.items():
                     table[identity][value].setdefault(machine, []).append(number)
         for identity, by_value in table.items():
-            path = path_of(identity)
-            if about(path).key:  # an element of a collection, which others may lack
-                having = {machine for holders in by_value.values() for machine in holders}
-                if missing := [m for m in self.members if m not in having and path in m.main.values]:
-                    by_value[_MISSING] = {machine: [] for machine in missing}
+            if missing := self._lacking(path_of(identity), by_value.values()):
+                by_value[_MISSING] = missing
         return table
+
+    def _lacking(self, path: str, held: Iterable[Mapping[Machine, list[int]]]) -> dict[Machine, list[int]]:
+        """The nodes that know a collection, and do not have an element of it."""
+        if not about(path).key:
+            return {}
+        having = set[Machine]().union(*held)
+        return {one: [] for one in self.members if one not in having and path in one.main.values}
+
+    def having(self, identity: str, values: Iterable[Value]) -> set[Machine]:
+        """Return the nodes that have one of these values."""
+        return set[Machine]().union(*(self.table[identity][value] for value in values))
 
     @cached_property
     def counts(self) -> dict[str, dict[Value, int]]:
@@ -400,16 +412,17 @@ def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
         values = found.odd
         if found.known < _MANY and not identity.startswith("gpus."):
             # of six nodes five may have by chance a package that half of the nodes of other kinds have
-            others = [one.counts[identity] for one in every if one is not kin and one.varies(identity)]
-            values = frozenset(value for value in values if not any(value in counts for counts in others))
+            others = (one for one in every if one is not kin and one.varies(identity))
+            values = values.difference(*(one.counts[identity] for one in others))
         if values:
             odd[identity] = found._replace(odd=values)
             if found.value == _MISSING:
                 own.setdefault(path_of(identity), set()).add(identity)
     for elements in own.values():
-        nodes = {machine for one in elements for value in odd[one].odd for machine in kin.table[one][value]}
+        nodes = set[Machine]().union(*(kin.having(one, odd[one].odd) for one in elements))
         if len(nodes) > rare(len(kin.members), len(kin.members)):  # that is what these nodes are like
-            odd = {identity: found for identity, found in odd.items() if identity not in elements}
+            for one in elements:
+                del odd[one]
     return odd
 
 

@@ -226,7 +226,8 @@ def _table(part: Table) -> str:
     """Return a table; the mark of a row is a word in its second column."""
     if not part.marks:
         return table(part.title, part.head, part.rows, part.right)
-    head = (part.head[0], "State", *part.head[1:])
+    state = "State" if part.head[0][:1].isupper() else "state"
+    head = (part.head[0], state, *part.head[1:])
     rows = [(row[0], MARKS[mark].word, *row[1:]) for row, mark in zip(part.rows, part.marks, strict=True)]
     numbers = [place + 1 for place in part.right]
     return table(part.title, head, rows, numbers, states=[MARKS[mark].page for mark in part.marks])
