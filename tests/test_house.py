@@ -37,6 +37,7 @@ AGAINST = {
 FOLDERS = tuple(name for name in ORDER if not name.endswith(".py"))
 LOOSE = {"__init__.py", "__init__.pyi", "__main__.py", "commands.py", "py.typed"}
 DEEPEST = 3
+MOST_BRANCHES = 15
 # folder::function that nests deeper today; the list becomes shorter, never longer
 NESTED = {
     *("bench::groups", "bench::measure"),
@@ -160,6 +161,33 @@ def _is_elif(node: ast.AST, child: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
 
 
+BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.comprehension, ast.Assert, ast.match_case)
+
+
+def complexity(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the branches of a function, conditions of comprehensions and operators counted; those inside count apart.
+
+    Ruff's C901, whose limit is 12, counts statements alone.
+    """
+    total, stack = 1, list[ast.AST](function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, INNER):
+            continue
+        total += isinstance(node, BRANCHES)
+        total += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+        total += len(node.ifs) if isinstance(node, ast.comprehension) else 0
+        stack.extend(ast.iter_child_nodes(node))
+    return total
+
+
+def no_long_decision(house: House) -> Iterator[str]:
+    for file, tree in house.trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and complexity(node) > MOST_BRANCHES:
+                yield f"{file}:{node.lineno} {node.name} has a complexity of {complexity(node)}"
+
+
 def nested(house: House) -> Iterator[tuple[str, str]]:
     """Yield (folder::function, where) of each function that nests too deep."""
     for file, tree in house.trees.items():
@@ -186,6 +214,7 @@ LAWS: tuple[Law, ...] = (
     no_import_circle,
     nothing_lies_loose,
     no_deep_nesting,
+    no_long_decision,
     findings_stand_alone,
 )
 
@@ -211,6 +240,7 @@ BREAKERS: dict[Law, dict[str, str]] = {
     },
     nothing_lies_loose: {"helpers.py": ""},
     findings_stand_alone: {"findings/cuda.py": "from tfgpu_doctor.findings.memory import x", "findings/memory.py": ""},
+    no_long_decision: {"records/a.py": "def f(x):\n    return [y for y in x if " + " and ".join(["y"] * 15) + "]"},
     no_deep_nesting: {"records/a.py": "def f(x):\n" + "".join(f"{' ' * n}if x:\n" for n in range(1, 5)) + "     pass"},
 }
 

@@ -74,7 +74,6 @@ IMPURE = MACHINE | {
 IMPURE_FOR_A_REASON = {
     "bench/samples.py": {"random": "a bootstrap draws from a fixed seed"},
     "matrix/bundled.py": {"pathlib": "names the matrix and its copy, which are data of this package"},
-    "matrix/loader.py": {"pathlib": "reads the matrix, which is data of this package or named by the user"},
     "findings/engine.py": {"datetime": "a report says when it was made"},
     "parsers/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
     "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},

@@ -417,3 +417,11 @@ raise SystemExit(2)
     )
     assert (done.returncode, done.stderr) == (2, "")
     assert script.gone()
+
+
+def test_a_flood_is_no_reason_to_wait(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "FLOOD", 200_000)
+    for stream in ("stdout", "stderr"):
+        done = process.run(script.argv(f"import sys\nwhile True: sys.{stream}.write('x' * 9999)"), timeout=300)
+        assert done.timed_out and done.seconds < 60, stream
+    assert script.gone()

@@ -717,9 +717,8 @@ def compare(
         base, new = load_pair(base, new)
     base, new = map(_loaded, (base, new))
     if isinstance(base, Report) and isinstance(new, Report):
-        if factor is not None or across:
-            given = "--across" if factor is None else "--factor"
-            raise UsageError(f"{given}: only for bench results, but these are doctor reports")
+        if given := [name for name, value in (("--factor", factor), ("--across", across)) if value not in (None, ())]:
+            raise UsageError(f"{', '.join(given)}: only for bench results, but these are doctor reports")
         return compare_reports(base, new, load_matrix(matrix), now(), names=called, require_gpus=require_gpus)
     if not (isinstance(base, BenchResult) and isinstance(new, BenchResult)):
         raise UsageError(f"compare() needs {_PAIRS}")

@@ -30,16 +30,13 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_new_file_gets_what_the_umask_leaves(tmp_path: Path) -> None:
+def test_a_file_keeps_its_mode_and_a_new_one_gets_what_the_umask_leaves(tmp_path: Path, file: Path) -> None:
     before = os.umask(0o027)
     try:
         writing.replace(str(tmp_path / "new"), b"new")
     finally:
         os.umask(before)
     assert mode(tmp_path / "new") == 0o640
-
-
-def test_a_file_keeps_its_mode(file: Path) -> None:
     for kept in (0o600, 0o644, 0o664, 0o400 if os.geteuid() == 0 else 0o640):
         file.chmod(kept)
         writing.replace(str(file), b"new")
@@ -66,20 +63,15 @@ def test_where_the_group_cannot_be_kept_no_other_group_reads_it(file: Path, monk
         assert mode(file) == after
 
 
-def test_a_symbolic_link_stays(tmp_path: Path, file: Path) -> None:
+def test_a_symbolic_link_stays_and_other_hard_links_keep_the_old_content(tmp_path: Path, file: Path) -> None:
     link = tmp_path / "latest.json"
     link.symlink_to("report.json")
+    os.link(file, tmp_path / "other")
     writing.replace(str(link), b"new")
-    assert link.is_symlink() and file.read_text() == "new"
+    assert link.is_symlink() and (file.read_text(), (tmp_path / "other").read_text()) == ("new", "old")
     file.unlink()
     writing.replace(str(link), b"newer")
     assert link.is_symlink() and file.read_text() == "newer", "a dangling link is written, too"
-
-
-def test_other_hard_links_keep_the_old_content(tmp_path: Path, file: Path) -> None:
-    os.link(file, tmp_path / "other")
-    writing.replace(str(file), b"new")
-    assert (file.read_text(), (tmp_path / "other").read_text()) == ("new", "old")
 
 
 def test_where_nothing_can_take_its_place_it_is_written_in_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

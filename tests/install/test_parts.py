@@ -190,7 +190,7 @@ ENDS = {
 
 
 def ended(output: str, code: int = 1, **how: Any) -> CommandError:
-    return CommandError("choosing the packages", Completed(("/bin/pip",), code, output, "", 1.0, **how), 1800)
+    return CommandError("choosing the packages", Completed(("/bin/pip",), code, output, "", 1800.0, **how), 1800)
 
 
 @each("output", ENDS)

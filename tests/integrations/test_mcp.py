@@ -27,6 +27,7 @@ from tests.cli.hostile import BOMB, offences
 from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
+from tests.tables import each, read_rows
 from tfgpu_doctor.integrations.mcp import command, server
 from tfgpu_doctor.integrations.mcp.server import LONGEST, Tools, make_server
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -246,41 +247,17 @@ def command_line(process: psutil.Process) -> list[str]:
         return []
 
 
-def test_wrong_arguments_are_told_in_words() -> None:
-    wrong = []
-    for name, arguments, says in (
-        ("doctor", {"python": "/tmp/evil"}, "no argument 'python'; the arguments are import_tensorflow, timeout"),
-        ("doctor", {"require_gpus": -1}, "require_gpus: "),
-        ("doctor", {"only": ["gpu.nnone"]}, "gpu.nnone"),
-        ("explain", {}, "text: "),
-        ("explain", {"text": ""}, "text: "),
-        ("explain", {"text": 7}, "text: "),
-        ("explain", {"text": "x" * (LONGEST + 1)}, "text: "),
-        ("explain", {"text": "\x7fELF\x02"}, "is a binary or compressed file"),
-        ("explain", {"text": "/etc/passwd", "file": "/etc/passwd"}, "no argument 'file'"),
-        ("plan", {"gpu": ["RTX 9999"]}, "unknown GPU"),
-        ("plan", {"gpu": "RTX 5090"}, "gpu: "),
-        ("plan", {"os": "beos"}, "os: "),
-        ("plan", {"gpu": ["--matrix=/etc/passwd"]}, "unknown GPU"),
-        ("plan", {"from": "/etc/passwd"}, "no argument 'from'"),
-        ("plan", {"python": "/usr/bin/python3"}, "is not a Python version"),
-        ("matrix", {}, "table: "),
-        ("matrix", {"table": "tensorflow", "name": "9.9"}, "9.9"),
-        ("matrix", {"table": "cuda", "driver": "535"}, "driver: not an argument for the table cuda"),
-        ("matrix", {"table": "find", "name": "secrets"}, "no row of the matrix"),
-        ("matrix", {"table": "secrets"}, "table: "),
-        ("check", {"files": {}}, "files: "),
-        ("check", {"files": {"/home/jdoe42/notes.doc": "hello"}}, "/home/<user>/<path-1>: unknown kind"),
-        ("check", {"files": {"requirements.txt": "tensorflow"}, "resolve": True}, "no argument 'resolve'"),
-    ):
-        try:
-            found = ask(name, **arguments)
-            told = text_of(found) if found.is_error else ""
-        except ToolError as error:
-            told = str(error)
-        if says not in told or "\n" in told or len(told) > 5000 or "jdoe42" in told:
-            wrong.append((name, arguments, told))
-    assert wrong == []
+WRONG = read_rows(Path(__file__).with_name("mcp.yaml"))
+
+
+@each("name, arguments, says", [*WRONG, ("explain", {"text": "x" * (LONGEST + 1)}, "text: ")])
+def test_wrong_arguments_are_told_in_words(name: str, arguments: dict[str, Any], says: str) -> None:
+    try:
+        found = ask(name, **arguments)
+        told = text_of(found) if found.is_error else ""
+    except ToolError as error:
+        told = str(error)
+    assert says in told and "\n" not in told and len(told) <= 5000 and "jdoe42" not in told
 
 
 def test_no_tool_takes_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,62 +16,7 @@ from tests.fault_bench import WHEELS
 from tests.lab import Lab
 from tests.probes.elf_lab import CALLER, Forge
 
-TENSORFLOW = '''
-"""Imports, opens and lists what TensorFlow would."""
-import ctypes
-import os
-import tempfile
-from types import SimpleNamespace
-
-import h5py, numpy, wrapt
-from google import protobuf
-
-_plugin_dir = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tensorflow-plugins")
-if os.path.isdir(_plugin_dir):
-    for _name in os.listdir(_plugin_dir):
-        ctypes.CDLL(os.path.join(_plugin_dir, _name), os.RTLD_NOW)
-
-__version__ = "{version}"
-_caller = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "libtensorflow_framework.so.2"))
-_caller.open_it.restype = ctypes.c_char_p
-
-
-def __getattr__(name):
-    if name != "keras":
-        raise AttributeError(name)
-    import keras
-
-    return keras
-
-
-def list_physical_devices(kind=None):
-    found = [SimpleNamespace(name="/physical_device:CPU:0", device_type="CPU")]
-    if {gpu} and all(_caller.open_it(name) for name in {sonames}):
-        try:
-            answer = ctypes.CDLL("libcuda.so.1").cuInit(0)
-        except OSError:  # no driver
-            answer = 100
-        if answer == 0:
-            found.append(SimpleNamespace(name="/physical_device:GPU:0", device_type="GPU"))
-    return found
-
-
-def executing_eagerly():
-    raise RuntimeError("cudaGetDevice() failed. Status: API call is not supported in the installed CUDA driver")
-
-
-config = SimpleNamespace(
-    list_physical_devices=list_physical_devices,
-    experimental=SimpleNamespace(
-        get_device_details=lambda gpu: {{"device_name": "NVIDIA GeForce RTX 4090", "compute_capability": (8, 9)}},
-        set_memory_growth=lambda gpu, enable: None,
-    ),
-)
-sysconfig = SimpleNamespace(get_build_info=lambda: {{
-    "is_cuda_build": {gpu}, "cuda_version": "12.5.1", "cudnn_version": "9",
-    "cuda_compute_capabilities": ["sm_60", "sm_70", "sm_80", "sm_89", "compute_90"],
-}})
-'''
+TENSORFLOW = Path(__file__).with_name("made_up_tensorflow.txt").read_text(encoding="utf-8")
 REQUIRES = ("numpy>=1.26.0", "protobuf>=5.28.0", "keras>=3.10.0", "wrapt>=1.11.0", "h5py>=3.11.0")
 VERSIONS = {"cudnn": "9.3.0.75", "nccl": "2.25.1"}
 PURE = {

@@ -12,8 +12,7 @@ from tests.loop.environments import CannotBeMadeError, Row
 from tests.loop.following import follow
 from tests.loop.machine import Machine
 from tests.loop.made_up import make_index
-from tests.loop.made_up_rows import MADE_UP
-from tests.loop.rows import ROWS
+from tests.loop.rows import MADE_UP, ROWS
 from tests.probes.elf_lab import Forge
 
 ROOM = 12 * 2**30  # bytes: an environment with TensorFlow and CUDA, a second one, and what is downloaded

@@ -64,22 +64,17 @@ def test_cards_toolkits_and_packages() -> None:
     }
 
 
-def test_what_tensorflow_shows_of_itself() -> None:
+def test_what_tensorflow_shows_of_itself_and_what_follows() -> None:
     facts = read(MIXED)
     build = value(facts, "tensorflow.build")
     assert (build.is_cuda_build, build.cuda_version, build.cudnn_version) == (True, "12.2", "8")
     assert [device.kind for device in value(facts, "tensorflow.devices")] == ["CPU"]
     said = {message.kind: message.line for message in value(facts, "messages")}
-    assert said["harmless"] == 39
-    assert said["cudart-not-found"] == 40
-    assert said["log-era"] == 39
-
-
-def test_and_what_follows_from_it() -> None:
-    found = diagnose(read(MIXED), MATRIX).findings
-    assert found[0].id == "cuda.version-mismatch"
-    assert found[0].title == "TensorFlow 2.15.0 loads CUDA 12.2, but CUDA 11.8 is installed"
-    assert "line 40" in found[0].evidence[0].source
+    assert (said["harmless"], said["cudart-not-found"], said["log-era"]) == (39, 40, 39)
+    first = diagnose(facts, MATRIX).findings[0]
+    assert first.id == "cuda.version-mismatch"
+    assert first.title == "TensorFlow 2.15.0 loads CUDA 12.2, but CUDA 11.8 is installed"
+    assert "line 40" in first.evidence[0].source
 
 
 def test_a_created_gpu_is_a_device() -> None:

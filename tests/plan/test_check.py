@@ -14,8 +14,11 @@ from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requir
 from tfgpu_doctor.manifests.reading import joined
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.plan.check import judge
+from tfgpu_doctor.plan.file_edits import FileEdits
+from tfgpu_doctor.plan.planned import planned
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.records.report import Report, Severity
+from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.report import Fix, Report, Severity
 
 
 def need(text: str, installer: Any = "pip", line: int = 1, build: str | None = None) -> Requirement:
@@ -318,6 +321,12 @@ def test_conda_has_no_cudatoolkit_of_every_version() -> None:
     environment = replace(environment, requirements=(*environment.requirements, need("tensorflow==2.15.1", line=20)))
     edits = [edit.new for one in judged(environment).findings for fix in one.fixes for edit in fix.edits]
     assert "tensorflow[and-cuda]==2.15.1" in edits and not any("cudatoolkit" in one for one in edits)
+
+
+def test_a_variable_is_unset_on_the_line_that_sets_it() -> None:
+    lines = tuple(Setting(name, "1", Place("Dockerfile", line)) for line, name in enumerate(("A", "B"), 2))
+    edits = FileEdits(Facts(), MATRIX, planned(made(GOOD, settings=lines), describe(MATRIX), MATRIX))
+    assert edits.where_it_belongs(Fix("Unset it", ("unset B",))).text == "Remove B from Dockerfile:3"
 
 
 def test_fixes_are_lines_to_write() -> None:

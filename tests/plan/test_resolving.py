@@ -12,7 +12,7 @@ from tests.tables import each, read_rows
 from tfgpu_doctor.manifests.reading import joined, read
 from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.planned import planned
-from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, smallest_conflict, solve, universe_of
+from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, holds, smallest_conflict, solve, universe_of
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.records.report import Report, Severity
 
@@ -124,3 +124,11 @@ def test_through_a_third_package() -> None:
 @each("lines", ROWS["test_what_is_not_known_constrains_nothing"])
 def test_what_is_not_known_constrains_nothing(lines: tuple[str, ...]) -> None:
     assert not [one.title for one in checked(*lines).findings if one.severity.value == "error"]
+
+
+def test_markers_mean_the_platform_that_packages_are_for() -> None:
+    machines = {"linux_x86_64": "x86_64", "linux_aarch64": "aarch64", "windows_amd64": "AMD64", "macos_arm64": "arm64"}
+    systems = {"linux_x86_64": "linux", "linux_aarch64": "linux", "windows_amd64": "win32", "macos_arm64": "darwin"}
+    for platform, machine in machines.items():
+        marker = f"platform_machine == '{machine}' and sys_platform == '{systems[platform]}'"
+        assert [one for one in machines if holds(marker, one, "3.11")] == [platform]

@@ -382,7 +382,7 @@ def test_until(start: Start, tmp_path: Path) -> None:
     assert known(result.python.installers) == ("pip", "uv")
 
 
-@pytest.mark.parametrize("case", ["sleeps", "holds_the_gil"])
+@each("case", ["sleeps", "holds_the_gil"])
 def test_child_dies_with_its_parent(case: str) -> None:
     code = (
         "import sys, time; from tfgpu_doctor.probes.tensorflow import TensorFlowProbe\n"
@@ -413,8 +413,7 @@ time.sleep(1000)
 """
 
 
-@pytest.mark.parametrize("wrapper", [False, True])
-@pytest.mark.parametrize("sample", ["time.sleep(1000)", "re.match('(a+)+b', 'a' * 50)"], ids=["waits", "holds the GIL"])
+@each("sample, wrapper", [("time.sleep(1000)", False), ("re.match('(a+)+b', 'a' * 50)", True)])
 def test_a_worker_that_measures_dies_with_its_parent(sample: str, wrapper: bool, tmp_path: Path) -> None:
     """It reads no standard input then, whose end would tell it."""
     script = tmp_path / "worker.py"

@@ -10,25 +10,11 @@ from types import ModuleType
 import pytest
 import yaml
 
-from tests.tables import each
+from tests.tables import each, read_rows
 
 ROOT = Path(__file__).parents[2]
-MATRIX = """\
-schema: tfgpu.matrix/1
-revision: "2026-01-01"
-
-# When tables were read.
-updated:
-  cuda: "2026-01-01"
-  gpus: "2026-01-01"
-
-# A comment about cuda.
-cuda:
-- {version: "12.5"}
-
-gpus:
-- {names: [T4]}
-"""
+DATA = read_rows(Path(__file__).with_suffix(".yaml"))
+MATRIX = DATA["MATRIX"]
 ADDS = 'text = text.replace(\'- {version: "12.5"}\', \'- {version: "12.6"}\\n- {version: "12.5"}\')'
 RENAMES = "text = text.replace('T4', 'A100')"
 

@@ -172,7 +172,7 @@ def collect(
             report(f"{done} of {of} nodes: {node}", done / max(of, 1))
 
         if address is not None:
-            _refuse_without_ray()
+            _require_ray()
             found = by_ray(address, task, progress)
         else:
             nodes, executable, options = _of_slurm(**of_slurm)
@@ -189,7 +189,7 @@ def collect(
     context.exit(1 if failed else 0)
 
 
-def _refuse_without_ray() -> None:
+def _require_ray() -> None:
     if importlib.util.find_spec("ray") is None:
         raise click.UsageError(
             "--ray needs Ray, of the version that the cluster has (ray --version there). To install it: "

@@ -70,7 +70,8 @@ def library_cannot_be_loaded(
     wheel_platform: str | None = None,
 ) -> Problem | None:
     """The import ends at a plugin, or at a library of a package that TensorFlow does not require."""
-    failed = next((one for one in phases if one.name in ("import", "keras") and one.outcome == "raised"), None)
+    raised = (one for one in phases if one.name in ("import", "keras") and one.outcome == "raised")
+    failed = next(raised, None)
     if failed is None or failed.exception is None:
         return None
     no_function = bool(_NO_SUCH_FUNCTION.search(failed.exception))
@@ -83,12 +84,13 @@ def library_cannot_be_loaded(
     return Problem(
         title=f"{named} does not load in this TensorFlow",
         cause=_OTHER_RELEASE if no_function else every,
-        evidence=(
-            *(evidence(one.path, f"RECORD of {one.package or 'no package'}") for one in foreign),
-            evidence(failed.exception, f"phase {failed.name}"),
-        ),
+        evidence=(*map(_recorded, foreign), evidence(failed.exception, f"phase {failed.name}")),
         fixes=_without_files(context, foreign),
     )
+
+
+def _recorded(file: FailingFile) -> Evidence:
+    return evidence(file.path, f"RECORD of {file.package}" if file.package else "no RECORD")
 
 
 def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:

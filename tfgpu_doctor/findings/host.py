@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -372,6 +370,7 @@ def no_device_nodes(
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
 _NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
+_NO_LINE = 10**9  # behind every text
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
 _CAUSES = (
@@ -461,7 +460,7 @@ def _inside(
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]
-    first = min(starts, default=sys.maxsize)  # nvidia-smi may have run elsewhere before
+    first = min(starts, default=_NO_LINE)  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
     absent = log.all("smi-not-found") if container else ()
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from operator import attrgetter
 
 from packaging.utils import canonicalize_name
 
@@ -62,18 +63,17 @@ def files_differ_from_record(
     wanted = [one for one in damaged if _is_used(one.name, release)]
     if not wanted:
         return None
-    kinds = [kind for kind in ("missing", "overwritten") if any(getattr(one, kind) for one in wanted)]
-    names = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
     first: tuple[str, ...] = ()
     why = "files were deleted or changed, or an installation was interrupted"
     if intruders := sorted({*filter(None, (_same_files_by(one.name, packages) for one in wanted))}):
         why = f"{' and '.join(intruders)} installed files of the same names into the same folder"
         first = (context.remedies.pip_uninstall(*intruders),)
     # `strip` makes libraries smaller, and leaves them in order
-    fails = kinds[0] == "missing" or intruders or any(phase.outcome in ("raised", "died") for phase in phases or ())
+    missing = any(one.missing for one in wanted)
+    fails = missing or intruders or not {"raised", "died"}.isdisjoint(one.outcome for one in phases or ())
     again = (f"{one.name}=={one.version}" for one in wanted)
     return Problem(
-        title=f"{' and '.join(kinds).capitalize()} files of {names}{' and others' if len(wanted) > 3 else ''}",
+        title=_files_of(wanted),
         cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
         evidence=tuple(evidence(_shown(one), one.record, f"the files of {one.name} {one.version}") for one in wanted),
         fixes=context.remedies.installing(
@@ -81,6 +81,12 @@ def files_differ_from_record(
         ),
         severity=None if fails else Severity.WARNING,
     )
+
+
+def _files_of(wanted: list[DamagedPackage]) -> str:
+    kinds = (kind for kind in ("missing", "overwritten") if any(map(attrgetter(kind), wanted)))
+    names = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
+    return f"{' and '.join(kinds).capitalize()} files of {names}{' and others' if len(wanted) > 3 else ''}"
 
 
 def _shown(one: DamagedPackage) -> str:

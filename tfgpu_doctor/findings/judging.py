@@ -99,15 +99,13 @@ class Judged:
         if self.declared.is_pointless(others):
             return None
         left = [one for one in self.candidates if not any(matches(other, one.unless) for other in others)]
-        return min(left, key=lambda one: (one.possible, self._gravity(one.problem)), default=None)
+        usual = self.declared.severity
+        return min(left, key=lambda one: (one.possible, SEVERITIES.index(one.problem.severity or usual)), default=None)
 
     def is_open(self, ids: set[str]) -> bool:
         """Whether its question stays open beside these findings, which neither answer it nor make it pointless."""
         answered = self.declared.id in ids or self.declared.is_pointless(ids)
         return not answered and not any(matches(one, self.declared.explained_by) for one in ids)
-
-    def _gravity(self, problem: Problem) -> int:
-        return SEVERITIES.index(problem.severity or self.declared.severity)
 
 
 _Outcome: TypeAlias = "tuple[Sign, Problem | Unknown | None]"

@@ -215,10 +215,9 @@ def reported_cuda(
     if isinstance(messages, Unknown):
         return messages
     log, release = messages.value, value_or(gpu_release, None)
-    if log.has("gpu-created") or lists_gpu(value_or(devices, ())):
-        return NOT_ASKED
     not_opened, dll = tuple(_not_opened(log)), _linked_dll(log, release)
-    if log.stops_import and not dll and not _is_fatal(log, not_opened):
+    works = log.has("gpu-created") or lists_gpu(value_or(devices, ()))
+    if works or (not dll and _ends_otherwise(log, not_opened)):
         return NOT_ASKED  # that libcudart is missing besides is no news
     opened = tuple(filter(None, (known_library(name) for name, _ in log.libraries("library-opened"))))
     listed = value_or(packages, ())
@@ -228,11 +227,12 @@ def reported_cuda(
     wanted = _wanted_cuda(log, not_opened, built_for)
     extra = not installed and _lacks_extra(log, release)
     plain = extra and _lists_no_cuda(listed)
+    unnamed = () if not_opened else _unnamed(log, release, opened, plain=plain)
     found = ReportedCuda(
         wanted=wanted,
-        wanted_by=needed_by(release) if release and wanted == built_for else "the library's name",
+        wanted_by=_who_wants(release, wanted, built_for),
         not_opened=not_opened,
-        unnamed=() if not_opened else _unnamed(log, release, opened, plain=plain),
+        unnamed=unnamed,
         installed=installed,
         without_extra=plain or (extra and _is_installed_by_pip(log)),
         extra_would_help=extra and log.has("cudart-not-found"),
@@ -242,9 +242,14 @@ def reported_cuda(
     return Known(found, messages.source)
 
 
-def _is_fatal(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...]) -> bool:
-    """True if the import ends for want of such a library."""
-    return not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
+def _who_wants(release: Release | None, wanted: str | None, built_for: str | None) -> str:
+    return needed_by(release) if release and wanted == built_for else "the library's name"
+
+
+def _ends_otherwise(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...]) -> bool:
+    """True if the import ends, and not for want of such a library."""
+    fatal = not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
+    return log.stops_import and not fatal
 
 
 def _is_installed_by_pip(log: MessageLog) -> bool:

@@ -303,6 +303,10 @@ PYTHON_UNSUPPORTED = finding(
 )
 
 
+def _has_tensorflow(packages: tuple[Package, ...] | None) -> bool:
+    return any(package.name in TENSORFLOW for package in packages or ())
+
+
 @PYTHON_UNSUPPORTED.sign
 def python_without_wheels(
     context: Context,
@@ -313,11 +317,10 @@ def python_without_wheels(
     libc: str | None = None,
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
-    # a person can install into another Python than the one that a text names: pip's answer decides there; in a manifest
-    # the line and that of its Python are judged together
-    installed = any(package.name in TENSORFLOW for package in packages or ())
-    if not context.probed or context.planned or installed:
-        return None
+    if not context.probed or _has_tensorflow(packages):
+        return None  # a person can install into another Python than the one that a text names: pip's answer decides
+    if getattr(context.planned, "tensorflow", None):
+        return None  # its line and that of its Python are judged together
     if libc and libc.startswith("musl"):
         seen = (evidence(libc, context.source("host.libc"), "glibc"),)
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen)

@@ -198,11 +198,11 @@ def by_slurm(argv: Sequence[str], task: Task, nodes: int, progress: Progress) ->
     if not srun.nodes:
         late = f"Slurm has not started it within {QUEUE / 60:.0f} minutes" if ended.timed_out else ""
         return Collected([], late or ended.error or srun.last or "srun ended without a word")
-    return Collected(_of_each(srun, task, nodes, output, task.too_slow if ended.timed_out else ""))
+    return Collected(_of_srun(srun, output, task, nodes, task.too_slow if ended.timed_out else ""))
 
 
-def _of_each(srun: _Srun, task: Task, nodes: int, output: dict[int, list[bytes]], cut_off: str) -> list[NodeResult]:
-    """Return what each node answered, also those of which srun says nothing."""
+def _of_srun(srun: _Srun, output: dict[int, list[bytes]], task: Task, nodes: int, cut_off: str) -> list[NodeResult]:
+    """Return what came of each node, also of those on which nothing was started."""
     found = [
         node_result(name, output.get(number, []), srun.failure(number, task, cut_off))
         for number, name in sorted(srun.nodes.items())

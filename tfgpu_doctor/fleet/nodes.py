@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -179,18 +180,20 @@ def _values(path: str, fact: Any) -> Values | None:
             for key, item in islice(items, _MOST_ELEMENTS)
         }
     text = fact_text(fact, field.unit)
-    return None if text is None else {path: _same(_value(path, value, text, field.unit))}
+    return None if text is None else {path: _same(_single(path, value, text, field.unit))}
 
 
-def _value(path: str, value: Any, text: str, unit: str) -> Value:
-    """Return a fact with its number, in a text that is shown."""
+def _single(path: str, value: Any, text: str, unit: str) -> Value:
+    """Return what stands for a value that is no collection; `text` is what a comparison of two reports shows."""
     if isinstance(value, bool):
         return Value(("on" if value else "off") if path.endswith("_mode") else text)
     if isinstance(value, float):
         return Value(f"{value:g} {unit}".rstrip(), value)
+    if isinstance(value, int):
+        return Value(text, float(value))
     if isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
         return Value(short(", ".join(value), 4_000))  # the first eight say nothing of the others
-    return Value(text, float(value) if isinstance(value, int) else None)
+    return Value(text)
 
 
 def _values_of(facts: Facts) -> Iterator[tuple[str, Values]]:
@@ -290,22 +293,17 @@ def _result(document: Report | Smoke | BenchResult) -> Result:
         result = Result("doctor", verdict=document.verdict, findings=_causes(document))
     host, gpus = value_or(facts.host.name, ""), value_or(facts.gpus, None)
     if gpus is not None:
-        result.gpus = tuple(_gpu(tuple(getattr(one, name) for name in gpu_fields())) for one in gpus)
+        result.gpus = tuple(_gpu(attrgetter(*gpu_fields())(one)) for one in gpus)
         uuids = [value_or(one.uuid, "") for one in gpus]
         known = all(uuids) and not any(map(PLACEHOLDER.search, uuids))
         result.uuids = frozenset(uuids if known else ())
-    result.hardware = _hardware(result)
+    if gpus is not None or "gpu.none" in [one.id for one in result.findings]:  # where no driver lists GPUs
+        names = (one.get("gpus.name", Value("unknown model")).text for one in result.gpus or ())
+        result.hardware = _counted(names) or NO_GPU
     result.host = "" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME)
     result.created, result.version = cut(document.created, 40), cut(document.tool.version, 40)
     result.facts, result.values = _for_repairs(facts), dict(_values_of(facts))
     return result
-
-
-def _hardware(result: Result) -> str:
-    if result.gpus is None and all(one.id != "gpu.none" for one in result.findings):  # where no driver lists GPUs
-        return UNKNOWN
-    names = (one["gpus.name"].text if "gpus.name" in one else "unknown model" for one in result.gpus or ())
-    return _counted(names) or NO_GPU
 
 
 def _of_bench(document: BenchResult) -> Result:
@@ -352,6 +350,14 @@ def _failed(identity: str, title: str, why: str, saw: str, fixes: tuple[Fix, ...
     )
 
 
+def _device(run: Run) -> str:
+    """Return "GPU 3" for a run on one GPU alone; of several that run alone, each is the first in its process."""
+    if len(run.devices) != 1 or "GPU" not in run.devices[0]:
+        return ""
+    named = _GPU.search(run.label)
+    return f"GPU {cut(named[1] if named else run.devices[0].rpartition(':')[2], 9)}"
+
+
 def _runs(
     kind: str, measured: Iterable[tuple[str, dict[str, Any], Run]]
 ) -> tuple[tuple[Speed, ...], tuple[Finding, ...]]:
@@ -360,10 +366,8 @@ def _runs(
     for workload, parameters, run in measured:
         if run.virtual:
             continue
-        named = _GPU.search(run.label)  # of several that run alone, each is the first in its process
-        alone = len(run.devices) == 1 and "GPU" in run.devices[0]
-        device = f"GPU {cut(named[1] if named else run.devices[0].rpartition(':')[2], 9)}" if alone else ""
-        what = cut(workload, 60), "1 GPU" if alone else cut(run.label, 100), cut(run.dtype, 40)
+        device = _device(run)
+        what = cut(workload, 60), "1 GPU" if device else cut(run.label, 100), cut(run.dtype, 40)
         wrong = run.verified is not None and not run.verified.ok
         if failure := run.failure or ("its result is wrong" if wrong else ""):
             text = cut(f"{device}: {failure}" if device else failure, _LONGEST)
@@ -372,15 +376,14 @@ def _runs(
             every = msgspec.json.encode({**parameters, **run.parameters}, order="sorted").decode()
             unit = cut(run.throughput.unit, 40)
             speeds.append(Speed(kind, *what, _same(cut(every, 4_000)), device, unit, run.throughput.value))
-    return tuple(speeds), tuple(_failed_run(*what, "; ".join(texts)) for what, texts in failures.items())
-
-
-def _failed_run(workload: str, where: str, dtype: str, wrong: bool, saw: str) -> Finding:
-    how, does, why = "failed", "fails", "this node cannot run this work"
-    if wrong:
-        how, does, why = "wrong", "computes wrong results", "results of this node cannot be relied on"
-    title = f"{workload} on {where} in {dtype} {does}"
-    return _failed(f"{workload}/{where}/{dtype}/{how}", title, why, saw, (_AGAIN,))
+    found = []
+    for (workload, where, dtype, wrong), texts in failures.items():
+        how, why = "failed", "this node cannot run this work"
+        if wrong:
+            how, why = "wrong", "results of this node cannot be relied on"
+        title = f"{workload} on {where} in {dtype} {'computes wrong results' if wrong else 'fails'}"
+        found.append(_failed(f"{workload}/{where}/{dtype}/{how}", title, why, "; ".join(texts), (_AGAIN,)))
+    return tuple(speeds), tuple(found)
 
 
 # ------------------------------------------------------------------------------------------------------------- nodes
@@ -436,26 +439,21 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     found: list[Machine] = []
     for name, several in sent.items():
         answers = [one for one in several if one.kind] or several[:1]
-        if _are_several(answers):
+        # other GPUs, all of them, make another machine of that name; one GPU that was replaced does not
+        known = [one.uuids for one in answers if one.uuids]
+        if any(map(frozenset.isdisjoint, known[:1] * len(known), known)):
             apart += 1
             found += [Machine(f"{name} ({one.source})", (one,)) for one in answers]
             continue
         newest = {one.kind: one for one in sorted(answers, key=lambda one: one.created)}
-        counted = tuple(newest[kind] for kind in ("doctor", "smoke", "bench", None) if kind in newest)
+        counted = tuple(filter(None, map(newest.get, ("doctor", "smoke", "bench", None))))
         repeated += len({(one.kind, one.created) for one in answers}) > len(counted)
         found.append(Machine(name, counted))
-    notes = []
-    if repeated:
-        notes.append(f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts")
-    if apart:
-        notes.append(f"{count(apart, 'host name')} of several machines: their GPUs differ")
-    return tuple(sorted(found, key=lambda one: _natural(one.name))), tuple(notes)
-
-
-def _are_several(answers: list[Result]) -> bool:
-    """True if machines of one name sent these: of one of them, all GPUs are others; one may have been replaced."""
-    known = [one.uuids for one in answers if one.uuids]
-    return any(known[0].isdisjoint(one) for one in known[1:])
+    notes = (
+        f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts" * bool(repeated),
+        f"{count(apart, 'host name')} of several machines: their GPUs differ" * bool(apart),
+    )
+    return tuple(sorted(found, key=lambda one: _natural(one.name))), tuple(filter(None, notes))
 
 
 def _natural(name: str) -> tuple[str, str]:

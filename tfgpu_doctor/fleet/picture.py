@@ -261,7 +261,9 @@ class Usual(NamedTuple):
 def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     """Return what most have, and of numbers with a tolerance the middle; None where nothing is usual."""
     known = sum(counts.values())
-    most = _most_frequent(counts, known, tolerance)
+    most = max(counts, key=lambda one: (counts[one], one.text), default=_MISSING)
+    if tolerance and all(one.number is not None for one in counts):
+        most = _middle(counts, known)
     near = {one for one in counts if _is_near(one, most, tolerance)}
     having = sum(counts[one] for one in near)
     if having < LEAST or having < SHARE * known:
@@ -273,12 +275,11 @@ def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     return Usual(most, having, known, odd)
 
 
-def _most_frequent(counts: Mapping[Value, int], known: int, tolerance: float) -> Value:
-    if not tolerance or any(one.number is None for one in counts):
-        return max(counts, key=lambda one: (counts[one], one.text), default=_MISSING)
+def _middle(counts: Mapping[Value, int], known: int) -> Value:
+    """Return the median of numbers, each as often as it is there."""
     ordered = sorted(counts, key=lambda one: one.number or 0.0)
-    below = accumulate(counts[one] for one in ordered)
-    return next(one for one, many in zip(ordered, below, strict=True) if 2 * many >= known)  # the middle one
+    until = accumulate(counts[one] for one in ordered)
+    return next(one for one, below in zip(ordered, until, strict=True) if 2 * below >= known)
 
 
 def rare(known: int, having: int) -> float:
@@ -315,14 +316,20 @@ class Siblings:
                 for identity, value in gpu.items():
                     table[identity][value].setdefault(machine, []).append(number)
         for identity, by_value in table.items():
-            if about(path_of(identity)).key and (missing := self._missing(path_of(identity), by_value)):
-                by_value[_MISSING] = {machine: [] for machine in missing}
+            if missing := self._lacking(path_of(identity), by_value.values()):
+                by_value[_MISSING] = missing
         return table
 
-    def _missing(self, path: str, by_value: dict[Value, dict[Machine, list[int]]]) -> list[Machine]:
-        """Return the nodes that know a collection, and lack the element that others have."""
-        having = set[Machine]().union(*by_value.values())
-        return [machine for machine in self.members if machine not in having and path in machine.main.values]
+    def _lacking(self, path: str, held: Iterable[Mapping[Machine, list[int]]]) -> dict[Machine, list[int]]:
+        """The nodes that know a collection, and do not have an element of it."""
+        if not about(path).key:
+            return {}
+        having = set[Machine]().union(*held)
+        return {one: [] for one in self.members if one not in having and path in one.main.values}
+
+    def having(self, identity: str, values: Iterable[Value]) -> set[Machine]:
+        """Return the nodes that have one of these values."""
+        return set[Machine]().union(*(self.table[identity][value] for value in values))
 
     @cached_property
     def counts(self) -> dict[str, dict[Value, int]]:
@@ -398,28 +405,24 @@ def _difference(
 def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
     """Return what few siblings have, by id."""
     odd: dict[str, Usual] = {}
+    own: dict[str, set[str]] = {}  # elements that few have, by collection
     for identity, found in kin.usual.items():
         if found is None:
             continue
         values = found.odd
         if found.known < _MANY and not identity.startswith("gpus."):
             # of six nodes five may have by chance a package that half of the nodes of other kinds have
-            others = [one.counts[identity] for one in every if one is not kin and one.varies(identity)]
-            values = frozenset(value for value in values if not any(value in counts for counts in others))
+            others = (one for one in every if one is not kin and one.varies(identity))
+            values = values.difference(*(one.counts[identity] for one in others))
         if values:
             odd[identity] = found._replace(odd=values)
-    return _without_own(odd, kin)
-
-
-def _without_own(odd: dict[str, Usual], kin: Siblings) -> dict[str, Usual]:
-    """Return them without the elements of a collection of which many nodes have some that few others have."""
-    own: dict[str, set[str]] = {}
-    for identity in [identity for identity, found in odd.items() if found.value == _MISSING]:
-        own.setdefault(path_of(identity), set()).add(identity)
+            if found.value == _MISSING:
+                own.setdefault(path_of(identity), set()).add(identity)
     for elements in own.values():
-        nodes = {machine for one in elements for value in odd[one].odd for machine in kin.table[one][value]}
+        nodes = set[Machine]().union(*(kin.having(one, odd[one].odd) for one in elements))
         if len(nodes) > rare(len(kin.members), len(kin.members)):  # that is what these nodes are like
-            odd = {identity: found for identity, found in odd.items() if identity not in elements}
+            for one in elements:
+                del odd[one]
     return odd
 
 

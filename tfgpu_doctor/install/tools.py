@@ -120,6 +120,8 @@ def _ended(done: process.Completed, limit: float) -> str:
     program = os.path.basename(done.argv[0])
     if done.error:
         return f"{program} cannot be started: {done.error}"
+    if done.timed_out and done.seconds < limit:
+        return f"{program} wrote more than {process.FLOOD / 1e6:.0f} MB"
     if done.timed_out:
         return f"{program} did not end within {seconds(limit)}"
     return f"ended by {done.signal_name}" if done.signal_name else f"exit code {done.returncode}"

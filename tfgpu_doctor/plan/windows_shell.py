@@ -15,7 +15,6 @@ _EXPORT = re.compile(r"export ([A-Z_][A-Z0-9_]*)=([^$`]*)")
 _UNSET = re.compile(r"unset ([A-Z_][A-Z0-9_]*)")
 _QUOTED = re.compile(r"""("[^"]*")|'([^'"]*)'""")
 _PYTHON = re.compile(r"^python3(?:\.\d+)?\b")
-_FOR_ADMINISTRATORS = {"sudo reboot": "shutdown /r /t 0"}
 _SUDO = re.compile(r"^sudo (?=nvidia-smi )")
 _PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
 _STRING = re.compile(r'"[^"]*"')
@@ -51,14 +50,11 @@ def on_windows(command: str) -> str | None:
         return f'set "{exported[1]}={" ".join(shlex.split(exported[2]))}"'
     if unset := _UNSET.fullmatch(command):
         return f'set "{unset[1]}="'
-    if there := _FOR_ADMINISTRATORS.get(command):
-        return there
-    text = _SUDO.sub("", _PYTHON.sub("python", _QUOTED.sub(_in_double_quotes, command)))
+    if command == "sudo reboot":
+        return "shutdown /r /t 0"
+    double = _QUOTED.sub(lambda found: found[1] or f'"{found[2]}"', command)
+    text = _SUDO.sub("", _PYTHON.sub("python", double))
     return None if _OF_POSIX.search(_STRING.sub('""', text)) else text
-
-
-def _in_double_quotes(found: re.Match[str]) -> str:
-    return found[1] or f'"{found[2]}"'
 
 
 def for_both_shells(commands: Iterable[str]) -> Iterator[str]:

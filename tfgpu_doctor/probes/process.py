@@ -36,6 +36,7 @@ KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is aban
 END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed
 DRAIN_GRACE = 0.5  # seconds that the streams of an ended child may stay open (a grandchild holds them)
 PAUSE = 0.002  # seconds between two looks at processes that are ending
+FLOOD = 256_000_000  # bytes on both streams, after which a child is killed: it would keep a core busy to its deadline
 KEEP = 512_000  # bytes kept of each end of a stream; a child may write gigabytes
 QUEUED = 4_000_000  # bytes that wait to be read as lines; of a child that writes faster than that, the rest is dropped
 
@@ -64,7 +65,7 @@ class Completed:
     stdout: str
     stderr: str
     seconds: float
-    timed_out: bool = False
+    timed_out: bool = False  # killed at its deadline, or when it had written more than FLOOD
     error: str | None = None
 
     @property
@@ -205,7 +206,7 @@ class Child:
     def read_line_or_end(self, deadline: float) -> str | None:
         """Like :meth:`read_line` up to the monotonic time `deadline`; None also when only a grandchild holds the pipe.
 
-        Raises TimeoutError: the child itself still runs at the deadline.
+        Raises TimeoutError: the child itself still runs at the deadline, or has written more than FLOOD.
         """
         while True:
             now = time.monotonic()
@@ -213,6 +214,8 @@ class Child:
             if self.process.poll() is None:
                 if now >= deadline:  # a child that writes without end never lets read_line run dry
                     raise TimeoutError(f"{self.argv[0]} still runs at its deadline")
+                if self.stdout.size + self.stderr.size > FLOOD:
+                    raise TimeoutError(f"{self.argv[0]} wrote more than {FLOOD / 1e6:.0f} MB")
             elif not self._ended:
                 _kill(self._family, KILL_GRACE)  # they may write for ever, or keep the pipe open
                 self._ended, patience = time.monotonic(), DRAIN_GRACE

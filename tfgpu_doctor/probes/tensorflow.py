@@ -491,14 +491,15 @@ class Transcript:
             return msgspec.convert({**found, "log_tail": tail if end["outcome"] == "raised" else ()}, Phase)
         if name != self.broken_off_in:
             return Phase(name=name, outcome="skipped", note=self._why_skipped(name, ending))
-        ended = ending.outcome in ("ended", "foreign")
+        by_itself = ending.outcome in ("ended", "foreign")
+        code, number = (ending.returncode, ending.signal) if by_itself else (None, None)
         return Phase(
             name=name,
             outcome="timeout" if ending.outcome == "timeout" else "died",
             seconds=ending.seconds,
             traceback=_stack(ending.stderr),
-            signal=process.name_of(ending.signal) if ended and ending.signal else None,
-            exit_code=ending.returncode if ended and (ending.returncode or 0) >= 0 else None,
+            signal=process.name_of(number) if number else None,
+            exit_code=code if code is not None and code >= 0 else None,
             log_tail=tail,
             note=ending.note or process.WINDOWS.get(ending.returncode or 0, (None, None))[1],
             idle=ending.idle,

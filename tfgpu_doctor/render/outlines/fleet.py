@@ -58,20 +58,19 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
     if detail == "least":
-        worst = (
-            one._replace(lines=tuple(x for x in one.lines if x.label in ("nodes", "fix"))[:2]) for one in blocks[:1]
-        )
+        worst = [one._replace(lines=_lines_of(one, "nodes")[:1] + _lines_of(one, "fix")[:1]) for one in blocks[:1]]
         return whole._replace(parts=tuple(worst), is_brief=True)
     unread, hint = list(_unread_results(fleet)), ""
     values = tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
     parts: list[Part] = [_first_rows(fleet)]
     if detail == "full":
-        for layer, rows in groupby(values, lambda row: row[0]):
-            title = f"{layer}{' (number of nodes)' * (len(parts) == 1)}"
-            parts.append(Table(title, ("What", "Values"), tuple(row[1:] for row in rows), is_named=True))
+        parts += (
+            Table(layer, ("What", "Number of nodes"), tuple(row[1:] for row in rows), is_named=True)
+            for layer, rows in groupby(values, lambda row: row[0])
+        )
     if detail == "normal":
         hint = "All nodes, values and fixes: tfgpu fleet -v" if blocks else ""
-        blocks = _first(blocks)
+        blocks = list(_shortened(blocks))
         more = len(unread) - _MOST_UNREAD
         unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
     parts += [*blocks, Items(tuple(unread), "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
@@ -80,14 +79,17 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
 
 
-def _first(blocks: list[Block]) -> list[Block]:
-    """Return the first ones, each reason once, and of the others the titles."""
-    told, found = set[str](), list[Block]()
-    for block in blocks[:_MOST_GROUPS]:
+def _lines_of(block: Block, label: str) -> tuple[Line, ...]:
+    return tuple(line for line in block.lines if line.label == label)
+
+
+def _shortened(blocks: list[Block]) -> Iterator[Block]:
+    """Yield the first ones, each reason once; of the others the titles."""
+    told = set[str]()
+    for place, block in enumerate(blocks):
         lines = tuple(one for one in block.lines if one.label != "why" or one.text not in told)
         told.update(one.text for one in lines)
-        found.append(block._replace(lines=lines))
-    return [*found, *(block._replace(lines=()) for block in blocks[_MOST_GROUPS:])]
+        yield block._replace(lines=lines if place < _MOST_GROUPS else ())
 
 
 def _first_rows(fleet: Fleet) -> Table:
@@ -97,10 +99,10 @@ def _first_rows(fleet: Fleet) -> Table:
     for identity, before in _FIRST.items():
         if row := rows_by_id.get(identity):
             texts.setdefault(row.layer, []).append(f"{before}{_values(row, fleet, _MOST_VALUES)}")
-    worst = {group.layer: group.severity for group in reversed(fleet.groups) if group.kind != "no answer"}
-    marks = {
-        layer: "ok" if worst.get(layer, Severity.NOTE) is Severity.NOTE else worst[layer].value for layer in LAYERS
-    }
+    marks = dict.fromkeys(LAYERS, "ok")
+    for group in reversed(fleet.groups):  # the worst last
+        if group.kind != "no answer" and group.layer in marks:
+            marks[group.layer] = "ok" if group.severity is Severity.NOTE else group.severity.value
     shown = [layer for layer in LAYERS if layer in texts or marks[layer] != "ok"]
     rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
     rows += [("Nodes", _verdicts(fleet))] if rows else []
@@ -109,9 +111,10 @@ def _first_rows(fleet: Fleet) -> Table:
 
 def _verdicts(fleet: Fleet) -> str:
     counts = Counter[str](node.verdict for node in fleet.nodes)
-    answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word] and word != "no answer")
-    silent = f"{counts['no answer']} without an answer" if counts["no answer"] else ""
-    return "; ".join(filter(None, (answered and f"{answered} by their own results", silent)))
+    silent = counts.pop("no answer", 0)
+    answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word])
+    parts = (answered and f"{answered} by their own results", f"{silent} without an answer" if silent else "")
+    return "; ".join(filter(None, parts))
 
 
 def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
@@ -165,28 +168,24 @@ def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
             more = f" ({member.found})" if member.found not in group.title else ""
             problems.setdefault(member.node, []).append((group, f"{group.title}{more}"))
     cases = [_case(node, problems.get(node.name, []), grave, is_open) for node in fleet.nodes]
-    whole = _whole_case(fleet, is_open)
-    annotations = []
-    for group in fleet.groups:
-        lines = tuple(f"{one.label}: {one.text}" if one.label else one.text for one in _block(group).lines)
-        level = _LEVELS[group.severity] if group.severity in grave else "warning"
-        if group.severity is not Severity.NOTE:
-            annotations.append(Annotation(level, f"tfgpu fleet: {_title(group)}", lines))
+    whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
+    unread = _unread_results(fleet)
+    if unread or not fleet.nodes:
+        message = _verdict(fleet) if not unread else f"{count(len(unread), 'part')} of files cannot be read"
+        outcome: Outcome = "error" if is_open else "skipped"
+        whole = whole._replace(outcome=outcome, kind="could not determine", message=message, details=unread)
+    annotations = [_annotation(group, grave) for group in fleet.groups if group.severity is not Severity.NOTE]
     if whole.outcome != "passed":
-        level = "error" if whole.outcome == "error" else "warning"
+        level: Level = "error" if whole.outcome == "error" else "warning"
         annotations.append(Annotation(level, f"tfgpu fleet: {whole.kind}", (whole.message, *whole.details)))
     log = (*map(_title, fleet.groups), f"tfgpu fleet: {fleet.verdict}: {_verdict(fleet)}")
     return Checks("tfgpu fleet", fleet.created, (Suite("tfgpu fleet", (whole, *cases)),), tuple(annotations), log)
 
 
-def _whole_case(fleet: Fleet, is_open: bool) -> Case:
-    whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
-    unread = _unread_results(fleet)
-    if fleet.nodes and not unread:
-        return whole
-    message = f"{count(len(unread), 'part')} of files cannot be read" if unread else _verdict(fleet)
-    outcome: Outcome = "error" if is_open else "skipped"
-    return whole._replace(outcome=outcome, kind="could not determine", message=message, details=unread)
+def _annotation(group: Group, grave: frozenset[Severity]) -> Annotation:
+    lines = tuple(f"{one.label}: {one.text}" if one.label else one.text for one in _block(group).lines)
+    level: Level = _LEVELS[group.severity] if group.severity in grave else "warning"
+    return Annotation(level, f"tfgpu fleet: {_title(group)}", lines)
 
 
 def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severity], is_open: bool) -> Case:
@@ -211,6 +210,15 @@ def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severi
 # ---------------------------------------------------------------------------------------------------- for monitoring
 
 
+def _series(fleet: Fleet) -> dict[tuple[tuple[str, str], ...], set[str]]:
+    """Return the nodes of groups by labels: those of one id are one series, as each differs from its own siblings."""
+    members: dict[tuple[tuple[str, str], ...], set[str]] = {}
+    for group in fleet.groups:
+        labels = (("id", group.id), ("kind", group.kind), ("severity", group.severity.value))
+        members.setdefault(labels, set()).update(one.node for one in group.nodes)
+    return members
+
+
 def metrics(fleet: Fleet) -> Iterator[Metric]:
     """The verdict, how many nodes have which one, and which nodes are in which group."""
     yield info("fleet", fleet.tool)
@@ -233,19 +241,11 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     yield sample("unreadable_results", "Results that could not be read.", (unread, {}))
     by_severity = [(severities[one], {"severity": one.value}) for one in Severity]
     yield sample("groups", "Groups of nodes with the same problem or difference.", *by_severity)
-    yield from _metrics_of_groups(fleet)
-
-
-def _metrics_of_groups(fleet: Fleet) -> Iterator[Metric]:
-    # groups of one id are one series: each differs from what its own siblings have
-    members: dict[tuple[tuple[str, str], ...], set[str]] = {}
-    for group in fleet.groups:
-        key = (("id", group.id), ("kind", group.kind), ("severity", group.severity.value))
-        members.setdefault(key, set()).update(one.node for one in group.nodes)
-    sizes = [Sample(len(names), dict(labels)) for labels, names in members.items()]
-    yield gauge("tfgpu_fleet_group_nodes", "Nodes with this problem or difference.", *sizes)
-    every = [Sample(1, {"node": one, **dict(labels)}) for labels, names in members.items() for one in sorted(names)]
-    yield gauge("tfgpu_fleet_node_problem", "1 for each problem and each difference of a node.", *every)
+    members = _series(fleet)
+    sizes = [(len(names), dict(labels)) for labels, names in members.items()]
+    yield sample("group_nodes", "Nodes with this problem or difference.", *sizes)
+    problems = [(1, {"node": one, **dict(labels)}) for labels, names in members.items() for one in sorted(names)]
+    yield sample("node_problem", "1 for each problem and each difference of a node.", *problems)
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
@@ -263,20 +263,24 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
         head, digits, tail = re.fullmatch(r"(.*?)(\d{0,12})(\D*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         by_stem.setdefault((head, tail) if digits else (name, ""), []).append(digits)
     parts: list[str] = []
-    left, more = most, 0
+    left, more = 1_000_000 if most is None else most, 0
     for (head, tail), several in by_stem.items():
         is_padded = any(len(digits) > 1 and digits[0] == "0" for digits in several)
         for width, same in groupby(several, len) if is_padded else [(0, several)]:
             ranges = _ranges(same)
-            shown = ranges if left is None else ranges[:left]
-            left = None if left is None else left - len(shown)
+            shown = ranges[:left]
+            left -= len(shown)
             more += sum(last - first + 1 for first, last in ranges[len(shown) :])
-            parts += [head] if shown == [(-1, -1)] else _in_brackets(head, shown, width, tail)
+            parts += _in_brackets(head, shown, width, tail)
     return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
 def _in_brackets(head: str, ranges: list[tuple[int, int]], width: int, tail: str) -> Iterator[str]:
+    """Yield "gpu-[001-004,007]", in parts of so many ranges as people read; a name without a number as it is."""
     texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
+    if texts == ["-1"]:
+        yield head
+        return
     for at in range(0, len(texts), _MOST_RANGES):
         numbers = ",".join(texts[at : at + _MOST_RANGES])
         yield f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}"
@@ -296,19 +300,21 @@ def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
 def _verdict(fleet: Fleet) -> str:
     """What the verdict means: "13 of 200 nodes need attention (2 problems, 7 warnings)"."""
     parts = sum(one.count for one in fleet.unreadable)
-    unread = f"; {count(parts, 'result')} could not be read" if parts else ""
+    unread = f"; {count(parts, 'result')} could not be read" * bool(parts)
     if not fleet.nodes:
         return f"no result of a node was read{unread}"
-    odd = {member.node for group in fleet.groups if group.severity is not Severity.NOTE for member in group.nodes}
+    grave = [group for group in fleet.groups if group.severity is not Severity.NOTE]
+    odd = set[str]().union(*((member.node for member in group.nodes) for group in grave))
     open_ones = sum(node.verdict == "unknown" and node.name not in odd for node in fleet.nodes)
-    undecided = f"; of {open_ones} it is not known" if open_ones else ""
+    undecided = f"; of {open_ones} it is not known" * bool(open_ones)
     of = count(len(fleet.nodes), "node")
     if not odd:
         return f"{of}, none is odd{undecided}{unread}"
-    severities = Counter(group.severity for group in fleet.groups)
+    severities = Counter(group.severity for group in grave)
     words = ((Severity.ERROR, "problem"), (Severity.WARNING, "warning"))
     counts = ", ".join(count(severities[one], word) for one, word in words if severities[one])
-    return f"{len(odd)} of {of} {'needs' if len(odd) == 1 else 'need'} attention ({counts}){undecided}{unread}"
+    needs = "needs" if len(odd) == 1 else "need"
+    return f"{len(odd)} of {of} {needs} attention ({counts}){undecided}{unread}"
 
 
 def _about(fleet: Fleet) -> str:
