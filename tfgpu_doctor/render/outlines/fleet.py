@@ -101,7 +101,7 @@ def _first_rows(fleet: Fleet) -> Table:
     worst = {group.layer: group.severity for group in reversed(fleet.groups) if group.kind != "no answer"}
     marks = {layer: severity.value for layer, severity in worst.items() if severity is not Severity.NOTE}
     shown = [layer for layer in LAYERS if layer in texts or layer in marks]
-    rows = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
+    rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
     if rows:
         rows.append(("Nodes", _verdicts(fleet)))
     return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks.get(one, "ok") for one in shown), ""))
