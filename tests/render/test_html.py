@@ -21,8 +21,7 @@ from tests.render.showing import as_format, printed
 from tests.test_laws import FILES, IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult, Check, Figure
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.render.html.bench import render
-from tfgpu_doctor.render.html.charts import Axis, chunks, samples, scaling, speed, window
+from tfgpu_doctor.render.html.bench import Axis, chunks, render, samples, scaling, speed, window
 from tfgpu_doctor.render.html.page import DARK, LIGHT, POLICY, STYLE, element, folded, items, table, text
 from tfgpu_doctor.render.outlines import bench as words
 

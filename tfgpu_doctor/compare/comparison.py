@@ -15,7 +15,19 @@ import msgspec
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.differences import Difference, arrow, differences
-from tfgpu_doctor.compare.records import REAL, SCHEMA, Change, Comparison, Explanation, FindingChange, How, Side, Weight
+from tfgpu_doctor.compare.records import (
+    REAL,
+    SCHEMA,
+    Change,
+    Comparison,
+    Explanation,
+    FindingChange,
+    FindingStatus,
+    How,
+    Inside,
+    Side,
+    Weight,
+)
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Context, Sign, matches
 from tfgpu_doctor.findings.engine import Diagnosis, verdict
@@ -36,6 +48,7 @@ from tfgpu_doctor.records.report import (
 )
 from tfgpu_doctor.records.units import memory_size
 
+_STATUSES: dict[Inside, FindingStatus] = {"good": "gone", "both": "remains", "bad": "new"}
 _SHARED_PREFIXES = frozenset({"", "/usr", "/usr/local", "/opt", "/opt/local"})
 
 
@@ -57,7 +70,7 @@ def compare(
         _Judged(before, contexts[0], contexts[1], "lost", found),
         _Judged(after, contexts[1], contexts[0], "unexamined", found),
     ]
-    findings = tuple(_findings(before, after, *(side.open_in_other for side in reversed(sides))))
+    findings = tuple(_findings(sides, (before, after)))
     explanations = tuple(_explanations(findings, sides, found))
     return Comparison(
         schema=SCHEMA,
@@ -132,7 +145,8 @@ def _explanations(
 ) -> Iterator[Explanation]:
     """The changes that go with each finding that is new or gone, but for those that follow from another."""
     for change in findings:
-        if change.status not in ("new", "gone") or _follows_from_one_alike(change, findings):
+        alike = {other.id for other in findings if other.status == change.status}
+        if change.status not in ("new", "gone") or change.follows_from in alike:
             continue
         side = sides[change.status == "new"]
         changed = [one for one in found if one.status in REAL and side.is_connected(one, change.id)]
@@ -225,33 +239,31 @@ def _notes(
             yield f"{', '.join(sorted(now - then))}: found in {name} by this version, but not reported by {by}"
 
 
-def _findings(
-    good: Diagnosis, bad: Diagnosis, open_in_good: set[str], open_in_bad: set[str]
-) -> Iterator[FindingChange]:
+def _findings(sides: Sequence[_Judged], diagnoses: Sequence[Diagnosis]) -> Iterator[FindingChange]:
     """New ones first, then those that cannot be compared, those that remain, and those that are gone."""
-    before, after = ({finding.id: finding for finding in judged.findings} for judged in (good, bad))
-    found = [_finding(finding, before.get(finding.id), finding.id in open_in_good) for finding in bad.findings]
-    for finding in good.findings:
-        if finding.id not in after:
-            status = "unjudged" if finding.id in open_in_bad else "gone"
-            found.append(msgspec.structs.replace(_finding(finding), status=status, inside="good"))
+    before, after = (side.findings for side in sides)
+    found: list[FindingChange] = []
+    for id_, finding in {**after, **{id_: one for id_, one in before.items() if id_ not in after}}.items():
+        old = before.get(id_)
+        inside: Inside = "good" if id_ not in after else "both" if old else "bad"
+        status = _STATUSES[inside]
+        if inside != "both" and id_ in sides[inside == "bad"].open_in_other:
+            status = "unjudged"
+        found.append(
+            FindingChange(
+                id=id_,
+                status=status,
+                inside=inside,
+                severity=finding.severity,
+                root_cause=finding.root_cause,
+                title=finding.title,
+                before=old.title if old and old.title != finding.title else None,
+            )
+        )
     found.sort(key=lambda change: ("new", "unjudged", "remains", "gone").index(change.status))
     for change in found:
-        judged = good if change.inside == "good" else bad
-        yield msgspec.structs.replace(change, follows_from=_root_of(change, found, judged))
-
-
-def _finding(finding: Finding, before: Finding | None = None, is_open: bool = False) -> FindingChange:
-    """A finding of BAD, with what it was in GOOD."""
-    return FindingChange(
-        id=finding.id,
-        status="remains" if before else "unjudged" if is_open else "new",
-        inside="both" if before else "bad",
-        severity=finding.severity,
-        root_cause=finding.root_cause,
-        title=finding.title,
-        before=before.title if before and before.title != finding.title else None,
-    )
+        root = _root_of(change, found, diagnoses[change.inside != "good"])
+        yield msgspec.structs.replace(change, follows_from=root)
 
 
 def _root_of(change: FindingChange, found: list[FindingChange], diagnosis: Diagnosis) -> str | None:
@@ -264,11 +276,6 @@ def _root_of(change: FindingChange, found: list[FindingChange], diagnosis: Diagn
     likely = [root for root in roots if matches(root, patterns) and status.get(root) == change.status]
     named = [root.id for root in diagnosis.findings if change.id in root.consequences]
     return next(iter((*likely, *named)), None)
-
-
-def _follows_from_one_alike(change: FindingChange, findings: Iterable[FindingChange]) -> bool:
-    """Whether the finding follows from another that is just as new, or just as gone."""
-    return any(other.id == change.follows_from and other.status == change.status for other in findings)
 
 
 def _change(difference: Difference, explanations: tuple[Explanation, ...], sides: Sequence[_Judged]) -> Change:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -28,7 +28,6 @@ from tfgpu_doctor.records.facts import (
     Package,
     PciGpu,
     Phase,
-    Record,
     SmiResult,
     Soname,
     TfDevice,
@@ -121,40 +120,28 @@ def _settled(element: Any) -> Any:
     return [getattr(element, field) for field in element.__struct_fields__ if fields[field].grade != "noise"]
 
 
-# whether each of two facts is an answer → what their difference is
-_STATUSES: dict[tuple[bool, bool], Status] = {
-    (True, True): "changed",
-    (True, False): "lost",
-    (False, True): "unexamined",
-    (False, False): "unexamined",
-}
-
-
 def _of_values(place: tuple[str, str | None, str | None], field: About, before: Any, after: Any) -> Difference | None:
     """Return the difference of one fact, or of one field of an element; None where nothing can be seen to differ."""
     good, bad = fact_text(before, field.unit), fact_text(after, field.unit)
-    old, new = getattr(before, "value", None), getattr(after, "value", None)
+    old: Any = getattr(before, "value", None)
+    new: Any = getattr(after, "value", None)
     known = is_answer(before), is_answer(after)
-    status = _STATUSES[known]
+    status: Status = "changed" if all(known) else "lost" if known[0] else "unexamined"
     is_same = good == bad or (status == "changed" and old == new and isinstance(before, Known))
     if is_same or not any(known):
         return None
     text = f"{field.label}: {good or bad}"
     if status == "changed":
-        lists = _is_long_list(old, new)
-        text = entries(field.label, old, new, " ") if lists else arrow(field.label, good, bad)  # type: ignore[arg-type]
-    grade = "noise" if field.unit == "bytes" and _is_nearly(old, new) else field.grade
+        text = entries(field.label, old, new, " ") if _is_long_list(old, new) else arrow(field.label, good, bad)
+    # sizes that are the same for people: kernels reserve a little more or less memory
+    is_near = field.unit == "bytes" and None not in (old, new) and abs(old - new) < 0.03 * max(old, new)
+    grade: Grade = "noise" if is_near else field.grade
     layer, group = field.layer or "Machine", field.group or _id(*place)
     return Difference(*place, layer, field.label, text, good, bad, status, grade, group)
 
 
 def _is_long_list(*values: Any) -> bool:
     return all(isinstance(one, tuple) and len(one) > _MOST and isinstance(one[0], str) for one in values)
-
-
-def _is_nearly(old: int | None, new: int | None) -> bool:
-    """True if two sizes are the same for people: kernels reserve a little more or less memory."""
-    return old is not None and new is not None and abs(old - new) < 0.03 * max(old, new)
 
 
 def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
@@ -300,40 +287,45 @@ def in_words(value: Any, unit: str = "") -> str:
         return f"{len(value)} {unit}"
     if isinstance(value, tuple | dict):
         return _all_in_words(tuple(value))
-    if type(value) in _BY_TYPE:
-        return _BY_TYPE[type(value)](value)
-    if not isinstance(value, Record):
-        return "none" if value is None else short(str(value))
-    about_it = getattr(value, "problem", None) or getattr(value, "version", None)
-    return str(getattr(value, value.__struct_fields__[0])) + (f" ({about_it})" if about_it else "")
+    return "none" if value is None else _record_in_words(value) if isinstance(value, Struct) else short(str(value))
 
 
 def _all_in_words(values: tuple[Any, ...]) -> str:
-    if values and type(values[0]) in _TOGETHER:
-        return _TOGETHER[type(values[0])](values)
+    first = values[0] if values else None
+    if isinstance(first, ComputeCheck):
+        failed = ", ".join(f"{check.kind} on {check.device}" for check in values if not check.ok)
+        return f"wrong or failed: {failed}" if failed else f"{len(values)} verified"
+    if isinstance(first, TfDevice):
+        gpus = Counter(device.device_name or "GPU" for device in values if device.kind == "GPU")
+        return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in gpus.items()) or "no GPU"
     more = f" and {len(values) - _MOST} more" * (len(values) > _MOST)
     return ", ".join(map(in_words, values[:_MOST])) + more or "none"
 
 
-def _build(value: Build) -> str:
-    if not value.is_cuda_build:
-        return "the CPU"
-    return f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}"
-
-
-def _phase(value: Phase) -> str:
-    how = value.exception or value.signal
-    return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
-
-
-def _devices(devices: Iterable[TfDevice]) -> str:
-    gpus = Counter(device.device_name or "GPU" for device in devices if device.kind == "GPU")
-    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in gpus.items()) or "no GPU"
-
-
-def _checks(checks: Sequence[ComputeCheck]) -> str:
-    failed = [f"{check.kind} on {check.device}" for check in checks if not check.ok]
-    return f"wrong or failed: {', '.join(failed)}" if failed else f"{len(checks)} verified"
+def _record_in_words(value: Struct) -> str:
+    match value:
+        case Build():
+            cuda = f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}"
+            return cuda if value.is_cuda_build else "the CPU"
+        case CallResult():
+            return f"{value.code} ({value.name or value.message})" if value.code else "success"
+        case Gpu():
+            return value_or(value.name, "unknown model")
+        case Limit():
+            return "none" if value.soft is None else memory_size(value.soft)
+        case Message():
+            return value.text
+        case PciGpu():
+            return value.name or value.device_id
+        case Phase():
+            how = value.exception or value.signal
+            return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
+        case SmiResult():
+            return f"exit code {value.exit_code}" if value.exit_code else "success"
+        case Soname():
+            return _library(value)
+    about_it = getattr(value, "problem", None) or getattr(value, "version", None)
+    return str(getattr(value, value.__struct_fields__[0])) + (f" ({about_it})" if about_it else "")
 
 
 def _library(library: Soname) -> str:
@@ -341,25 +333,9 @@ def _library(library: Soname) -> str:
     if library.state == "fine":
         via = next((found.via for found in library.candidates if found.path == library.winner), None)
         return f"found by {via}" if via else "found"
-    blocking = next((found for found in library.candidates if found.is_in_the_way), None)
-    if library.state == "off path" and blocking:
-        return f"behind {blocking.path} ({blocking.problem})"
     if library.state == "off path":
-        return "installed, but not on the loader path"
+        blocking = next((found for found in library.candidates if found.is_in_the_way), None)
+        return f"behind {blocking.path} ({blocking.problem})" if blocking else "installed, but not on the loader path"
     if library.state == "unloadable":
         return f"cannot be loaded ({library.candidates[0].problem})"
     return "only another version" if library.state == "other version" else "absent"
-
-
-_BY_TYPE: dict[type, Callable[[Any], str]] = {
-    Build: _build,
-    CallResult: lambda call: f"{call.code} ({call.name or call.message})" if call.code else "success",
-    Gpu: lambda gpu: value_or(gpu.name, "unknown model"),
-    Limit: lambda limit: "none" if limit.soft is None else memory_size(limit.soft),
-    Message: lambda message: message.text,
-    PciGpu: lambda gpu: gpu.name or gpu.device_id,
-    Phase: _phase,
-    SmiResult: lambda result: f"exit code {result.exit_code}" if result.exit_code else "success",
-    Soname: _library,
-}
-_TOGETHER: dict[type, Callable[[Any], str]] = {ComputeCheck: _checks, TfDevice: _devices}

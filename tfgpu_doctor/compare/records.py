@@ -12,6 +12,8 @@ SCHEMA = "tfgpu.compare/1"
 
 # changed, added, removed: the machine differs; unexamined, lost: only one report knows (not GOOD, not BAD)
 Status = Literal["changed", "added", "removed", "unexamined", "lost"]
+FindingStatus = Literal["new", "gone", "remains", "unjudged"]
+Inside = Literal["good", "bad", "both"]  # the reports that have a finding
 How = Literal["change", "changes", "observed"]
 REAL: tuple[Status, ...] = ("changed", "added", "removed")
 # explains: it stands in an explanation; connected: a sign of a finding that differs reads it
@@ -45,8 +47,8 @@ class FindingChange(Record, frozen=True):
     """A finding of either report. `unjudged`: the other report lacks the facts to tell whether it held there."""
 
     id: str
-    status: Literal["new", "gone", "remains", "unjudged"]
-    inside: Literal["good", "bad", "both"]  # the reports that have it
+    status: FindingStatus
+    inside: Inside
     severity: Severity
     root_cause: bool
     title: str

@@ -1,23 +1,31 @@
 """A bench result as one page that needs nothing else: its outline, pictures, the doctor's verdict, the raw data. Pure.
 
 The page is made for others to read: the caller hands over a result that was redacted (redact/).
+
+The pictures (speed, samples, scaling) are SVG that is part of the page. Colours are variables of the page, text is
+text, and the numbers stand in tables beside the pictures. A picture is 360 units wide and its letters are 10 high, so
+that they are still 9 pixels on a phone of 360 pixels.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 
-from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.statistics import quantile
 from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.records.printable import clean
 from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.records.units import scale_of, seconds
 from tfgpu_doctor.render.html import page
-from tfgpu_doctor.render.html.charts import ROWS, chunks, samples, scaling, speed, worth_drawing
 from tfgpu_doctor.render.html.page import element, paragraph, text
-from tfgpu_doctor.render.outlines import bench as outline
+from tfgpu_doctor.render.outlines import bench as words
 from tfgpu_doctor.render.outlines import report as doctor_outline
 
+ROWS = 12  # runs in one picture; more would not fit a printed page
 DRAWN = 2 * ROWS  # runs in pictures, which hold ROWS each
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _BARS = "Bars: median throughput; the line at their ends: its 95 % interval."
@@ -35,12 +43,232 @@ _READ = (
     "physical device: they prove function, never speed. Names of users and hosts, private paths, addresses, serial "
     "numbers and credentials are left out."
 )
+LONGEST = 34  # characters of a label
+_WIDTH, _LEFT, _RIGHT = 360.0, 12.0, 348.0
+_ROW = 34.0  # height
+_COLOURS = tuple(f"c{number}" for number in range(1, 9))
+_DASHES = ("", "6 3", "2 3")
+
+
+def short(name: str, longest: int = LONGEST) -> str:
+    """Shorten a name: what tells runs apart stands at both ends."""
+    shown = clean(name)
+    tail = longest // 2 - 1
+    return shown if len(shown) <= longest else f"{shown[: longest - tail - 1]}…{shown[-tail:]}"
+
+
+def worth_drawing(runs: Sequence[Run], most: int) -> Sequence[Run]:
+    """Return at most so many of the runs, in their order: those that were throttled or have advice before others."""
+    by_need = sorted(range(len(runs)), key=lambda place: (not runs[place].throttled_samples, not runs[place].advice))
+    return [runs[place] for place in sorted(by_need[:most])]
+
+
+def chunks(runs: Sequence[Run]) -> Iterator[Sequence[Run]]:
+    """Yield parts of even length, of at most ROWS runs."""
+    parts = -(-len(runs) // ROWS)
+    for part in range(parts):
+        yield runs[len(runs) * part // parts : len(runs) * (part + 1) // parts]
+
+
+# ------------------------------------------------------------------------------------------------------- SVG and axes
+
+
+class Axis:
+    """A scale from values to places in a picture, with its ticks."""
+
+    def __init__(self, low: float, high: float, begin: float, end: float, whole: bool = False) -> None:
+        """Let `low` stand at `begin` and `high` at `end`; `whole`: ticks are whole numbers."""
+        self._low, self._high, self._begin, self._end = low, high if high > low else low + 1, begin, end
+        rough = (self._high - low) / 5
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+        self._step = max(step, 1.0) if whole else step
+
+    def __call__(self, value: float) -> float:
+        """Return the place of a value."""
+        return self._begin + (value - self._low) / (self._high - self._low) * (self._end - self._begin)
+
+    def ticks(self) -> Iterator[tuple[float, str]]:
+        """Yield the place and the number of each tick."""
+        decimals = max(0, -math.floor(math.log10(self._step) + 1e-9))
+        first, last = math.ceil(self._low / self._step - 1e-9), math.floor(self._high / self._step + 1e-9)
+        for number in range(first, last + 1):
+            yield self(number * self._step), f"{number * self._step:.{decimals}f}"
+
+
+def _svg(height: float, pieces: Sequence[str], description: str) -> str:
+    box = f"0 0 {_WIDTH:.0f} {height:.0f}"
+    return f'<svg role="img" aria-label="{text(description)}" viewBox="{box}">{"".join(pieces)}</svg>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, dash: str = "") -> str:
+    style = f"stroke: var(--{colour}); stroke-width: {width:g}" + (f"; stroke-dasharray: {dash}" if dash else "")
+    return f'<line x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}" style="{style}"/>'
+
+
+def _label(x: float, y: float, words_: str, anchor: str = "start", colour: str = "ink") -> str:
+    style = f"fill: var(--{colour}); font-size: 10px; text-anchor: {anchor}"
+    return f'<text x="{x:.2f}" y="{y:.2f}" style="{style}">{text(words_)}</text>'
+
+
+def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
+    size = f'width="{max(width, 0):.2f}" height="{height:.2f}"'
+    return f'<rect x="{x:.2f}" y="{y:.2f}" {size} style="fill: var(--{colour})"/>'
+
+
+def _mark(x: float, y: float, kind: str) -> str:
+    """Draw a sample: a dot, a cross where a GPU was throttled, a triangle at the edge for what lies outside."""
+    if kind == "dot":
+        return f'<circle cx="{x:.2f}" cy="{y:.2f}" r="1.7" style="fill: var(--c1)"/>'
+    shape = {"cross": "m-2-2l4 4m0-4l-4 4", "left": "l4-2v4z", "right": "l-4-2v4z"}[kind]
+    return f'<path d="M{x:.2f} {y:.2f}{shape}" style="fill: var(--bad); stroke: var(--bad)"/>'
+
+
+def _rows(titles: Sequence[tuple[str, str]], axis: Axis, unit: str, row: float) -> tuple[float, list[str]]:
+    """Draw a row for each run, its name above it and a value at the right end, over the ticks of an axis."""
+    end = row * len(titles) + 4
+    pieces = []
+    for x, number in axis.ticks():
+        pieces += [_line(x, 4, x, end, "grid"), _label(x, end + 12, number, "middle")]
+    pieces.append(_label((_LEFT + _RIGHT) / 2, end + 26, unit, "middle"))
+    for place, (left, right) in enumerate(titles):
+        y = place * row + 14
+        pieces += [_label(_LEFT, y, left), _label(_RIGHT, y, right, "end")]
+    return end + 32, pieces
+
+
+# ------------------------------------------------------------------------------------------------------- the pictures
+
+
+def speed(runs: Sequence[Run], everything: Sequence[Run]) -> str:
+    """Draw bars of throughput with their intervals; one unit for all."""
+    measured = [run.throughput for run in everything if run.throughput and not run.virtual]
+    factor, unit = scale_of(max(speed.value for speed in measured), measured[0].unit)
+    axis = Axis(0, max(speed.ci95[1] for speed in measured) / factor, _LEFT, _RIGHT)
+    name_of = words.namer(everything)
+    titles = [(short(name_of(run)), short(words.throughput(run), 22)) for run in runs]
+    height, pieces = _rows(titles, axis, unit, _ROW)
+    for place, run in enumerate(runs):
+        if not run.throughput or run.virtual:
+            continue
+        y, (low, high) = place * _ROW + 18, run.throughput.ci95
+        colour = "c1" if run.devices[0].startswith("/GPU") else "c2"
+        pieces.append(_rectangle(_LEFT, y, axis(run.throughput.value / factor) - _LEFT, 14, colour))
+        pieces.append(_line(axis(low / factor), y + 7, axis(high / factor), y + 7, "ink", 1.6))
+    return _svg(height, pieces, f"Speed of {len(runs)} runs in {unit}: {_in_words(titles)}")
+
+
+def _in_words(titles: Sequence[tuple[str, str]]) -> str:
+    """Describe the rows for who cannot see the picture."""
+    return "; ".join(f"{left} {right}" for left, right in titles)
+
+
+def window(runs: Sequence[Run]) -> tuple[float, float]:
+    """Return which part of the samples' spread is drawn, in per cent of the median.
+
+    As far as the samples go, but no farther than three interquartile ranges beyond the quartiles (Tukey's far fences)
+    of the run that is widest.
+    """
+    lows, highs = [], []
+    for run in runs:
+        ordered = [100 * sample / (run.median_s or 1.0) for sample in sorted(run.samples_s)]
+        first, third = quantile(ordered, 0.25), quantile(ordered, 0.75)
+        reach = max(3 * (third - first), 0.5)
+        lows.append(max(ordered[0], first - reach))
+        highs.append(min(ordered[-1], third + reach))
+    margin = max(0.08 * (max(highs) - min(lows)), 0.2)
+    return min(lows) - margin, max(highs) + margin
+
+
+def samples(runs: Sequence[Run], everything: Sequence[Run]) -> str:
+    """Draw every sample in per cent of its run's median, the first at the top of the run's row.
+
+    The line is the median, the band its interval, a dotted line a new process.
+    """
+    low, high = window(runs)
+    row = 46.0 if len(runs) > 2 else 90.0
+    axis, name_of = Axis(low, high, _LEFT, _RIGHT), words.namer(everything)
+    times = [f"{seconds((run.median_s or 0.0) / run.steps)} per {run.step_name}" for run in runs]
+    titles = [(short(name_of(run)), short(time, 26)) for run, time in zip(runs, times, strict=True)]
+    height, pieces = _rows(titles, axis, "% of the run's median", row)
+    for place, run in enumerate(runs):
+        assert run.median_s and run.ci95_s
+        top, bottom = place * row + 18, (place + 1) * row - 2
+        first, last = (min(max(100 * edge / run.median_s, low), high) for edge in run.ci95_s)
+        pieces.append(_rectangle(axis(first), top, axis(last) - axis(first), bottom - top, "grid"))
+        pieces.append(_line(axis(100), top, axis(100), bottom, "ink", 1.2))
+        down = Axis(0, max(len(run.samples_s) - 1, 1), top + 2, bottom - 2)
+        for number in range(1, len(run.processes)):
+            y = down(sum(run.processes[:number]) - 0.5)
+            pieces.append(_line(_LEFT, y, _RIGHT, y, "muted", 0.5, "1 2"))
+        pieces += [_mark(*spot) for spot in sorted(_spots(run, axis, down, (low, high)))]
+    return _svg(height, pieces, f"All samples around their medians: {_in_words(titles)}")
+
+
+def _spots(run: Run, axis: Axis, down: Axis, edges: tuple[float, float]) -> set[tuple[float, float, str]]:
+    """Return where the samples of a run stand, to half a unit: what falls on one spot is drawn once."""
+    low, high = edges
+    throttled, spots = set(run.throttled_samples), set[tuple[float, float, str]]()
+    for number, sample in enumerate(run.samples_s):
+        x = 100 * sample / (run.median_s or 1.0)
+        kind = "left" if x < low else "right" if x > high else "cross" if number in throttled else "dot"
+        spots.add((round(2 * axis(min(max(x, low), high))) / 2, round(2 * down(number)) / 2, kind))
+    return spots
+
+
+def _way(run: Run) -> str:
+    """Return the way to spread the work, the type and the point, which the runs of one line have in common."""
+    spread = run.label.partition(", ")[2]
+    parts = (spread, run.scaling and f"{run.scaling} scaling", run.dtype, words.point(run))
+    return ", ".join(filter(None, parts))
+
+
+def _curve(runs: Sequence[Run], across: Axis, up: Axis, colour: str, dash: str) -> Iterator[str]:
+    """Draw the runs of one line, from one GPU on, with their intervals."""
+    x, y = across(1), up(1)
+    for run in runs:
+        if ratio := run.speedup_vs_1gpu:
+            before, x, y = (x, y), across(len(run.devices)), up(ratio.value)
+            yield _line(*before, x, y, colour, 1.4, dash)
+            yield _line(x, up(ratio.low), x, up(ratio.high), colour, 2.5)
+
+
+def scaling(runs: Sequence[Run]) -> str:
+    """Draw the speed-up over one GPU against the number of GPUs, beside the ideal; nothing for a single GPU."""
+    several = [run for run in runs if run.efficiency and run.speedup_vs_1gpu]
+    if not several:
+        return ""
+    lines: dict[str, list[Run]] = {}
+    for run in several:
+        lines.setdefault(_way(run), []).append(run)
+    most = max(len(run.devices) for run in several)
+    ratios = [run.speedup_vs_1gpu for run in several]
+    highest = max(most, *(ratio.high for ratio in ratios if ratio))
+    across, up = Axis(1, most, _LEFT + 26, _RIGHT - 8, whole=True), Axis(0, highest, 204, 10)
+    pieces = [_label(_LEFT + 26, 8, "speed-up"), _label((_LEFT + _RIGHT) / 2, 232, "GPUs", "middle")]
+    for x, number in across.ticks():
+        pieces += [_line(x, 10, x, 204, "grid"), _label(x, 217, number, "middle")]
+    for y, number in up.ticks():
+        pieces += [_line(_LEFT + 26, y, _RIGHT - 8, y, "grid"), _label(_LEFT + 22, y + 3, number, "end")]
+    pieces.append(_line(across(1), up(1), across(most), up(most), "muted", 1, "4 3"))
+    for place, (title, found) in enumerate(lines.items()):
+        colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
+        below = 248 + 14 * place
+        pieces += _curve(found, across, up, colour, dash)
+        pieces += [_line(_LEFT, below - 3, _LEFT + 22, below - 3, colour, 1.4, dash)]
+        pieces.append(_label(_LEFT + 26, below, short(title, 56)))
+    values = _in_words([(run.label, words.ratio(run.speedup_vs_1gpu)) for run in several if run.speedup_vs_1gpu])
+    height = 248 + 14 * len(lines)
+    return _svg(height, pieces, f"Speed-up over one GPU against the number of GPUs: {values}")
+
+
+# ----------------------------------------------------------------------------------------------------------- the page
 
 
 def render(result: BenchResult, report: Report | None = None, diagnose: Callable[[Facts], Report] | None = None) -> str:
     """Render the whole page; `report` is the doctor's of the facts that the result carries, or `diagnose` makes it."""
     report = diagnose(result.environment) if diagnose else report
-    shown = outline.page(result)
+    shown = words.page(result)
     if report:
         shown = shown._replace(parts=(*shown.parts, doctor_outline.page(report, "full")))
     figures = [
