@@ -144,9 +144,9 @@ def _explanations(
     findings: Sequence[FindingChange], sides: Sequence[_Judged], found: Sequence[Difference]
 ) -> Iterator[Explanation]:
     """The changes that go with each finding that is new or gone, but for those that follow from another."""
+    judged = {(change.id, change.status) for change in findings}
     for change in findings:
-        alike = {other.id for other in findings if other.status == change.status}
-        if change.status not in ("new", "gone") or change.follows_from in alike:
+        if change.status not in ("new", "gone") or (change.follows_from, change.status) in judged:
             continue
         side = sides[change.status == "new"]
         changed = [one for one in found if one.status in REAL and side.is_connected(one, change.id)]

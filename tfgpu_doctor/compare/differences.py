@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -303,29 +303,20 @@ def _all_in_words(values: tuple[Any, ...]) -> str:
 
 
 def _record_in_words(value: Struct) -> str:
-    match value:
-        case Build():
-            cuda = f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}"
-            return cuda if value.is_cuda_build else "the CPU"
-        case CallResult():
-            return f"{value.code} ({value.name or value.message})" if value.code else "success"
-        case Gpu():
-            return value_or(value.name, "unknown model")
-        case Limit():
-            return "none" if value.soft is None else memory_size(value.soft)
-        case Message():
-            return value.text
-        case PciGpu():
-            return value.name or value.device_id
-        case Phase():
-            how = value.exception or value.signal
-            return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
-        case SmiResult():
-            return f"exit code {value.exit_code}" if value.exit_code else "success"
-        case Soname():
-            return _library(value)
+    if type(value) in _BY_TYPE:
+        return _BY_TYPE[type(value)](value)
     about_it = getattr(value, "problem", None) or getattr(value, "version", None)
     return str(getattr(value, value.__struct_fields__[0])) + (f" ({about_it})" if about_it else "")
+
+
+def _build(value: Build) -> str:
+    cuda = f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}"
+    return cuda if value.is_cuda_build else "the CPU"
+
+
+def _phase(value: Phase) -> str:
+    how = value.exception or value.signal
+    return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
 
 
 def _library(library: Soname) -> str:
@@ -339,3 +330,16 @@ def _library(library: Soname) -> str:
     if library.state == "unloadable":
         return f"cannot be loaded ({library.candidates[0].problem})"
     return "only another version" if library.state == "other version" else "absent"
+
+
+_BY_TYPE: dict[type, Callable[[Any], str]] = {
+    Build: _build,
+    CallResult: lambda call: f"{call.code} ({call.name or call.message})" if call.code else "success",
+    Gpu: lambda gpu: value_or(gpu.name, "unknown model"),
+    Limit: lambda limit: "none" if limit.soft is None else memory_size(limit.soft),
+    Message: lambda message: message.text,
+    PciGpu: lambda gpu: gpu.name or gpu.device_id,
+    Phase: _phase,
+    SmiResult: lambda result: f"exit code {result.exit_code}" if result.exit_code else "success",
+    Soname: _library,
+}
