@@ -38,10 +38,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from gpu_lists import Lists, is_card, read_lists  # noqa: E402
 from sections import finish, parser  # noqa: E402
 
+from tfgpu_doctor.facts.versions import numbers  # noqa: E402
 from tfgpu_doctor.matrix.gpu_names import NameIndex  # noqa: E402
 from tfgpu_doctor.matrix.loader import parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import MatrixFile  # noqa: E402
-from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
 PACKAGES = (
     "nvidia-legacy-340xx-driver", "nvidia-legacy-390xx-driver", "nvidia-tesla-418-driver", "nvidia-tesla-450-driver",

@@ -41,12 +41,12 @@ from sections import Section, finish, parser  # noqa: E402
 
 from tests.lab import HERE as LAB  # noqa: E402
 from tests.lab import Lab  # noqa: E402
+from tfgpu_doctor.facts.facts import Known  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix, parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import LogMessage  # noqa: E402
 from tfgpu_doctor.parsers import text_to_facts  # noqa: E402
 from tfgpu_doctor.parsers.lines import read as lines_of  # noqa: E402
 from tfgpu_doctor.parsers.remaining_releases import by_series, printed  # noqa: E402
-from tfgpu_doctor.records.facts import Known  # noqa: E402
 
 PROGRAM = ROOT / "scripts" / "print_log_lines.py"
 BEGIN = (

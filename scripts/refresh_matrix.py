@@ -35,6 +35,7 @@ from package_index import File, index_url, linux_versions, wheels_of  # noqa: E4
 from sections import finish, parser  # noqa: E402
 from wheel_facts import read_wheel  # noqa: E402
 
+from tfgpu_doctor.facts.versions import numbers  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, parse  # noqa: E402
 from tfgpu_doctor.matrix.schema import (  # noqa: E402
     PLATFORMS,
@@ -46,7 +47,6 @@ from tfgpu_doctor.matrix.schema import (  # noqa: E402
     Wheel,
 )
 from tfgpu_doctor.plan.install_commands import CU11_PACKAGES  # noqa: E402
-from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
 BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: edits below this line are lost ----"
 PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos", "tf-nightly")

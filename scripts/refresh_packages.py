@@ -42,8 +42,8 @@ from refresh_matrix import TAIL, flow  # noqa: E402
 from sections import Section, finish, parser  # noqa: E402
 from wheel_facts import platform_of  # noqa: E402
 
+from tfgpu_doctor.facts.versions import numbers  # noqa: E402
 from tfgpu_doctor.matrix.schema import PLATFORMS, PackageReleases, PackageRow, Platform  # noqa: E402
-from tfgpu_doctor.records.versions import numbers  # noqa: E402
 
 if TYPE_CHECKING:
     from pypi_simple import DistributionPackage, PyPISimple

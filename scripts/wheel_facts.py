@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 from wheel_requirements import bounds_by_python, extra_of, pins_of, redirect_of
 
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix.schema import LibrarySet, Platform, Wheel
-from tfgpu_doctor.records.versions import numbers
 
 # 1.x keeps everything under NAME-VERSION.data/purelib/, 1.15 to 2.1 call the package tensorflow_core
 _TOP = r"(?:[^/]+\.data/(?:pure|plat)lib/)?tensorflow(?:_core)?/"

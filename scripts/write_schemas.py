@@ -10,14 +10,14 @@ import msgspec
 from tfgpu_doctor.bench.comparison import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
+from tfgpu_doctor.facts.report import Report
+from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.findings.engine import CheckList
 from tfgpu_doctor.findings.pages import PageDocument
 from tfgpu_doctor.fleet.records import Fleet, NodeResult
 from tfgpu_doctor.install.tools import Manifest
 from tfgpu_doctor.matrix.schema import MatrixFile
 from tfgpu_doctor.plan.records import Plan
-from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.records.schemas import FOLDER
 from tfgpu_doctor.smoke.records import Smoke
 
 _MODULE = re.compile(rb"tfgpu_doctor(?:\.\w+)*\.(?=[A-Z])")  # before a record's name: where its code lies is no schema

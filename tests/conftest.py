@@ -21,7 +21,7 @@ from tfgpu_doctor.matrix.bundled import copy_of
 if TYPE_CHECKING:
     from tests.bench.live import Shared
     from tests.corpus import Outcome
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.facts.report import Report
 
 __all__ = ["driver_lab"]
 

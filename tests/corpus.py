@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.healthy import MATRIX
+from tfgpu_doctor.facts.report import Report, Severity
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.report import Report, Severity
 
 CASES = Path(__file__).parent / "cases"
 # They neither take a place nor count as alarms: what follows from a cause, and remarks about a release.

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     Build,
     CallResult,
     Candidate,
@@ -33,6 +32,7 @@ from tfgpu_doctor.records.facts import (
     TfDevice,
     XlaFile,
 )
+from tfgpu_doctor.matrix.loader import Matrix
 
 MATRIX = Matrix.load()
 SITE = "/env/lib/python3.12/site-packages"

@@ -20,9 +20,9 @@ from tests.bench.samples import result, run
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
 from tfgpu_doctor.cli import COMMANDS
+from tfgpu_doctor.facts.facts import Known
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
-from tfgpu_doctor.records.facts import Known
 
 # The user's own TensorFlow is looked for there on purpose, and -m looks for the package that it is told to run.
 EXPECTED = {"tensorflow", "tfgpu_doctor"}

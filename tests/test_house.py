@@ -21,7 +21,7 @@ NAME = "tfgpu_doctor"
 # From the ground up, in the order of DESIGN.md: each may import what stands before it. On one line stands what becomes
 # one folder; what is no folder yet, or no more, does no harm.
 ORDER = (
-    *("files", "records", "facts"),
+    "facts",
     "matrix",
     "parsers",
     "manifests",
@@ -233,21 +233,21 @@ def test_exceptions_are_needed() -> None:
 
 # file of a made-up package → its source, for each law
 BREAKERS: dict[Law, dict[str, str]] = {
-    imports_go_up_the_list: {"records/a.py": "import tfgpu_doctor.cli.b", "cli/b.py": ""},
+    imports_go_up_the_list: {"facts/a.py": "import tfgpu_doctor.cli.b", "cli/b.py": ""},
     no_import_circle: {
-        "records/a.py": "from tfgpu_doctor.records import b",
-        "records/b.py": "def f():\n    from tfgpu_doctor.records.a import x",
+        "facts/a.py": "from tfgpu_doctor.facts import b",
+        "facts/b.py": "def f():\n    from tfgpu_doctor.facts.a import x",
     },
     nothing_lies_loose: {"helpers.py": ""},
     findings_stand_alone: {"findings/cuda.py": "from tfgpu_doctor.findings.memory import x", "findings/memory.py": ""},
-    no_long_decision: {"records/a.py": "def f(x):\n    return [y for y in x if " + " and ".join(["y"] * 15) + "]"},
-    no_deep_nesting: {"records/a.py": "def f(x):\n" + "".join(f"{' ' * n}if x:\n" for n in range(1, 5)) + "     pass"},
+    no_long_decision: {"facts/a.py": "def f(x):\n    return [y for y in x if " + " and ".join(["y"] * 15) + "]"},
+    no_deep_nesting: {"facts/a.py": "def f(x):\n" + "".join(f"{' ' * n}if x:\n" for n in range(1, 5)) + "     pass"},
 }
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_each_law_is_broken_by_what_breaks_it(law: Law, tmp_path: Path) -> None:
-    for file, source in {"records/a.py": "", **BREAKERS[law]}.items():
+    for file, source in {"facts/a.py": "", **BREAKERS[law]}.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(source)
     assert len(list(law(House(tmp_path)))) == 1

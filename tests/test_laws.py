@@ -47,9 +47,9 @@ TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
     *(
-        "records/facts.py",
-        "records/report.py",
-        "records/yaml_nodes.py",
+        "facts/facts.py",
+        "facts/report.py",
+        "facts/yaml_nodes.py",
         "matrix/*",
         "parsers/*",
         "manifests/*",
@@ -82,7 +82,7 @@ IMPURE_FOR_A_REASON = {
     "redact/paths.py": {"pathlib": "reads its words, which are data of this package"},
 }
 # Law 1: who makes, changes or removes what is in a file system; the environment of `tfgpu install` is made of files.
-CHANGES_FILES = ("files/*", "probes/*", "bench/worker*.py", "bench/runner/*", "install/*")
+CHANGES_FILES = ("facts/reading.py", "facts/writing.py", "probes/*", "bench/worker*.py", "bench/runner/*", "install/*")
 CHANGES = {
     *(
         "mkdir",
@@ -113,7 +113,7 @@ CHANGES_FOR_A_REASON = {
     "bench/plans/base.py": "folders that workers write into, which it removes",
 }
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
-OPENS_FILES = ("files/*",)
+OPENS_FILES = ("facts/reading.py", "facts/writing.py")
 OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "TemporaryFile", "NamedTemporaryFile", "mkstemp"}
 # file, or file::function → why it opens something itself
 OPENS_FOR_A_REASON = {
@@ -155,7 +155,7 @@ BROAD = {
 
 # Law 7: who writes to standard output and standard error.
 WRITERS = {
-    "files/writing.py": "the files of --output, also where they are /dev/stdout",
+    "facts/writing.py": "the files of --output, also where they are /dev/stdout",
     "__main__.py": "the help page, which is stored in a file of the package",
     "render/streams.py": "the guarded streams themselves",
     "integrations/mcp/server.py": "the protocol, which the SDK writes as lines of JSON",
@@ -163,8 +163,8 @@ WRITERS = {
 }
 # Law 7: who encodes text itself; the rest calls `utf8` and `compact`, which have an answer to half a surrogate pair.
 ENCODERS = {
-    "records/printable.py": "utf8 itself",
-    "records/facts.py": "compact itself",
+    "facts/printable.py": "utf8 itself",
+    "facts/facts.py": "compact itself",
     "probes/manifest_files.py": "a file that --fix changes, in the encoding that it was read in",
     "fleet/nodes.py": "parameters that were decoded from JSON",
     "manifests/editing.py": "text of a file, as text",
@@ -233,7 +233,7 @@ def dotted(node: ast.expr) -> str:
 
 
 def test_the_files_are_found() -> None:
-    assert {"records/facts.py", "probes/process.py", "findings/cuda.py"} <= set(FILES)
+    assert {"facts/facts.py", "probes/process.py", "findings/cuda.py"} <= set(FILES)
 
 
 # A law says which lines of a file break it; what it says is shown.
@@ -291,7 +291,7 @@ def openings(file: str) -> Iterator[tuple[str, int]]:
 
 
 def one_folder_opens_files(file: str) -> Iterator[str]:
-    """Read with files/reading.py and write with files/writing.py, or add the place and the reason."""
+    """Read with facts/reading.py and write with facts/writing.py, or add the place and the reason."""
     if among(file, OPENS_FILES) or file in OPENS_FOR_A_REASON:
         return
     for place, line in openings(file):
@@ -365,7 +365,7 @@ def what_is_pure_has_no_effects_and_no_clock(file: str) -> Iterator[str]:
     pure = file != "matrix/loader.py"  # which reads the files of --matrix
     later = (
         "tfgpu_doctor.probes",
-        *(("tfgpu_doctor.files",) if pure else ()),
+        *(("tfgpu_doctor.facts.reading", "tfgpu_doctor.facts.writing") if pure else ()),
         *(() if file.startswith(("smoke/", "fleet/")) else ("tfgpu_doctor.bench",)),  # they judge runs
     )
     for node in nodes(file):

@@ -24,6 +24,8 @@ from tests.healthy import MATRIX, healthy, spoil
 from tests.plan import test_check as manifests
 from tests.tables import each
 from tfgpu_doctor import check
+from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.facts.report import Fix, Report, load_report
 from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.plan import gate
@@ -31,8 +33,6 @@ from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import describe, from_facts
-from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Fix, Report, load_report
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 CAPTURES = Path(__file__).parent / "captures"

@@ -107,7 +107,7 @@ def _refused(error: ClickException) -> int:
     from click import ClickException, UsageError
     from click.exceptions import NoArgsIsHelpError
 
-    from tfgpu_doctor.records.printable import one_line
+    from tfgpu_doctor.facts.printable import one_line
 
     message = "\n".join(map(one_line, getattr(error, "messages", None) or (error.format_message(),)))
     is_usage = isinstance(error, UsageError)

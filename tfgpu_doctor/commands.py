@@ -21,11 +21,11 @@ from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
-from tfgpu_doctor.files import reading
-from tfgpu_doctor.files.reading import shown
-from tfgpu_doctor.records.facts import Document, show_as_html
-from tfgpu_doctor.records.printable import utf8
-from tfgpu_doctor.records.similar import did_you_mean
+from tfgpu_doctor.facts import reading
+from tfgpu_doctor.facts.facts import Document, show_as_html
+from tfgpu_doctor.facts.printable import utf8
+from tfgpu_doctor.facts.reading import shown
+from tfgpu_doctor.facts.similar import did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tfgpu_doctor.bench.comparison import BenchComparison
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.records import Comparison
+    from tfgpu_doctor.facts.facts import Fact, Facts
+    from tfgpu_doctor.facts.report import Checked, Report
     from tfgpu_doctor.fleet.records import Fleet
     from tfgpu_doctor.manifests import Kind
     from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.probes.manifest_files import Sources
-    from tfgpu_doctor.records.facts import Fact, Facts
-    from tfgpu_doctor.records.report import Checked, Report
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
     from tfgpu_doctor.smoke.records import Smoke
     from tfgpu_doctor.smoke.running import SmokeOptions
@@ -165,8 +165,8 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
 
     Raises UsageError: it cannot be read, is too large, or is not a report of this version.
     """
-    from tfgpu_doctor.records.report import ReportError
-    from tfgpu_doctor.records.report import load_report as load
+    from tfgpu_doctor.facts.report import ReportError
+    from tfgpu_doctor.facts.report import load_report as load
 
     with refusing(ReportError):
         return load(read_file(file), shown(os.fspath(file)), command)
@@ -175,7 +175,7 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
 def load_bench(file: File, command: str) -> BenchResult:
     """Load a bench result; "-" is standard input. Raises UsageError, as load_report does."""
     from tfgpu_doctor.bench.results import load_result
-    from tfgpu_doctor.records.report import ReportError
+    from tfgpu_doctor.facts.report import ReportError
 
     with refusing(ReportError):
         return load_result(read_file(file), shown(os.fspath(file)), command)
@@ -186,7 +186,7 @@ def load_pair(base: File, new: File) -> tuple[Report | BenchResult, Report | Ben
 
     Raises UsageError: a file cannot be read or used, or the files are of different kinds.
     """
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.facts.report import Report
 
     first, second = (_load_either(read_file(file), shown(os.fspath(file))) for file in (base, new))
     if type(first) is not type(second):
@@ -200,7 +200,7 @@ def load_pair(base: File, new: File) -> tuple[Report | BenchResult, Report | Ben
 
 def _load_either(data: bytes, name: str) -> Report | BenchResult:
     from tfgpu_doctor.bench.results import load_result
-    from tfgpu_doctor.records.report import SCHEMA, ReportError, load_report, other_kind, schema_of
+    from tfgpu_doctor.facts.report import SCHEMA, ReportError, load_report, other_kind, schema_of
 
     with refusing(ReportError):
         schema = schema_of(data, name)
@@ -252,7 +252,7 @@ def find_python(python: File | None) -> str:
 
 def check_python(executable: str, version: Fact[str]) -> None:
     """Refuse a program that did not run as an interpreter does. Raises UsageError: it is no Python."""
-    from tfgpu_doctor.records.facts import Unknown
+    from tfgpu_doctor.facts.facts import Unknown
 
     if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
         raise UsageError(f"--python: {executable} is no Python interpreter")
@@ -439,8 +439,8 @@ def _is_binary(first: bytes) -> bool:
 
 
 def _saved_report(chunks: Iterator[bytes], source: str, matrix: File | None) -> Report:
-    from tfgpu_doctor.records.report import ReportError
-    from tfgpu_doctor.records.report import load_report as load
+    from tfgpu_doctor.facts.report import ReportError
+    from tfgpu_doctor.facts.report import load_report as load
 
     data = bytearray()
     for chunk in chunks:
@@ -535,10 +535,10 @@ def check(
 
 def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fixing: Note | None) -> Checked:
     """Judge the files; `changes`: and find out how they could be changed; `fixing`: change them, and call it."""
+    from tfgpu_doctor.facts.report import Change, Checked
     from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.plan.check import judge, repair
     from tfgpu_doctor.plan.planned import planned
-    from tfgpu_doctor.records.report import Change, Checked
     from tfgpu_doctor.render.outlines.check import not_changed, read_file
     from tfgpu_doctor.render.outlines.plan import target_line
 
@@ -709,8 +709,8 @@ def compare(
     from tfgpu_doctor.bench.comparison import FACTOR, compare_benches
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.comparison import compare as compare_reports
+    from tfgpu_doctor.facts.report import Report
     from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.records.report import Report
 
     called = names or (_called(base, "base"), _called(new, "new"))
     if isinstance(base, (str, os.PathLike)) and isinstance(new, (str, os.PathLike)):

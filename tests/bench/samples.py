@@ -11,7 +11,7 @@ from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, GpuTelemetry, Run, Throughput, Verified
 from tfgpu_doctor.bench.speeds import judged, relate
 from tfgpu_doctor.bench.statistics import iqr_spread, median, median_interval
-from tfgpu_doctor.records.report import Tool
+from tfgpu_doctor.facts.report import Tool
 
 FLOP = 4.0 * 4096**3 * 9
 SHAKY = (1.0, 1.2) * 6

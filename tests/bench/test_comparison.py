@@ -25,7 +25,7 @@ from tfgpu_doctor.bench.comparison import (
     verdict_of,
 )
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
-from tfgpu_doctor.records.facts import Package, Unknown
+from tfgpu_doctor.facts.facts import Package, Unknown
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 CARD = gpu(power_limit=700.0, sm_clock_max=1980)

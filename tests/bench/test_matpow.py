@@ -33,7 +33,7 @@ from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import NoTensorFlowError, Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.records.facts import Facts
+from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.render.outlines.bench import verdict
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))

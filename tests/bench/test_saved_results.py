@@ -15,8 +15,8 @@ from tests.bench.samples import result, run
 from tests.guard import guarded
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.results import BenchResult, load_result
-from tfgpu_doctor.records.report import ReportError
-from tfgpu_doctor.records.schemas import FOLDER
+from tfgpu_doctor.facts.report import ReportError
+from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.redact.redaction import Redactor
 from tfgpu_doctor.render.html.bench import render
 

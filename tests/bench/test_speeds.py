@@ -12,7 +12,7 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.speeds import drift, memory_bandwidth, peak_flops, percent_of, relate, with_peak, with_speed
-from tfgpu_doctor.records.facts import Gpu, Unknown
+from tfgpu_doctor.facts.facts import Gpu, Unknown
 from tfgpu_doctor.render.outlines.bench import taken as taken_of
 
 WIDE = tuple(1.0 + 0.03 * (step % 7 - 3) for step in range(400))  # samples differ by 18 %, their median is known well

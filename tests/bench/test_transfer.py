@@ -22,7 +22,7 @@ from tfgpu_doctor.bench.plans.base import TooLargeError
 from tfgpu_doctor.bench.plans.transfer import Transfer, between, pcie
 from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.workloads import transfer
-from tfgpu_doctor.records.facts import Gpu, NvLink
+from tfgpu_doctor.facts.facts import Gpu, NvLink
 
 MIB = 2**20
 RIGHT = {"sent": [7], "arrived": [7], "wrong": 0, "elements": 4, "how": "a test"}

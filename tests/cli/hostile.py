@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.records.report import ReportError
+from tfgpu_doctor.facts.report import ReportError
 
 SGR = "\x1b[5;41m"  # a style that we never use
 BOMB = (

@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.manifests.shapes import SHAPES
+from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.plan import check as repairing
-from tfgpu_doctor.records.schemas import FOLDER
 from tfgpu_doctor.render.formats import choices
 
 POD = """apiVersion: v1

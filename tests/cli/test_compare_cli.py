@@ -11,11 +11,11 @@ import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES, WHY
 from tests.healthy import gpu, known
-from tests.records.test_report import report
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.records.schemas import FOLDER
+from tfgpu_doctor.facts.schemas import FOLDER
 
 HIDDEN = {
     "variables": known({"CUDA_VISIBLE_DEVICES": "-1"}),

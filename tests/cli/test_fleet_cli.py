@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.files.test_reading import ODD as ODD_FILES
-from tests.files.test_reading import odd_path
+from tests.facts.test_reading import ODD as ODD_FILES
+from tests.facts.test_reading import odd_path
 from tests.fleet.making import fleet
 from tests.guard import guarded
-from tfgpu_doctor.files import reading
+from tfgpu_doctor.facts import reading
 
 CLEAN = fleet(1, 30).lines
 ODD = fleet(162, 40, 3).lines

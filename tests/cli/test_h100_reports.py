@@ -13,9 +13,9 @@ import msgspec
 
 from tests.cli.runner import tfgpu
 from tests.findings.test_verified import H100, MATRIX, cudnn_ops_gone, ptxas_gone, saved
+from tfgpu_doctor.facts.facts import CallResult, ComputeCheck, Facts, Known, Limit, TemporaryFolder, TfDevice
+from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import CallResult, ComputeCheck, Facts, Known, Limit, TemporaryFolder, TfDevice
-from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.smoke.running import judge_doctor
 
 # what was printed for `ulimit -v 8000000`, with 79.6 GiB free on the GPU

@@ -15,11 +15,11 @@ import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
-from tests.records.test_report import report
 from tfgpu_doctor import commands
-from tfgpu_doctor.records.facts import compact, encode
-from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.facts.facts import compact, encode
+from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.render.formats import choices
 
 BYTE, EMOJI = "\udcff", "\ud83d"

@@ -20,16 +20,16 @@ import pytest
 from tests.bench.samples import failed, result, run, telemetry
 from tests.cli.hostile import BOMB, SGR, offences, planted
 from tests.cli.runner import commands, runs, tfgpu
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
 from tests.parsers.pasted import samples
-from tests.records.test_report import report
 from tests.smoke.smoking import Machine
 from tfgpu_doctor import __main__ as entry
 from tfgpu_doctor.bench.results import load_result
 from tfgpu_doctor.cli import output
 from tfgpu_doctor.commands import TfgpuError
-from tfgpu_doctor.records.printable import clean
-from tfgpu_doctor.records.report import load_report
+from tfgpu_doctor.facts.printable import clean
+from tfgpu_doctor.facts.report import load_report
 from tfgpu_doctor.render import streams
 from tfgpu_doctor.render.ci import xml
 from tfgpu_doctor.render.formats import choices

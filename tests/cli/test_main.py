@@ -14,8 +14,8 @@ import click
 import pytest
 
 from tests.cli.runner import process, tfgpu
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
-from tests.records.test_report import report
 from tfgpu_doctor.cli import COMMANDS, cli
 from tfgpu_doctor.render.console import console_for
 

@@ -17,10 +17,10 @@ import click
 import pytest
 
 from tests.cli.runner import commands, runs, tfgpu
-from tests.files.test_reading import ODD, TEXT, odd_path
+from tests.facts.test_reading import ODD, TEXT, odd_path
+from tests.facts.test_report import report
 from tests.guard import guarded
-from tests.records.test_report import report
-from tfgpu_doctor.files import reading
+from tfgpu_doctor.facts import reading
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.runner import commands, process, tfgpu
 from tfgpu_doctor.bench.results import WORKLOADS
 from tfgpu_doctor.cli.options import Command
-from tfgpu_doctor.records.parameters import Listed, Option, Seconds, Size
+from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size
 
 # what may be given several times and is no list: pairs with --format by position; has commas in its value
 REPEATED = {"--output", "--shape"}

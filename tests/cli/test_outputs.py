@@ -11,9 +11,9 @@ import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
 from tests.healthy import known
-from tests.records.test_report import report
 from tfgpu_doctor.cli.bench import _Kept
 from tfgpu_doctor.cli.output import Output
 

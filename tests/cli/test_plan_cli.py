@@ -9,8 +9,8 @@ import jsonschema
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.schemas import FOLDER
 
 RTX = ("plan", "--gpu", "RTX 4090", "--driver", "535.113.01", "--python", "3.12")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
-from tests.records.test_report import report
+from tests.facts.test_report import report
 
 BENCH = result(run()).to_json()
 GOOD = report().to_json()

@@ -10,6 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import (
     FIRES,
     NO_DRIVER,
@@ -22,19 +23,18 @@ from tests.findings.rows_over_facts import (
     phases,
 )
 from tests.healthy import MATRIX, SITE, gpu, known, sonames
-from tests.records.test_report import report
 from tests.tiers import usual
 from tfgpu_doctor.compare.comparison import compare, exit_code, facts_read, without_noise
 from tfgpu_doctor.compare.records import Comparison, Explanation
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     NOT_ASKED,
     Facts,
     LibraryFile,
     Package,
     Unknown,
 )
-from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.records.schemas import FOLDER
+from tfgpu_doctor.facts.report import Report
+from tfgpu_doctor.facts.schemas import FOLDER
 
 WHEELS = ("nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu12")
 

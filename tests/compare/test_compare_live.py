@@ -9,7 +9,7 @@ from tests.healthy import MATRIX
 from tests.lab import Lab
 from tfgpu_doctor.compare.comparison import compare, exit_code
 from tfgpu_doctor.compare.records import Comparison
-from tfgpu_doctor.records.report import load_report
+from tfgpu_doctor.facts.report import load_report
 
 
 def examined(path: Path, environ: dict[str, str], *arguments: str) -> str:

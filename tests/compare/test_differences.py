@@ -8,12 +8,12 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.compare.test_compare import compared, explained, texts
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.records.test_report import report
 from tfgpu_doctor.compare.comparison import compare, exit_code, without_noise
 from tfgpu_doctor.compare.records import Change, Comparison
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     Facts,
     Message,
     Unknown,

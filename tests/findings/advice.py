@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from tests.healthy import MATRIX
+from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.facts.report import Finding, Fix, load_report
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.gate import Situation, refused
-from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Finding, Fix, load_report
 
 _INSTALL = re.compile(r"\b(?:pip|pip3) install\b(.*)")
 _TENSORFLOW = re.compile(

@@ -11,9 +11,7 @@ import msgspec
 import yaml
 
 from tests.healthy import SITE, gpu, healthy, known, soname, sonames
-from tfgpu_doctor.parsers import lines
-from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     CallResult,
     Candidate,
     ComputeCheck,
@@ -31,6 +29,8 @@ from tfgpu_doctor.records.facts import (
     Unknown,
     XlaFile,
 )
+from tfgpu_doctor.parsers import lines
+from tfgpu_doctor.parsers import messages as catalogue
 
 
 def only(one: Any) -> Any:

@@ -15,10 +15,10 @@ from tests.findings.rows_over_facts import FIRES, absent, damaged, off_path, pac
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, sonames, spoil
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Build, Candidate, CudnnFile, Facts, Unknown, value_or
 from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.plan.diagnosis import context_of, diagnose
 from tfgpu_doctor.plan.manifest_signs import without_musl
-from tfgpu_doctor.records.facts import Build, Candidate, CudnnFile, Facts, Unknown, value_or
 
 # tests/test_cases.py asks the same of the collected reports
 TEXTS = [

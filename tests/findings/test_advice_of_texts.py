@@ -15,9 +15,9 @@ from tests.findings.advice import unfit
 from tests.findings.row_texts import row_texts
 from tests.healthy import MATRIX
 from tests.tables import each
+from tfgpu_doctor.facts.report import Evidence, Finding, Report, Severity, exit_code, problem_counts, verdict_sentence
 from tfgpu_doctor.findings.engine import restrict
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
-from tfgpu_doctor.records.report import Evidence, Finding, Report, Severity, exit_code, problem_counts, verdict_sentence
 from tfgpu_doctor.render.outline import blocks
 
 # what evidence says in the words of this tool about a value of the text: "compute capability 8.6", "no GPU"

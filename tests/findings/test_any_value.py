@@ -11,9 +11,9 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose
-from tfgpu_doctor.records.facts import Facts
 
 VALUES = ("", "abc", "9.x", "²", "9" * 5000)
 # where a run begins with them; a quick one gives each text one of them, in turn

@@ -9,6 +9,8 @@ import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Facts, Known, Message, Unknown
+from tfgpu_doctor.facts.report import Finding, Severity
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, FILES, RANK
 from tfgpu_doctor.findings.declaration import (
     LAYERS,
@@ -22,8 +24,6 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.inputs import DERIVED, PATHS
 from tfgpu_doctor.findings.symptoms import Symptom
 from tfgpu_doctor.plan.diagnosis import diagnose
-from tfgpu_doctor.records.facts import Facts, Known, Message, Unknown
-from tfgpu_doctor.records.report import Finding, Severity
 
 LINE = Message("test-line", 1, "it fails")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.corpus import SYMPTOMS, earlier, report_of
 from tests.findings.row_texts import TEXTS
 from tests.tables import each
-from tfgpu_doctor.records.report import Report, Severity, exit_code
+from tfgpu_doctor.facts.report import Report, Severity, exit_code
 from tfgpu_doctor.render.outline import blocks, brief
 
 CAPTURES = Path(__file__).parent.parent / "captures"

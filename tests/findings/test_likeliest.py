@@ -12,13 +12,13 @@ from msgspec import structs
 from tests.corpus import Outcome
 from tests.healthy import MATRIX, healthy, spoil
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Facts, Known, Message, lists_gpu, value_or
+from tfgpu_doctor.facts.report import Severity
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.likeliest import BECAUSE, COMMON, MOST, ONLY_ON, SAID
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose
-from tfgpu_doctor.records.facts import Facts, Known, Message, lists_gpu, value_or
-from tfgpu_doctor.records.report import Severity
 
 _SMI = """
 | NVIDIA-SMI 535.54       Driver Version: 535.54       CUDA Version: 12.2     |

@@ -10,10 +10,10 @@ from tests.findings.logs import text
 from tests.findings.row_texts import TEXTS
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Facts, Phase
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.probes.examine import _messages
-from tfgpu_doctor.records.facts import Facts, Phase
 
 _PYWRAP = "/env/lib/python3.12/site-packages/tensorflow/python/_pywrap_tensorflow_internal.so"
 _WINDOWS = {"host.os": known("windows"), "python.wheel_platform": known("windows_amd64")}

@@ -11,10 +11,10 @@ from tests.findings.row_texts import TEXTS
 from tests.findings.rows_over_facts import FIRES
 from tests.findings.test_signs_over_messages import facts_of
 from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.facts.facts import Facts, Message
+from tfgpu_doctor.facts.report import Finding, Report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
-from tfgpu_doctor.records.facts import Facts, Message
-from tfgpu_doctor.records.report import Finding, Report
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
 

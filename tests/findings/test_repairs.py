@@ -11,12 +11,12 @@ from tests.findings.rows_over_facts import absent, packages, phases, release
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, gpu, healthy, known, sonames, spoil
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Candidate, ComputeCheck, Facts, Soname, Unknown
+from tfgpu_doctor.facts.report import Finding, Fix, Severity
 from tfgpu_doctor.findings import xla
 from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.records.facts import Candidate, ComputeCheck, Facts, Soname, Unknown
-from tfgpu_doctor.records.report import Finding, Fix, Severity
 
 NO_RUNTIME_VERSION = "ImportError: cannot import name 'runtime_version' from 'google.protobuf' (/e/google/__init__.py)"
 DESCRIPTORS = "TypeError: Descriptors cannot be created directly."

@@ -13,11 +13,11 @@ from tests.findings.rows_over_facts import FIRES
 from tests.findings.test_signs_over_messages import FIRES as TEXTS
 from tests.findings.test_signs_over_messages import facts_of, signs_alone
 from tests.healthy import MATRIX, healthy, spoil
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Facts, Known, look_up, value_or
+from tfgpu_doctor.facts.report import Finding, Fix
 from tfgpu_doctor.parsers import lines
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.plan.diagnosis import diagnose
-from tfgpu_doctor.records.facts import NOT_IN_TEXT, Facts, Known, look_up, value_or
-from tfgpu_doctor.records.report import Finding, Fix
 
 # what a text does not tell, or tells beside these facts → findings whose fix depends on it
 RIGHT = {

@@ -11,11 +11,11 @@ import pytest
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.facts.facts import Phase, TfDevice, Unknown
+from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import SelectionError, restrict, verify
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import Phase, TfDevice, Unknown
-from tfgpu_doctor.records.report import Report
 
 UNKNOWN = Unknown("no driver")
 NO_GPU: dict[str, Any] = {

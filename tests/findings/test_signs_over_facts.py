@@ -8,14 +8,14 @@ from typing import Any
 from tests.findings.rows_over_facts import FIRES, NEVER_UNKNOWN, PASSES, TWO_FOLDERS, WHY, logged, phases
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tests.tables import each
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import Build, Facts, GpuProcess, Message, Package, Python
+from tfgpu_doctor.facts.report import Finding, Severity
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Declaration, Sign
 from tfgpu_doctor.findings.inputs import facts_behind
 from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.probes.tensorflow_probe import TENSORFLOWS
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Build, Facts, GpuProcess, Message, Package, Python
-from tfgpu_doctor.records.report import Finding, Severity
 
 
 def fired(changes: dict[str, Any], **options: Any) -> list[str]:

@@ -15,13 +15,13 @@ from tests.findings.row_texts import FIRES, FIRST, LIVE, LOOK_ALIKES, NAMED_FIRS
 from tests.findings.rows_over_facts import NO_GPU_LISTED, env
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
+from tfgpu_doctor.facts.facts import Facts, Known, Unknown, value_or
+from tfgpu_doctor.facts.report import Finding, Severity
 from tfgpu_doctor.findings import likeliest
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
-from tfgpu_doctor.records.facts import Facts, Known, Unknown, value_or
-from tfgpu_doctor.records.report import Finding, Severity
 
 # what tells causes apart that look the same in a text
 CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}

@@ -14,11 +14,11 @@ from tests.findings.row_texts import TEXTS as ROWS
 from tests.findings.test_signs_over_messages import facts_of, findings, signs_alone
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Known
+from tfgpu_doctor.facts.report import Severity, problem_counts, verdict_sentence
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.parsers.derived_messages import _OF_ANY_PROGRAM
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import Known
-from tfgpu_doctor.records.report import Severity, problem_counts, verdict_sentence
-from tfgpu_doctor.records.versions import minor
 
 HERE = Path(__file__).parent
 NO_GPU = "lists no GPU"

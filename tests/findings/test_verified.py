@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from tests.tables import each
+from tfgpu_doctor.facts.facts import CallResult, ComputeCheck, DamagedPackage, Facts, Known
+from tfgpu_doctor.facts.report import Report, Severity, load_report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import CallResult, ComputeCheck, DamagedPackage, Facts, Known
-from tfgpu_doctor.records.report import Report, Severity, load_report
 
 H100 = Path(__file__).parents[1] / "captures" / "h100" / "doctor"
 MATRIX = Matrix.load()

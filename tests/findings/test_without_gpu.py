@@ -7,10 +7,10 @@ from typing import Any
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, phases
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Facts, Known, Unknown
+from tfgpu_doctor.facts.report import Report, Severity, exit_code, verdict_sentence
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import Facts, Known, Unknown
-from tfgpu_doctor.records.report import Report, Severity, exit_code, verdict_sentence
 
 NO_GPU: dict[str, Any] = {
     **NO_DRIVER,

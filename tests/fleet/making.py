@@ -20,8 +20,7 @@ import msgspec
 from tests.bench import samples
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     Facts,
     LibraryFile,
     NvLink,
@@ -29,8 +28,9 @@ from tfgpu_doctor.records.facts import (
     PciGpu,
     TfDevice,
 )
-from tfgpu_doctor.records.report import Tool
-from tfgpu_doctor.records.units import GIB
+from tfgpu_doctor.facts.report import Tool
+from tfgpu_doctor.facts.units import GIB
+from tfgpu_doctor.plan.diagnosis import make_report
 
 Changes = Callable[[Facts], Facts]
 

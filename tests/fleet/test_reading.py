@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.facts.test_report import report
 from tests.fleet import making
 from tests.guard import guarded
 from tests.healthy import MATRIX
-from tests.records.test_report import report
+from tfgpu_doctor.facts.report import ReportError
 from tfgpu_doctor.fleet import reading
 from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered, documents, read_fleet
 from tfgpu_doctor.fleet.records import Fleet
-from tfgpu_doctor.records.report import ReportError
 
 KIND = making.TYPES[2]
 NODES = ("gpu-1", "gpu-2", "gpu-3")

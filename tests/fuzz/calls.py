@@ -26,6 +26,8 @@ from tests.fuzz import samples
 from tests.guard import guarded
 from tfgpu_doctor.bench.results import BenchResult, load_result
 from tfgpu_doctor.bench.runner.process import WorkerError, problem
+from tfgpu_doctor.facts.facts import Loader, value_or
+from tfgpu_doctor.facts.report import Report, exit_code, load_report
 from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
@@ -38,14 +40,12 @@ from tfgpu_doctor.probes import (
     loader,
     tensorflow_probe,
 )
-from tfgpu_doctor.records.facts import Loader, value_or
-from tfgpu_doctor.records.report import Report, exit_code, load_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
 from tfgpu_doctor.render.console import clean, console_for
 from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.markdown import LONGEST, escape
 
-SCHEMA = Path(tfgpu_doctor.__file__).parent / "records" / "schemas" / "report-1.json"
+SCHEMA = Path(tfgpu_doctor.__file__).parent / "facts" / "schemas" / "report-1.json"
 SECONDS = 20.0  # of processor time for 30 kB at most; usual is a tenth of one
 _FENCE = re.compile(r"^(`{3,})[a-z]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 _OUR_TAGS = re.compile(r"</?(?:details|summary|sub)>|<!-- -->|<https://[^<>\s]+>")

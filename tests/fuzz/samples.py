@@ -14,9 +14,9 @@ import yaml
 from tests.bench import large_samples
 from tests.bench.samples import failed, result, run
 from tests.corpus import earlier
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
 from tests.matrix.test_matrix_layers import BUILD, HEAD
-from tests.records.test_report import report
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report

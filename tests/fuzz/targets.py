@@ -18,15 +18,15 @@ from typing import Any
 
 import tfgpu_doctor
 from tests.fuzz import calls, mutations, samples
+from tfgpu_doctor.facts.report import ReportError
 from tfgpu_doctor.matrix.loader import MatrixError
 from tfgpu_doctor.parsers import lines
-from tfgpu_doctor.records.report import ReportError
 
 Step = tuple[int, int]  # number of a mutation, seed of its chance
 CHEAP, MIDDLE, DEAR = 13_500, 3_000, 400  # inputs of a target in the campaign
 # where data of others is read: modules outside of these compute with what was read, or show it
 PLACES = (
-    *("records.versions", "records.report", "records.yaml_nodes", "records.printable", "matrix.parsing", "parsers"),
+    *("facts.versions", "facts.report", "facts.yaml_nodes", "facts.printable", "matrix.parsing", "parsers"),
     *("manifests", "redact", "probes", "plan.target", "bench.devices", "bench.plans.matpow"),
     "bench.cluster",
 )

@@ -15,7 +15,7 @@ import pytest
 from tests.fuzz import calls, fuzz, mutations, samples, targets
 from tests.fuzz.targets import CHEAP, MIDDLE, Target
 from tests.guard import guarded
-from tfgpu_doctor.records.report import ReportError, load_report
+from tfgpu_doctor.facts.report import ReportError, load_report
 from tfgpu_doctor.redact.redaction import Redactor
 
 PARTS = 4  # of the campaign, so that workers share it evenly

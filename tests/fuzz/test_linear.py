@@ -11,9 +11,9 @@ import pytest
 from tests.fuzz.calls import matrix
 from tests.fuzz.expressions import UNBOUNDED, Expression, bombs, expressions
 from tests.guard import StillBusyError, guarded
+from tfgpu_doctor.facts.report import verdict_sentence
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.report import verdict_sentence
 
 # Characters, and the seconds within which an expression tries them. In proportion to the text, 24,000 take 1 to 40 ms;
 # as its square, half a second or more.

@@ -19,12 +19,12 @@ from tests.cli.runner import tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
 from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_conda, fake_uv, left_in, write_index
+from tfgpu_doctor.facts.report import decode_saved, load_report
 from tfgpu_doctor.install import folder as folders
 from tfgpu_doctor.install import making
 from tfgpu_doctor.install.folder import MARKER
 from tfgpu_doctor.install.tools import LOCK, MANIFEST, REPORT, Added, Manifest, Step, StepState
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.report import decode_saved, load_report
 
 LIBRARY = Added("lib/libcusolver.so.11", "link", "TensorFlow does not look there")
 Answer = Callable[[StepState, str], None]

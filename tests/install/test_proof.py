@@ -10,11 +10,11 @@ import pytest
 
 from tests.healthy import MATRIX, healthy, known, sonames
 from tests.tables import each
+from tfgpu_doctor.facts.facts import DamagedPackage, Facts, Known, Unknown
 from tfgpu_doctor.install import proof
 from tfgpu_doctor.install.proof import bare, judged, prove
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.probes.examine import Examination
-from tfgpu_doctor.records.facts import DamagedPackage, Facts, Known, Unknown
 
 RELEASE = MATRIX.tensorflow("2.21.0", "linux_x86_64")
 

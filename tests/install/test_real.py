@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.tables import each
+from tfgpu_doctor.facts.report import decode_saved, load_report
 from tfgpu_doctor.install.tools import LOCK, MANIFEST, REPORT, Manifest
-from tfgpu_doctor.records.report import decode_saved, load_report
 
 pytestmark = [
     pytest.mark.full,

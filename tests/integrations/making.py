@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known
+from tfgpu_doctor.facts.facts import Facts, Gpu, TfDevice, Unknown
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import Facts, Gpu, TfDevice, Unknown
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -22,9 +22,9 @@ from tests.render.pages import Page
 from tests.render.results import results
 from tfgpu_doctor import check, commands, compare, explain, plan
 from tfgpu_doctor.cli import cli
+from tfgpu_doctor.facts.facts import Document
 from tfgpu_doctor.integrations.notebook import load_ipython_extension, run
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import Document
 from tfgpu_doctor.render.formats import KINDS
 
 ROOT = Path(__file__).parents[2]

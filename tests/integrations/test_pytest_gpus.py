@@ -13,6 +13,7 @@ import pytest
 from tests.healthy import MATRIX, gpu, known
 from tests.integrations.making import GIB, facts_with, small
 from tests.tables import each
+from tfgpu_doctor.facts.facts import ComputeCheck, Facts
 from tfgpu_doctor.integrations import pytest_gpus
 from tfgpu_doctor.integrations.pytest_gpus import (
     Machine,
@@ -24,7 +25,6 @@ from tfgpu_doctor.integrations.pytest_gpus import (
     usable,
 )
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import ComputeCheck, Facts
 
 SIZES = {"memory": 40 * GIB, "compute_capability": "9.0"}
 

@@ -14,7 +14,7 @@ import pytest
 from tests.healthy import gpu, spoil
 from tests.integrations.making import ROOT, facts_with, install, save, small
 from tests.lab import Lab
-from tfgpu_doctor.records.facts import Driver, Facts, Unknown
+from tfgpu_doctor.facts.facts import Driver, Facts, Unknown
 
 pytest_plugins = ["pytester"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.report import Edit
 from tfgpu_doctor.manifests.editing import apply
-from tfgpu_doctor.records.report import Edit
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 REQUIREMENTS, TOML, CONDA, DOCKER = "requirements.txt", "pyproject.toml", "environment.yml", "Dockerfile"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from scripts import build_matrix
+from tfgpu_doctor.facts.yaml_nodes import documents, plain
 from tfgpu_doctor.matrix import bundled, loader
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, bundled_path, parse
-from tfgpu_doctor.records.yaml_nodes import documents, plain
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = (ROOT / "compat_matrix.yaml").read_bytes()

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.matrix.compatibility import is_tegra
 from tfgpu_doctor.matrix.queries import Filters, releases
 from tfgpu_doctor.plan.constraints import problems
 from tfgpu_doctor.plan.gpu_answers import gpu_answer
 from tfgpu_doctor.plan.ranking import PlanRequest, make_plan
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.records.versions import at_least
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

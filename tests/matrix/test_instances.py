@@ -8,9 +8,9 @@ from pathlib import Path
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Known
 from tfgpu_doctor.matrix.gpu_names import InstanceIndex
 from tfgpu_doctor.parsers import lines, text_to_facts
-from tfgpu_doctor.records.facts import Known
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 NAMED = ROWS["NAMED"]

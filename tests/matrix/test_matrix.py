@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.matrix.bundled import ready_to_decode
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, bundled_path, parse
-from tfgpu_doctor.records.schemas import FOLDER
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.versions import numbers
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Known, PciGpu, Unknown, value_or
 from tfgpu_doctor.parsers import machine_facts
 from tfgpu_doctor.probes import host
-from tfgpu_doctor.records.facts import Known, PciGpu, Unknown, value_or
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import Filters, releases
 from tfgpu_doctor.matrix.schema import FatBinaries
-from tfgpu_doctor.records.versions import numbers
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

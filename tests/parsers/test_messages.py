@@ -8,13 +8,13 @@ from pathlib import Path
 import tfgpu_doctor
 from tests.findings.logs import log
 from tests.parsers.pasted import lines, samples
+from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.findings.answers import MEANING
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers import messages as template
 from tfgpu_doctor.parsers.derived_messages import _EVENTS
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.lines import read as from_bytes
-from tfgpu_doctor.records.facts import Message
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 TEMPLATES = catalogue.TEMPLATES

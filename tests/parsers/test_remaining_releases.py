@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tfgpu_doctor.facts.facts import Facts, Known, Unknown, look_up
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
-from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
-from tfgpu_doctor.records.versions import minor
 
 MATRIX = Matrix.load()
 LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release

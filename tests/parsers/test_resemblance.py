@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from tests.corpus import reports, written
+from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.parsers.lines import Line, read
 from tfgpu_doctor.parsers.resemblance import MOST, NO_CAUSE, STEPS, TABLE, Weights, resembling, terms_of
-from tfgpu_doctor.records.facts import Message
 
 WEIGHTS = msgspec.json.decode(TABLE.read_bytes(), type=Weights)
 # of the reports, how many may be newer than the weights, until `python scripts/learn_resemblance.py` is due

@@ -19,6 +19,9 @@ import tfgpu_doctor.parsers
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, ROWS
 from tests.parsers.pasted import lines as numbered
+from tfgpu_doctor.facts.facts import Facts, Gpu, Known, look_up, value_or
+from tfgpu_doctor.facts.report import Severity
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.parsers import (
     lines,
     nvidia_smi,
@@ -33,9 +36,6 @@ from tfgpu_doctor.parsers import (
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import Facts, Gpu, Known, look_up, value_or
-from tfgpu_doctor.records.report import Severity
-from tfgpu_doctor.records.versions import minor
 
 MIB = 2**20
 

@@ -7,10 +7,10 @@ from typing import Any
 from tests.findings.logs import created, log, smi, text
 from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, every_capture, mangled
+from tfgpu_doctor.facts.facts import Facts, Known, Unknown, look_up
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers.lines import Excerpt
 from tfgpu_doctor.plan.diagnosis import diagnose
-from tfgpu_doctor.records.facts import Facts, Known, Unknown, look_up
 
 MIXED = (CAPTURES / "paste" / "mixed.txt").read_text(encoding="utf-8")
 

@@ -9,9 +9,9 @@ from tests.healthy import MATRIX
 from tests.parsers.pasted import CAPTURES, lines
 from tests.parsers.pasted import capture as capture_of
 from tests.parsers.test_rows import rows
+from tfgpu_doctor.facts.facts import Build
 from tfgpu_doctor.parsers import nvidia_smi, package_lists, prose, statements
 from tfgpu_doctor.parsers.tensorflow_outputs import parse
-from tfgpu_doctor.records.facts import Build
 
 MIB = 2**20
 

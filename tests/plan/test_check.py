@@ -9,6 +9,8 @@ from typing import Any
 
 from tests.healthy import MATRIX
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.facts.report import Fix, Report, Severity
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests import Environment, GpuRequest, Image, Place, Requirement, Setting
 from tfgpu_doctor.manifests.reading import joined
@@ -17,8 +19,6 @@ from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.planned import planned
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Fix, Report, Severity
 
 
 def need(text: str, installer: Any = "pip", line: int = 1, build: str | None = None) -> Requirement:

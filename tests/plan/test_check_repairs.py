@@ -17,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each
+from tfgpu_doctor.facts.report import Edit, Finding, Fix, Report, Severity
 from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
@@ -24,7 +25,6 @@ from tfgpu_doctor.plan.check import Repair, judge, repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.resolving import can_be_met, universe_of
 from tfgpu_doctor.plan.target import Target, describe
-from tfgpu_doctor.records.report import Edit, Finding, Fix, Report, Severity
 from tfgpu_doctor.render.outlines.check import not_changed
 
 PYTHONS = ("3.9", "3.11", "3.13")

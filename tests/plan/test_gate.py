@@ -8,11 +8,11 @@ from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, gpu, healthy, known
 from tests.healthy import spoil as changed
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Facts, Message, Package
+from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import REASONS, Situation, admitted, refused
-from tfgpu_doctor.records.facts import Facts, Message, Package
-from tfgpu_doctor.records.report import Alternative, Fix
 
 PIP = "python3 -m pip install"
 CU118 = "conda create -y -n tf -c conda-forge python=3.11 pip cudatoolkit=11.8"

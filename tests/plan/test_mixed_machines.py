@@ -16,11 +16,11 @@ import pytest
 from tests.findings.advice import Watched
 from tests.findings.rows_over_facts import FIRES, release
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tfgpu_doctor.facts.facts import Facts, Message, Unknown, value_or
+from tfgpu_doctor.facts.report import Fix
+from tfgpu_doctor.facts.versions import minor, numbers
 from tfgpu_doctor.plan import gate
 from tfgpu_doctor.plan.diagnosis import diagnose
-from tfgpu_doctor.records.facts import Facts, Message, Unknown, value_or
-from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import minor, numbers
 
 Changes = dict[str, Any]
 GPUS: tuple[Changes, ...] = (

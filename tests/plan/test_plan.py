@@ -14,12 +14,12 @@ import pytest
 
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Facts, Unknown
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, violations
 from tfgpu_doctor.plan.install_commands import list_gpus
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import TargetError, describe, from_facts, read_specifier
-from tfgpu_doctor.records.facts import Facts, Unknown
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

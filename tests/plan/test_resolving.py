@@ -9,12 +9,12 @@ import pytest
 
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.report import Report, Severity
 from tfgpu_doctor.manifests.reading import joined, read
 from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.planned import planned
 from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, holds, smallest_conflict, solve, universe_of
 from tfgpu_doctor.plan.target import describe
-from tfgpu_doctor.records.report import Report, Severity
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

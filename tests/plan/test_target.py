@@ -10,6 +10,7 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Facts, PciGpu, Unknown
 from tfgpu_doctor.matrix.compatibility import on_windows
 from tfgpu_doctor.plan.target import (
     Target,
@@ -22,7 +23,6 @@ from tfgpu_doctor.plan.target import (
     read_python,
     read_specifier,
 )
-from tfgpu_doctor.records.facts import Facts, PciGpu, Unknown
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each
-from tfgpu_doctor.probes import cuda
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     Candidate,
     CudnnFile,
     Known,
@@ -22,6 +21,7 @@ from tfgpu_doctor.records.facts import (
     XlaFile,
     value_or,
 )
+from tfgpu_doctor.probes import cuda
 
 SITE = "/env/lib/python3.12/site-packages"
 NVCC = "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n"

@@ -17,9 +17,9 @@ import pytest
 from tests.guard import guarded
 from tests.lab import Lab
 from tests.tables import each
+from tfgpu_doctor.facts.facts import CallResult, Gpu, GpuProcess, Known, NvLink, Unknown, map_fact, value_or
 from tfgpu_doctor.probes import driver, driver_child
 from tfgpu_doctor.probes.driver import DriverFacts, Probe
-from tfgpu_doctor.records.facts import CallResult, Gpu, GpuProcess, Known, NvLink, Unknown, map_fact, value_or
 
 DEADLINE = 2.0  # seconds given to a driver that hangs
 PATIENCE = 120.0  # seconds: this machine may be busy; the point is that it ends

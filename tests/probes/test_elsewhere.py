@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Kernel, Known, OtherPython, Python, Unknown, value_or
 from tfgpu_doctor.probes import elsewhere
-from tfgpu_doctor.records.facts import Kernel, Known, OtherPython, Python, Unknown, value_or
 
 
 def environment(folder: Path, *packages: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, value_or
 from tfgpu_doctor.probes import host
-from tfgpu_doctor.records.facts import Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, value_or
 
 GIB = 1 << 30
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.tables import each
+from tfgpu_doctor.facts.facts import DamagedPackage, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 from tfgpu_doctor.probes import installed_files
-from tfgpu_doctor.records.facts import DamagedPackage, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 
 CUDNN = {"nvidia/cudnn/lib/libcudnn.so.9": 40, "nvidia/cudnn/__init__.py": 0, "nvidia/cudnn/include/cudnn.h": 9}
 

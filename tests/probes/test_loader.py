@@ -13,8 +13,8 @@ import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Known, Loader, Soname, Toolkit, Unknown
 from tfgpu_doctor.probes import loader
-from tfgpu_doctor.records.facts import Known, Loader, Soname, Toolkit, Unknown
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
 RUNPATH = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cuda_runtime/lib"

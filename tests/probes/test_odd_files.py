@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.test_reading import odd_path
+from tests.facts.test_reading import odd_path
 from tests.guard import guarded
+from tfgpu_doctor.facts.facts import Unknown
 from tfgpu_doctor.probes import cuda, elsewhere, files, host, loader
-from tfgpu_doctor.records.facts import Unknown
 
 PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "version.json": ("version.json", lambda root: cuda.toolkit_version(str(root))[0]),

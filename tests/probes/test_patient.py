@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Known, Unknown
 from tfgpu_doctor.probes import tensorflow_probe
 from tfgpu_doctor.probes.tensorflow import Ending, ProbeResult, Transcript, cudnn_version, log_lines
 from tfgpu_doctor.probes.tensorflow_probe import PHASES
-from tfgpu_doctor.records.facts import Known, Unknown
 
 
 def test_names_and_versions() -> None:

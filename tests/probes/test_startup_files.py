@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.tables import each
+from tfgpu_doctor.facts.facts import Setting, value_or
+from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.plan.install_commands import lasting
 from tfgpu_doctor.probes import startup_files
-from tfgpu_doctor.records.facts import Setting, value_or
-from tfgpu_doctor.records.report import Fix
 
 # every way in which a variable that a finding blames is set: file below the home, line, variable, its value then
 SET = [

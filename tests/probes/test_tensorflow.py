@@ -17,10 +17,10 @@ import pytest
 
 from tests.guard import guarded
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import ComputeCheck, Known, Phase, Unknown
 from tfgpu_doctor.probes import launch, tensorflow
 from tfgpu_doctor.probes.process import VARIABLE
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
-from tfgpu_doctor.records.facts import ComputeCheck, Known, Phase, Unknown
 
 PATIENTS = Path(__file__).parents[1] / "patients"
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from msgspec import inspect
 from tfgpu_doctor.bench.comparison import BenchComparison
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.compare.records import Comparison
+from tfgpu_doctor.facts.report import Checked, Report
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.plan.records import Plan
-from tfgpu_doctor.records.report import Checked, Report
 from tfgpu_doctor.smoke.records import Smoke
 
 DOCUMENTS: tuple[type[Any], ...] = (Report, Checked, BenchResult, Smoke, Comparison, BenchComparison, Plan, Fleet)

@@ -7,7 +7,7 @@ import msgspec
 from tests.healthy import healthy, known
 from tests.redact.planted import DOCUMENTS, planted, texts_in
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.records.facts import Fact, Known, Record
+from tfgpu_doctor.facts.facts import Fact, Known, Record
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.formats import FORMATS, renderer, shows
 from tfgpu_doctor.smoke.records import Smoke

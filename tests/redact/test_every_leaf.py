@@ -24,10 +24,10 @@ from tests.redact.planted import planted
 from tests.smoke.smoking import Machine
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli import output
+from tfgpu_doctor.facts.about import HOST, OWN_NAME, About, closed_fields, described
+from tfgpu_doctor.facts.facts import Facts, Known, Setting, Unknown
+from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.about import HOST, OWN_NAME, About, closed_fields, described
-from tfgpu_doctor.records.facts import Facts, Known, Setting, Unknown
-from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.render.formats import choices
 
 MARK = re.compile(r"zq7n\d+", re.IGNORECASE)

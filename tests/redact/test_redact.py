@@ -16,15 +16,15 @@ import msgspec
 import pytest
 
 from tests.corpus import Outcome
+from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.records.test_report import report
 from tests.tiers import usual
+from tfgpu_doctor.facts.facts import Facts, GpuProcess, Known, SmiResult, Unknown
+from tfgpu_doctor.facts.report import Report, load_report
 from tfgpu_doctor.findings.likeliest import BECAUSE
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
-from tfgpu_doctor.records.facts import Facts, GpuProcess, Known, SmiResult, Unknown
-from tfgpu_doctor.records.report import Report, load_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows.jsonl").read_text().replace("¦", "").splitlines()]

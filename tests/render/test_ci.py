@@ -28,11 +28,11 @@ from tests.render.results import (
 from tests.render.showing import as_format, printed
 from tests.render.test_markdown import HOSTILE
 from tests.smoke.smoking import Machine, machine
+from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.facts.report import FailOn, exit_code
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import restrict
-from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import FailOn, exit_code
 from tfgpu_doctor.render import ci
 from tfgpu_doctor.render.ci import xml
 from tfgpu_doctor.render.shapes import Annotation, Case, Suite

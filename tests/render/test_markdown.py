@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.healthy import gpu, healthy, known, spoil
 from tests.render.results import report, without_blocks
 from tests.render.showing import as_format
-from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Evidence, Finding, Fix, Severity
+from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.facts.report import Evidence, Finding, Fix, Severity
 from tfgpu_doctor.render.markdown import LONGEST, escape, fenced
 
 render = as_format("markdown", "report")

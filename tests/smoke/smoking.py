@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from tests.bench.fake_worker import Clock, FakeWorker
+from tests.facts.test_report import report
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.records.test_report import report
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.records.facts import Facts, Phase, TfDevice
-from tfgpu_doctor.records.report import Report
+from tfgpu_doctor.facts.facts import Facts, Phase, TfDevice
+from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.smoke.records import Smoke
 from tfgpu_doctor.smoke.running import SmokeOptions, Smoking
 

@@ -14,12 +14,12 @@ from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.systems.shells import posix
 from tests.tables import each
+from tfgpu_doctor.facts.report import Finding
 from tfgpu_doctor.findings.pages import all_ids, page_of
 from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.plan.windows_shell import for_both_shells
-from tfgpu_doctor.records.report import Finding
 
 HERE = {
     "host.os": known("windows"),

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.systems.recorded import MACHINES, SYSTEM32, TOOLKIT, Machine, RecordedApi, registry
+from tfgpu_doctor.facts.facts import Known, Unknown, value_or
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, loader, systems
 from tfgpu_doctor.probes.systems import PCI, SERVICE, SERVICES, MacOs, System, Windows
 from tfgpu_doctor.probes.tensorflow import Ending, Transcript
-from tfgpu_doctor.records.facts import Known, Unknown, value_or
 
 
 def on(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from tfgpu_doctor.bench.results import WORKLOADS, GpuTelemetry, Parameters, Run
 from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import DOUBTFUL, POWER_CAP, slowdowns
 from tfgpu_doctor.bench.statistics import median
-from tfgpu_doctor.records.facts import Facts, value_or
-from tfgpu_doctor.records.units import seconds
+from tfgpu_doctor.facts.facts import Facts, value_or
+from tfgpu_doctor.facts.units import seconds
 
 TINY = 0.002  # seconds of a step; below it the launch of kernels (some µs each) weighs more than the work
 LOW_SHARE = 20.0  # per cent of the peak; above it, the GPU computes for most of the time

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tfgpu_doctor.bench.results import WORKLOADS, BenchResult, Run
-from tfgpu_doctor.records.environment_variables import changes_results
-from tfgpu_doctor.records.facts import Gpu, Known, value_or
+from tfgpu_doctor.facts.environment_variables import changes_results
+from tfgpu_doctor.facts.facts import Gpu, Known, value_or
 
 HOW_LONG = ("min_samples", "deadline_s", "processes")  # parameters that say how well was measured, and not what
 MOSTLY = 0.5  # share of throttled samples from which a run is one of a throttled GPU

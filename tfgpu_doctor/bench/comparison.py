@@ -35,9 +35,9 @@ from tfgpu_doctor.bench.comparability import asides, other_circumstances, other_
 from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
 from tfgpu_doctor.bench.samples import FEWEST, Samples, center, deviations, samples_of, usable_cpus
 from tfgpu_doctor.bench.statistics import median, percent, quantile
-from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.facts import Document, Record
-from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Tool
+from tfgpu_doctor.facts.about import public
+from tfgpu_doctor.facts.facts import Document, Record
+from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Tool
 
 SCHEMA: Literal["tfgpu.bench-compare/1"] = "tfgpu.bench-compare/1"
 FACTOR = 1.05

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfgpu_doctor.bench.results import Figure
 from tfgpu_doctor.bench.workloads.training import Judgement
-from tfgpu_doctor.records.units import count
+from tfgpu_doctor.facts.units import count
 
 SPREADS = ("terms", "rows")
 _DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu)(?::(\d+))?", re.IGNORECASE)

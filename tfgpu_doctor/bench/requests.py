@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.bench.devices import SPREADS, DeviceError, RequestError, Selection, parse_devices, parse_gpus
-from tfgpu_doctor.records.parameters import Listed, Option, Seconds, Size
+from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.cluster import Cluster
     from tfgpu_doctor.bench.plans.base import PlanBase
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
+    from tfgpu_doctor.facts.facts import Facts
     from tfgpu_doctor.matrix.loader import Matrix
-    from tfgpu_doctor.records.facts import Facts
 
 
 _Given = Mapping[str, Any]  # options by name

@@ -15,9 +15,9 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.facts import Document, Facts, Record
-from tfgpu_doctor.records.report import ReportError, Tool, decode_saved, other_kind, schema_of, short
+from tfgpu_doctor.facts.about import public
+from tfgpu_doctor.facts.facts import Document, Facts, Record
+from tfgpu_doctor.facts.report import ReportError, Tool, decode_saved, other_kind, schema_of, short
 
 # The workloads, each declared once; the order is that of `tfgpu bench --help`. A name is the command, and names what
 # belongs to it: its options and its plan in bench/requests.py, and bench/workloads/NAME.py (the computation, in the

@@ -26,7 +26,7 @@ from itertools import accumulate
 
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.statistics import quantile
-from tfgpu_doctor.records.facts import Facts, value_or
+from tfgpu_doctor.facts.facts import Facts, value_or
 
 DISTURBED = 0.05  # share of the CPU time that a process wanted and others had, from which a sample is disturbed
 # Undisturbed samples of a process, below which it does not count: in one that was disturbed nearly always, the few that

@@ -20,10 +20,10 @@ from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
 from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.facts.facts import Facts, Gpu, Known, value_or
+from tfgpu_doctor.facts.report import Tool
+from tfgpu_doctor.facts.units import count, seconds
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
-from tfgpu_doctor.records.report import Tool
-from tfgpu_doctor.records.units import count, seconds
 
 MANY = 6  # runs; of more, the labels are not listed
 

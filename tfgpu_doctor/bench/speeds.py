@@ -27,8 +27,8 @@ from tfgpu_doctor.bench.statistics import (
     percent,
     relative_error,
 )
+from tfgpu_doctor.facts.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Gpu, Known, value_or
 
 LIMIT = 0.05  # share of the median
 DOUBTFUL = "uncertain: "  # how the advice begins that says what makes a figure doubtful

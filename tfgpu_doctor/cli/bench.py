@@ -26,12 +26,12 @@ from tfgpu_doctor.cli.output import (
     write_file,
 )
 from tfgpu_doctor.cli.progress import bar
-from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
+from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.records.facts import Facts
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.facts.facts import Facts
+    from tfgpu_doctor.facts.report import Report
 
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 _EXIT_CODES = """

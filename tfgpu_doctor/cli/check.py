@@ -12,7 +12,7 @@ from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option
 from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.records.report import FailOn
+    from tfgpu_doctor.facts.report import FailOn
 
 
 @define_command(
@@ -52,7 +52,7 @@ def command(
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
     if fix and "-" in files:
         raise click.UsageError("standard input (-) cannot be changed: --fix needs files")
-    from tfgpu_doctor.records.report import exit_code
+    from tfgpu_doctor.facts.report import exit_code
 
     changes = shows_changes(results.targets) and "-" not in files
     checked = commands.check(*files, fix=fix, changes=changes, note=note, **asked)

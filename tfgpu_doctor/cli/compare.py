@@ -10,7 +10,7 @@ import click
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import choice, define_command, matrix_option, option
 from tfgpu_doctor.cli.output import Results, redact_option, result_options
-from tfgpu_doctor.records.parameters import Listed
+from tfgpu_doctor.facts.parameters import Listed
 from tfgpu_doctor.render.formats import choices
 
 _FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster", "change", "never")}
@@ -82,7 +82,7 @@ def command(
         raise click.UsageError("only one of the two files can be standard input (-)")
     from tfgpu_doctor.bench import comparison as benches
     from tfgpu_doctor.compare import comparison as reports
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.facts.report import Report
     from tfgpu_doctor.redact.redaction import redact
 
     called = tuple("standard input" if path == "-" else PurePath(path).name for path in (base, new))

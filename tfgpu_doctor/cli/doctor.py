@@ -11,13 +11,13 @@ from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option
 from tfgpu_doctor.cli.output import Results, fail_on_option, redact_option, result_options
 from tfgpu_doctor.cli.progress import spinner
-from tfgpu_doctor.records.parameters import Seconds
+from tfgpu_doctor.facts.parameters import Seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tfgpu_doctor.facts.report import FailOn
     from tfgpu_doctor.findings.engine import Check
-    from tfgpu_doctor.records.report import FailOn
 
 
 @define_command(
@@ -73,7 +73,7 @@ def command(
 
         results.write_page(checks_json, partial(_print, checks()), "the list of checks")
         return
-    from tfgpu_doctor.records.report import exit_code
+    from tfgpu_doctor.facts.report import exit_code
 
     saved = asked.pop("from")
     with spinner("checking this machine" if no_import or saved else "checking this machine and TensorFlow"):

@@ -17,7 +17,7 @@ from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.records.report import FailOn, Report
+    from tfgpu_doctor.facts.report import FailOn, Report
 
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
 # what is a message, and no name of a file: CUDA_ERROR_NO_DEVICE, or several words without the ending of a file
@@ -55,7 +55,7 @@ def command(
     if source is not None and not os.path.exists(source) and _ID.fullmatch(source.lower()):
         _page(source.lower(), results)
         return
-    from tfgpu_doctor.records.report import exit_code
+    from tfgpu_doctor.facts.report import exit_code
 
     report = _explained(source or "-", **selected)
     del selected["matrix"]

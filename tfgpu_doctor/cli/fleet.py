@@ -22,13 +22,13 @@ from tfgpu_doctor.cli.output import (
     result_options,
     write_all,
 )
-from tfgpu_doctor.records.parameters import Seconds
-from tfgpu_doctor.records.similar import did_you_mean
-from tfgpu_doctor.records.units import count
+from tfgpu_doctor.facts.parameters import Seconds
+from tfgpu_doctor.facts.similar import did_you_mean
+from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.records.report import FailOn
+    from tfgpu_doctor.facts.report import FailOn
 
 _FILE = click.Path(dir_okay=False)
 _COLLECT = "Run doctor, smoke or bench once on each node of a Ray or Slurm cluster."

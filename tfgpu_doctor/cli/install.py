@@ -19,16 +19,16 @@ from tfgpu_doctor.cli.options import (
 )
 from tfgpu_doctor.cli.output import note
 from tfgpu_doctor.cli.progress import bar, spinner
-from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.render.streams import guarded, say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tfgpu_doctor.facts.report import Report
     from tfgpu_doctor.install.folder import InstallError
     from tfgpu_doctor.install.making import Choice, Making
     from tfgpu_doctor.matrix.loader import Matrix
-    from tfgpu_doctor.records.report import Report
 
 
 @define_command(
@@ -111,16 +111,16 @@ def command(
 
 
 def _refused(error: InstallError) -> commands.TfgpuError:
-    from tfgpu_doctor.records.report import EXIT_USAGE
+    from tfgpu_doctor.facts.report import EXIT_USAGE
 
     return commands.UsageError(str(error)) if error.code == EXIT_USAGE else commands.TfgpuError(str(error), error.code)
 
 
 def _run(making: Making, matrix: Matrix) -> int:
     """Make it, and show how that ended; the exit code."""
+    from tfgpu_doctor.facts.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.install.folder import InstallError
     from tfgpu_doctor.install.making import keep_log
-    from tfgpu_doctor.records.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.render import install as page
     from tfgpu_doctor.render.console import console_for
 
@@ -145,12 +145,12 @@ def _run(making: Making, matrix: Matrix) -> int:
 
 def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[str, Any]) -> Choice:
     """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
+    from tfgpu_doctor.facts.facts import value_or
     from tfgpu_doctor.install.making import choose, host_target
     from tfgpu_doctor.plan.constraints import PlanRequest
     from tfgpu_doctor.plan.install_commands import repaired_by_links
     from tfgpu_doctor.plan.target import TargetError, read_specifier
     from tfgpu_doctor.probes import host
-    from tfgpu_doctor.records.facts import value_or
 
     is_other = any(machine[name] for name in commands.HARDWARE)
     with nullcontext() if is_other else spinner("checking this machine"):

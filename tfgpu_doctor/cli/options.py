@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.records.parameters import Listed, Option
-from tfgpu_doctor.records.printable import whole
+from tfgpu_doctor.facts.parameters import Listed, Option
+from tfgpu_doctor.facts.printable import whole
 from tfgpu_doctor.render.streams import say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from tfgpu_doctor.cli.options import add_options, choice, option
-from tfgpu_doctor.files import writing
-from tfgpu_doctor.files.reading import why
-from tfgpu_doctor.records.parameters import Listed
-from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.facts import writing
+from tfgpu_doctor.facts.parameters import Listed
+from tfgpu_doctor.facts.printable import utf8
+from tfgpu_doctor.facts.reading import why
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
 from tfgpu_doctor.render.streams import guarded, harmless, say
 

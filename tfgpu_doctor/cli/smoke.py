@@ -11,7 +11,7 @@ from tfgpu_doctor.bench.requests import MATRIX_TYPES, VIRTUAL_GPUS
 from tfgpu_doctor.cli.options import HAS_TENSORFLOW, choice, define_command, matrix_option, option, python_option
 from tfgpu_doctor.cli.output import Results, redact_option, result_options
 from tfgpu_doctor.cli.progress import bar
-from tfgpu_doctor.records.parameters import Seconds
+from tfgpu_doctor.facts.parameters import Seconds
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 

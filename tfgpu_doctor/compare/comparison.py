@@ -28,15 +28,8 @@ from tfgpu_doctor.compare.records import (
     Side,
     Weight,
 )
-from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.declaration import Context, Sign, matches
-from tfgpu_doctor.findings.engine import Diagnosis, verdict
-from tfgpu_doctor.findings.inputs import facts_behind, fetch
-from tfgpu_doctor.findings.judging import signs_that_show
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan.diagnosis import context_of, diagnose
-from tfgpu_doctor.records.facts import Facts, Known, Unknown, about, compact, look_up, value_or
-from tfgpu_doctor.records.report import (
+from tfgpu_doctor.facts.facts import Facts, Known, Unknown, about, compact, look_up, value_or
+from tfgpu_doctor.facts.report import (
     EXIT_OK,
     EXIT_PROBLEM,
     EXIT_UNKNOWN,
@@ -46,7 +39,14 @@ from tfgpu_doctor.records.report import (
     Tool,
     failing,
 )
-from tfgpu_doctor.records.units import memory_size
+from tfgpu_doctor.facts.units import memory_size
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.declaration import Context, Sign, matches
+from tfgpu_doctor.findings.engine import Diagnosis, verdict
+from tfgpu_doctor.findings.inputs import facts_behind, fetch
+from tfgpu_doctor.findings.judging import signs_that_show
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.plan.diagnosis import context_of, diagnose
 
 _STATUSES: dict[Inside, FindingStatus] = {"good": "gone", "both": "remains", "bad": "new"}
 _SHARED_PREFIXES = frozenset({"", "/usr", "/usr/local", "/opt", "/opt/local"})

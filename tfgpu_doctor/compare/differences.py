@@ -1,6 +1,6 @@
 """How two machines differ, in people's words, grouped by what somebody would have changed. Pure.
 
-What the declaration of a fact says (records/about.py) decides how it is compared: facts by their values, collections
+What the declaration of a fact says (facts/about.py) decides how it is compared: facts by their values, collections
 element by element, hardware field by field. Values stand in few words, for lines such as "driver 535.113.01 → 550.54".
 """
 
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tfgpu_doctor.compare.records import Status
-from tfgpu_doctor.records.about import LAYERS, About, Grade, Layer, described
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.about import LAYERS, About, Grade, Layer, described
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import (
     Build,
     CallResult,
     ComputeCheck,
@@ -37,7 +37,7 @@ from tfgpu_doctor.records.facts import (
     look_up,
     value_or,
 )
-from tfgpu_doctor.records.units import memory_size
+from tfgpu_doctor.facts.units import memory_size
 
 _LISTS = frozenset({"LD_LIBRARY_PATH", "PYTHONPATH", "LD_PRELOAD"})
 _OBSERVED = ("tensorflow.phases", "messages")  # phases count where both reached them, messages where one printed them

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tfgpu_doctor.records.facts import Document, Record
-from tfgpu_doctor.records.report import MatrixInfo, Severity, Tool, Verdict
-from tfgpu_doctor.records.units import count
+from tfgpu_doctor.facts.facts import Document, Record
+from tfgpu_doctor.facts.report import MatrixInfo, Severity, Tool, Verdict
+from tfgpu_doctor.facts.units import count
 
 SCHEMA = "tfgpu.compare/1"
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import Message, Package, Soname, TfDevice, value_or
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import (
     Context,
     Declaration,
@@ -19,9 +22,6 @@ from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import Condition
-from tfgpu_doctor.records.facts import Message, Package, Soname, TfDevice, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Finding about a question: nvidia-smi and nvcc show different CUDA versions, and which one does TensorFlow use?

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfgpu_doctor.facts.facts import Build, Known, TfDevice, lists_gpu, value_or
+from tfgpu_doctor.facts.report import Alternative, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import (
     Context,
     MessageLog,
@@ -13,9 +16,6 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
 )
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Build, Known, TfDevice, lists_gpu, value_or
-from tfgpu_doctor.records.report import Alternative, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, minor
 
 GUIDE = "https://www.tensorflow.org/install/pip"
 # what only a build with CUDA prints, whatever version is stated

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tfgpu_doctor.facts.facts import DamagedPackage, Nvcc, Package, Soname, TfDevice, Toolkit, lists_gpu, value_or
+from tfgpu_doctor.facts.report import Alternative, Fix
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -35,9 +38,6 @@ from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_l
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.library_names import Library
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import DamagedPackage, Nvcc, Package, Soname, TfDevice, Toolkit, lists_gpu, value_or
-from tfgpu_doctor.records.report import Alternative, Fix
-from tfgpu_doctor.records.versions import at_least, major, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # How a file changes that brings another CUDA than its TensorFlow loads. Pure.

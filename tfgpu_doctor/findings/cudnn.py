@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tfgpu_doctor.facts.facts import ComputeCheck, CudnnFile, Message, Phase, Soname, TfDevice, Toolkit, lists_gpu
+from tfgpu_doctor.facts.report import Alternative, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     OF_ANY_CRASH,
@@ -39,9 +42,6 @@ from tfgpu_doctor.findings.library_fixes import (
     tell_apart,
 )
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import ComputeCheck, CudnnFile, Message, Phase, Soname, TfDevice, Toolkit, lists_gpu
-from tfgpu_doctor.records.report import Alternative, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, major, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the file of cuDNN: missing, of another version, or not found by the loader.

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, overload
 
+from tfgpu_doctor.facts.about import LAYERS
+from tfgpu_doctor.facts.facts import ComputeCheck, Facts, Known, Message, Phase, Unknown, look_up
+from tfgpu_doctor.facts.printable import cut
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.facts import ComputeCheck, Facts, Known, Message, Phase, Unknown, look_up
-from tfgpu_doctor.records.printable import cut
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a finding is: declared once, with its signs below it in the same file.

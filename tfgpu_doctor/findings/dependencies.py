@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
+from tfgpu_doctor.facts.facts import FailingFile, Message, Package, Phase
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -27,10 +31,6 @@ from tfgpu_doctor.findings.requirements import (
 )
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.distributions import TENSORFLOW, is_for_cpus
-from tfgpu_doctor.records.facts import FailingFile, Message, Package, Phase
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Which Keras a message asks for.

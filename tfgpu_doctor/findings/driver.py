@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tfgpu_doctor.facts.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
+from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -18,9 +21,6 @@ from tfgpu_doctor.findings.inputs import MISMATCH, Card
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
-from tfgpu_doctor.records.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix
-from tfgpu_doctor.records.versions import at_least, numbers, parts, same_minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the NVIDIA driver: whether it is installed, loaded, consistent, and responds.

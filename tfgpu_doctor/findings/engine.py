@@ -11,6 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.facts.facts import Facts, Known, Record, encode, lists_gpu, value_or
+from tfgpu_doctor.facts.report import SCHEMA, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
+from tfgpu_doctor.facts.report import judge as judge_findings
+from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Context, Declaration, Fixes, matches
 from tfgpu_doctor.findings.gpu import FEWER_THAN_REQUIRED
@@ -40,10 +44,6 @@ from tfgpu_doctor.findings.likeliest import (
 )
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Facts, Known, Record, encode, lists_gpu, value_or
-from tfgpu_doctor.records.report import SCHEMA, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
-from tfgpu_doctor.records.report import judge as judge_findings
-from tfgpu_doctor.records.similar import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Facts and matrix in, findings out: judges the signs, puts root causes first, hangs consequences under them.

@@ -5,6 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from tfgpu_doctor.facts.facts import (
+    Candidate,
+    Gpu,
+    Package,
+    Phase,
+    Setting,
+    ShadowedModule,
+    Soname,
+    XlaFile,
+    value_or,
+)
+from tfgpu_doctor.facts.report import Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import (
     Context,
     Declaration,
@@ -18,19 +31,6 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.inputs import Card
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import (
-    Candidate,
-    Gpu,
-    Package,
-    Phase,
-    Setting,
-    ShadowedModule,
-    Soname,
-    XlaFile,
-    value_or,
-)
-from tfgpu_doctor.records.report import Fix, Severity
-from tfgpu_doctor.records.versions import at_least, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Variables that change what TensorFlow, XLA or CUDA does, whatever the machine: by their value, or as a program refuses

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -18,9 +21,6 @@ from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, need
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.records.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability, major, numbers
 
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.findings import inputs, symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     CallResult,
     Gpu,
     LibraryFile,
@@ -23,8 +14,17 @@ from tfgpu_doctor.records.facts import (
     TfDevice,
     value_or,
 )
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.units import memory_size
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.units import memory_size
+from tfgpu_doctor.findings import inputs, symptoms
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    message_evidence,
+)
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.

@@ -8,6 +8,10 @@ from operator import attrgetter
 
 from packaging.utils import canonicalize_name
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import DamagedPackage, LibraryFile, Package, Phase, value_or
+from tfgpu_doctor.facts.report import Alternative, Fix, Severity
+from tfgpu_doctor.facts.versions import major
 from tfgpu_doctor.findings.declaration import (
     Context,
     MessageLog,
@@ -24,10 +28,6 @@ from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_pa
 from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import DamagedPackage, LibraryFile, Package, Phase, value_or
-from tfgpu_doctor.records.report import Alternative, Fix, Severity
-from tfgpu_doctor.records.versions import major
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Packages that are not what pip's metadata says: files missing or overwritten, requirements not installed.

@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, import_fails, message_evidence
-from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
-from tfgpu_doctor.findings.requirements import unusable
-from tfgpu_doctor.matrix.compatibility import published_row
-from tfgpu_doctor.matrix.library_names import known_library
-from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
-from tfgpu_doctor.matrix.loader import Gpu as Model
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     NOT_ASKED,
     CallResult,
     CudnnFile,
@@ -37,8 +30,15 @@ from tfgpu_doctor.records.facts import (
     map_fact,
     value_or,
 )
-from tfgpu_doctor.records.report import Evidence, Fix
-from tfgpu_doctor.records.versions import capability, capability_of
+from tfgpu_doctor.facts.report import Evidence, Fix
+from tfgpu_doctor.facts.versions import capability, capability_of
+from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, import_fails, message_evidence
+from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
+from tfgpu_doctor.findings.requirements import unusable
+from tfgpu_doctor.matrix.compatibility import published_row
+from tfgpu_doctor.matrix.library_names import known_library
+from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
+from tfgpu_doctor.matrix.loader import Gpu as Model
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Values that follow from facts and the matrix; signs name them by a parameter, as they name facts.

@@ -10,6 +10,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tfgpu_doctor.facts.facts import NOT_ASKED, ONE_OF, Facts, Known, Message, Record, Unknown, lists_gpu, value_or
+from tfgpu_doctor.facts.report import Evidence, Finding, Fix, Severity
+from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.findings.catalogue import RANK
 from tfgpu_doctor.findings.declaration import (
     DECLARATIONS,
@@ -23,9 +26,6 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import fetch, unreadable
-from tfgpu_doctor.records.facts import NOT_ASKED, ONE_OF, Facts, Known, Message, Record, Unknown, lists_gpu, value_or
-from tfgpu_doctor.records.report import Evidence, Finding, Fix, Severity
-from tfgpu_doctor.records.units import count
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A report of tfgpu that was pasted as text: its findings are taken over, and not judged again, since it was made with

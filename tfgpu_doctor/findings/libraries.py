@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, message_evidence
-from tfgpu_doctor.matrix.library_names import Library, known_library
-from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     NOT_ASKED,
     Candidate,
     CudnnFile,
@@ -26,8 +23,11 @@ from tfgpu_doctor.records.facts import (
     lists_gpu,
     value_or,
 )
-from tfgpu_doctor.records.report import Evidence
-from tfgpu_doctor.records.versions import at_least, major, minor, parts
+from tfgpu_doctor.facts.report import Evidence
+from tfgpu_doctor.facts.versions import at_least, major, minor, parts
+from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, message_evidence
+from tfgpu_doctor.matrix.library_names import Library, known_library
+from tfgpu_doctor.matrix.loader import Release
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The libraries that TensorFlow opens by name, as the findings about CUDA and cuDNN judge them, and their evidence.

@@ -6,14 +6,14 @@ import ntpath
 import posixpath
 from collections.abc import Collection, Iterable, Iterator
 
+from tfgpu_doctor.facts.facts import Candidate, Known, Soname, Unknown, value_or
+from tfgpu_doctor.facts.report import Alternative, Fix
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import Context
 from tfgpu_doctor.findings.inputs import fetch
 from tfgpu_doctor.findings.libraries import good_candidate
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
-from tfgpu_doctor.records.facts import Candidate, Known, Soname, Unknown, value_or
-from tfgpu_doctor.records.report import Alternative, Fix
-from tfgpu_doctor.records.versions import minor
 
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
 PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tfgpu_doctor.facts.facts import Known, Message, value_or
+from tfgpu_doctor.facts.report import Finding, Severity
 from tfgpu_doctor.findings.declaration import Context, Declaration, MessageLog, Problem, matches, message_evidence
 from tfgpu_doctor.findings.inputs import fetch, smi_works
 from tfgpu_doctor.findings.judging import Candidate, Found, Judged, arrange, as_note
 from tfgpu_doctor.findings.symptoms import SYMPTOMS, nothing_fails, situation, trouble
 from tfgpu_doctor.parsers.resemblance import NO_CAUSE
-from tfgpu_doctor.records.facts import Known, Message, value_or
-from tfgpu_doctor.records.report import Finding, Severity
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a text that only asks would run into: a note beside the answer, since nothing has failed yet. Pure.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, GpuProcess, Message, value_or
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -15,9 +18,6 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import visible_devices
-from tfgpu_doctor.records.facts import ComputeCheck, Gpu, GpuProcess, Message, value_or
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.units import GIB, KIB, MIB, TIB
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What messages show of a GPU's memory: allocations that failed, and who else holds it.

@@ -7,6 +7,20 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import (
+    NOT_IN_TEXT,
+    Kernel,
+    Message,
+    OtherPython,
+    Package,
+    Phase,
+    ShadowedModule,
+    Soname,
+    value_or,
+)
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, capability, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -21,20 +35,6 @@ from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import (
-    NOT_IN_TEXT,
-    Kernel,
-    Message,
-    OtherPython,
-    Package,
-    Phase,
-    ShadowedModule,
-    Soname,
-    value_or,
-)
-from tfgpu_doctor.records.report import Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability, minor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The Python that runs: it has no TensorFlow, or another environment was meant.

@@ -10,11 +10,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import Message, Package, ShadowedModule
+from tfgpu_doctor.facts.versions import parts
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Message, Package, ShadowedModule
-from tfgpu_doctor.records.versions import parts
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Versions of packages against what TensorFlow and each other require.

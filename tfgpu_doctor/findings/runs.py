@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, Message, Phase, value_or
+from tfgpu_doctor.facts.report import Fix, Severity
+from tfgpu_doctor.facts.units import MIB
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -17,9 +20,6 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
     was_cut_short,
 )
-from tfgpu_doctor.records.facts import ComputeCheck, Gpu, Message, Phase, value_or
-from tfgpu_doctor.records.report import Fix, Severity
-from tfgpu_doctor.records.units import MIB
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about GPUs that exchange data: shared memory, peer access, NCCL.

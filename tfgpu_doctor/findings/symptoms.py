@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tfgpu_doctor.facts.facts import Gpu, Message, TfDevice, Toolkit, lists_gpu
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.declaration import MessageLog
 from tfgpu_doctor.findings.inputs import Card, libcuda_not_opened
 from tfgpu_doctor.findings.libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.records.facts import Gpu, Message, TfDevice, Toolkit, lists_gpu
-from tfgpu_doctor.records.versions import at_least
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Symptoms that several findings would explain: what a text shows, and leaves open.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tfgpu_doctor.facts.facts import ComputeCheck, XlaFile, value_or
+from tfgpu_doctor.facts.report import Alternative, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, capability, major
 from tfgpu_doctor.findings.declaration import (
     Context,
     MessageLog,
@@ -13,9 +16,6 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.inputs import Card, fetch
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
-from tfgpu_doctor.records.facts import ComputeCheck, XlaFile, value_or
-from tfgpu_doctor.records.report import Alternative, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability, major
 
 KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole models, are compiled by XLA on a GPU
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA

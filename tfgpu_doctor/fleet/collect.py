@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 import msgspec
 import psutil
 
-from tfgpu_doctor.files import reading, writing
+from tfgpu_doctor.facts import reading, writing
+from tfgpu_doctor.facts.facts import compact
+from tfgpu_doctor.facts.printable import cut, escape_json, utf8
 from tfgpu_doctor.fleet.reading import documents
 from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult
 from tfgpu_doctor.probes.driver_child import say
 from tfgpu_doctor.probes.process import FATAL, name_of, run, temporary_folder
 from tfgpu_doctor.probes.systems import find
-from tfgpu_doctor.records.facts import compact
-from tfgpu_doctor.records.printable import cut, escape_json, utf8
 
 LIMITS = {"doctor": 120.0, "smoke": 180.0, "bench": 1800.0}  # seconds that a node has to answer, where none are given
 LARGEST = 16 << 20  # bytes of the output of one node

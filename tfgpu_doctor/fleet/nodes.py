@@ -1,6 +1,6 @@
 """Results of tfgpu → nodes, with the values that a fleet compares. Pure.
 
-The declarations of the facts say what is compared (records/about.py): what differs from minute to minute is left out,
+The declarations of the facts say what is compared (facts/about.py): what differs from minute to minute is left out,
 collections are compared element by element. What the tables below add holds for many machines side by side, not for
 two reports.
 """
@@ -20,13 +20,12 @@ import msgspec
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.compare.differences import element_text, fact_text, in_words, short
-from tfgpu_doctor.fleet.records import WORST_FIRST, Node, NodeVerdict
-from tfgpu_doctor.records import facts as records
-from tfgpu_doctor.records.about import LAYERS, OWN_NAME, described
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Facts, Gpu, Known, about, fact_paths, look_up, map_fact, value_or
-from tfgpu_doctor.records.printable import cut
-from tfgpu_doctor.records.report import (
+from tfgpu_doctor.facts import facts as records
+from tfgpu_doctor.facts.about import LAYERS, OWN_NAME, described
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import Facts, Gpu, Known, about, fact_paths, look_up, map_fact, value_or
+from tfgpu_doctor.facts.printable import cut
+from tfgpu_doctor.facts.report import (
     Evidence,
     Finding,
     Fix,
@@ -37,7 +36,8 @@ from tfgpu_doctor.records.report import (
     other_kind,
     schema_of,
 )
-from tfgpu_doctor.records.units import count
+from tfgpu_doctor.facts.units import count
+from tfgpu_doctor.fleet.records import WORST_FIRST, Node, NodeVerdict
 from tfgpu_doctor.redact.paths import PLACEHOLDER
 from tfgpu_doctor.smoke.records import Smoke
 

@@ -32,6 +32,20 @@ from typing import NamedTuple
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.differences import entries, short
+from tfgpu_doctor.facts.facts import about
+from tfgpu_doctor.facts.printable import cut
+from tfgpu_doctor.facts.report import (
+    EXIT_OK,
+    EXIT_PROBLEM,
+    EXIT_UNKNOWN,
+    FailOn,
+    Finding,
+    Fix,
+    Severity,
+    Tool,
+    failing,
+)
+from tfgpu_doctor.facts.units import approximate, count, quantity
 from tfgpu_doctor.fleet.nodes import (
     ABSENT,
     NO_GPU,
@@ -52,20 +66,6 @@ from tfgpu_doctor.fleet.records import SCHEMA, Common, Fleet, Group, Kind, Membe
 from tfgpu_doctor.fleet.records import Value as Shown
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.records.facts import about
-from tfgpu_doctor.records.printable import cut
-from tfgpu_doctor.records.report import (
-    EXIT_OK,
-    EXIT_PROBLEM,
-    EXIT_UNKNOWN,
-    FailOn,
-    Finding,
-    Fix,
-    Severity,
-    Tool,
-    failing,
-)
-from tfgpu_doctor.records.units import approximate, count, quantity
 
 LEAST, SHARE, RARE = 3, 2 / 3, 0.1
 _MANY = 30  # nodes, of which none but an odd one lacks by chance what others have now and then

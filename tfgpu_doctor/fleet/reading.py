@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tfgpu_doctor.files.reading import STDIN, chunks, files_below, in_mib, shown, why
+from tfgpu_doctor.facts.printable import cut, utf8
+from tfgpu_doctor.facts.reading import STDIN, chunks, files_below, in_mib, shown, why
+from tfgpu_doctor.facts.report import ReportError, decode_saved
 from tfgpu_doctor.fleet.nodes import LONGEST_NAME, Result, decode, no_answer
 from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
 from tfgpu_doctor.parsers.lines import utf8 as as_utf8
-from tfgpu_doctor.records.printable import cut, utf8
-from tfgpu_doctor.records.report import ReportError, decode_saved
 
 LARGEST = 64 << 20  # bytes of one document, and of one line
 MOST_OPEN = 100_000  # documents whose end has not come; a fleet has a few for each node

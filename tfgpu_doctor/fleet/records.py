@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tfgpu_doctor.records.about import HOST, private, public
-from tfgpu_doctor.records.facts import Document, Record
-from tfgpu_doctor.records.report import Fix, MatrixInfo, Severity, Tool
-from tfgpu_doctor.records.units import count
+from tfgpu_doctor.facts.about import HOST, private, public
+from tfgpu_doctor.facts.facts import Document, Record
+from tfgpu_doctor.facts.report import Fix, MatrixInfo, Severity, Tool
+from tfgpu_doctor.facts.units import count
 
 SCHEMA: Literal["tfgpu.fleet/1"] = "tfgpu.fleet/1"
 NODE_SCHEMA: Literal["tfgpu.node/1"] = "tfgpu.node/1"

@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 
-from tfgpu_doctor.files import reading, writing
-from tfgpu_doctor.files.reading import why
-from tfgpu_doctor.records.printable import utf8
-from tfgpu_doctor.records.report import EXIT_PROBLEM, EXIT_USAGE
-from tfgpu_doctor.records.units import memory_size
+from tfgpu_doctor.facts import reading, writing
+from tfgpu_doctor.facts.printable import utf8
+from tfgpu_doctor.facts.reading import why
+from tfgpu_doctor.facts.report import EXIT_PROBLEM, EXIT_USAGE
+from tfgpu_doctor.facts.units import memory_size
 
 MARKER = ".tfgpu-unfinished"
 TEMPORARY = ".tfgpu-temporary"

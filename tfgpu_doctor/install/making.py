@@ -15,8 +15,12 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.files import writing
-from tfgpu_doctor.files.reading import why
+from tfgpu_doctor.facts import writing
+from tfgpu_doctor.facts.facts import value_or
+from tfgpu_doctor.facts.printable import clean_lines, utf8, without_commands
+from tfgpu_doctor.facts.reading import why
+from tfgpu_doctor.facts.report import Tool as Program
+from tfgpu_doctor.facts.versions import capability
 from tfgpu_doctor.findings.engine import now
 from tfgpu_doctor.install import tools
 from tfgpu_doctor.install.folder import Folder, InstallError, RefusedError, log_paths, python_of
@@ -28,10 +32,6 @@ from tfgpu_doctor.plan.install_commands import OLD_PIP, OLDEST_OF_UV, PIP_OF_OLD
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.facts import value_or
-from tfgpu_doctor.records.printable import clean_lines, utf8, without_commands
-from tfgpu_doctor.records.report import Tool as Program
-from tfgpu_doctor.records.versions import capability
 
 QUICK, DOWNLOADING = 600.0, 7200.0  # seconds for what downloads little, and for packages
 _WHEELS = ("--only-binary", ":all:")  # no code of a package is run to build it

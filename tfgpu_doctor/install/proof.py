@@ -9,7 +9,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tfgpu_doctor.files import writing
+from tfgpu_doctor.facts import writing
+from tfgpu_doctor.facts.facts import value_or
+from tfgpu_doctor.facts.printable import utf8
+from tfgpu_doctor.facts.report import Report, Severity
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install.folder import InstallError, python_of
 from tfgpu_doctor.install.tools import Added, Step, StepState
@@ -19,9 +22,6 @@ from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.install_commands import XLA_FILE, LibraryPaths, library_paths, xla_line
 from tfgpu_doctor.probes.examine import examine
 from tfgpu_doctor.probes.loader import Elf, caller_of
-from tfgpu_doctor.records.facts import value_or
-from tfgpu_doctor.records.printable import utf8
-from tfgpu_doctor.records.report import Report, Severity
 
 
 def add_library_paths(prefix: Path, release: Release) -> tuple[Added, ...]:

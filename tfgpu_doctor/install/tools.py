@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
+from tfgpu_doctor.facts.about import public
+from tfgpu_doctor.facts.facts import Document, Record
+from tfgpu_doctor.facts.printable import cut
+from tfgpu_doctor.facts.report import EXIT_UNKNOWN, EXIT_USAGE, MatrixInfo
+from tfgpu_doctor.facts.report import Tool as Program
+from tfgpu_doctor.facts.units import seconds
 from tfgpu_doctor.install.folder import InstallError
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.probes import process, systems
-from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.facts import Document, Record
-from tfgpu_doctor.records.printable import cut
-from tfgpu_doctor.records.report import EXIT_UNKNOWN, EXIT_USAGE, MatrixInfo
-from tfgpu_doctor.records.report import Tool as Program
-from tfgpu_doctor.records.units import seconds
 
 SCHEMA: Literal["tfgpu.install/1"] = "tfgpu.install/1"
 MANIFEST = "tfgpu-install.json"  # within the environment

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.render.streams import say
 
 _PRINTS = ("--format", "--output", "--html", "--help", "-h")  # with these, a command prints or writes its result itself

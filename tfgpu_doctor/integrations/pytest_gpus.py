@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tfgpu_doctor.commands import TfgpuError, diagnose
-from tfgpu_doctor.files import reading, writing
+from tfgpu_doctor.facts import reading, writing
+from tfgpu_doctor.facts.facts import Unknown, encode, value_or
+from tfgpu_doctor.facts.printable import one_line
+from tfgpu_doctor.facts.report import Severity
+from tfgpu_doctor.facts.similar import did_you_mean
+from tfgpu_doctor.facts.units import memory_size, read_size
 from tfgpu_doctor.findings.inputs import visible_devices
 from tfgpu_doctor.probes.driver_child import is_initialized
 from tfgpu_doctor.probes.process import end_running
-from tfgpu_doctor.records.facts import Unknown, encode, value_or
-from tfgpu_doctor.records.printable import one_line
-from tfgpu_doctor.records.report import Severity
-from tfgpu_doctor.records.similar import did_you_mean
-from tfgpu_doctor.records.units import memory_size, read_size
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from tfgpu_doctor.records.facts import Gpu, TfDevice
-    from tfgpu_doctor.records.report import Report
+    from tfgpu_doctor.facts.facts import Gpu, TfDevice
+    from tfgpu_doctor.facts.report import Report
 
 VISIBLE, GROWTH = "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH"
 KEYWORDS = ("min", "memory", "compute_capability")

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from tfgpu_doctor.facts.report import Edit
 from tfgpu_doctor.manifests.pyproject import loads
-from tfgpu_doctor.records.report import Edit
 
 _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
 _NEXT_COMMAND = re.compile(r"&&|[;|]")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from tfgpu_doctor.facts import yaml_nodes
+from tfgpu_doctor.facts.yaml_nodes import YamlError, is_merge, is_null, line_of
 from tfgpu_doctor.manifests import ManifestError, Place
-from tfgpu_doctor.records import yaml_nodes
-from tfgpu_doctor.records.yaml_nodes import YamlError, is_merge, is_null, line_of
 
 
 class Node:

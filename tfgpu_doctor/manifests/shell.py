@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise, takewhile
 from typing import Any, Literal, TypeAlias
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.manifests import (
     Environment,
     Image,
@@ -25,7 +26,6 @@ from tfgpu_doctor.manifests.pip import Include, Lines, read_environment
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import filled_later, hole, unknown_part
-from tfgpu_doctor.records.distributions import TENSORFLOW
 
 # in order: what joins lines, what ends a command, a comment, blanks, and the pieces that make up a word
 _TOKEN = re.compile(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tfgpu_doctor.records.yaml_nodes import documents, plain
+from tfgpu_doctor.facts.yaml_nodes import documents, plain
 
 PACKAGE = Path(__file__).resolve().parent.parent
 IN_WHEEL = PACKAGE / "compat_matrix.json"

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import Fact, Known, Unknown
+from tfgpu_doctor.facts.versions import capability, major, numbers
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.records.facts import Fact, Known, Unknown
-from tfgpu_doctor.records.versions import capability, major, numbers
 
 _TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
 # XLA of 2.13 and older does not look into NVIDIA's packages for ptxas and libdevice: those wheels do not hold the

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from tfgpu_doctor.facts.versions import major, minor, numbers
 from tfgpu_doctor.matrix.rows import concerns, within
 from tfgpu_doctor.matrix.schema import (
     KEYS,
@@ -25,7 +26,6 @@ from tfgpu_doctor.matrix.schema import (
     Wheel,
     key_of,
 )
-from tfgpu_doctor.records.versions import major, minor, numbers
 
 _SOURCES = ("source", "driver_source", "minor_compat_source", "capabilities_source")
 _OF_DERIVED_TABLES = ("wheel", "package-metadata")

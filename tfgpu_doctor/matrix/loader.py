@@ -12,7 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from tfgpu_doctor.files.reading import read_whole, why
+from tfgpu_doctor.facts.reading import read_whole, why
+from tfgpu_doctor.facts.report import MatrixInfo
+from tfgpu_doctor.facts.versions import at_least, minor, numbers
+from tfgpu_doctor.facts.yaml_nodes import Node, YamlError, documents, line_of, plain, shortened
 from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
 from tfgpu_doctor.matrix.gpu_names import InstanceIndex, NameIndex
 from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
@@ -32,9 +35,6 @@ from tfgpu_doctor.matrix.schema import (
     ReleaseRow,
     key_of,
 )
-from tfgpu_doctor.records.report import MatrixInfo
-from tfgpu_doctor.records.versions import at_least, minor, numbers
-from tfgpu_doctor.records.yaml_nodes import Node, YamlError, documents, line_of, plain, shortened
 
 __all__ = ["CudaToolkit", "CudnnRelease", "Gpu", "KnownIssue", "Matrix", "MatrixError", "Release", "parse"]
 

@@ -9,11 +9,11 @@ from typing import TypeAlias
 from msgspec import structs
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import Record
+from tfgpu_doctor.facts.versions import major, minor, numbers, padded
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, kernels_for, oldest_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.schema import PLATFORMS, ReleaseRow
-from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.versions import major, minor, numbers, padded
 
 # the libraries of the toolkit that a program cannot do without; CUPTI only profiles, the others come on their own
 TOOLKIT = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import field, structs
 
+from tfgpu_doctor.facts.facts import Record
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix.schema import (
     Build,
     CudaToolkit,
@@ -19,8 +21,6 @@ from tfgpu_doctor.matrix.schema import (
     ReleaseRow,
     Wheel,
 )
-from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.versions import numbers
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

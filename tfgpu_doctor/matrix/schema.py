@@ -10,8 +10,8 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, field
 
-from tfgpu_doctor.records.facts import StrictRecord
-from tfgpu_doctor.records.versions import capability, numbers
+from tfgpu_doctor.facts.facts import StrictRecord
+from tfgpu_doctor.facts.versions import capability, numbers
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
 

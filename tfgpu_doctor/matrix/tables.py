@@ -12,13 +12,13 @@ from typing import Any
 from msgspec import field, to_builtins
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import Record
+from tfgpu_doctor.facts.similar import similar
+from tfgpu_doctor.facts.versions import major, minor, numbers, padded
 from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
 from tfgpu_doctor.matrix.queries import QueryError, same_as_far_as_given
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import TABLES
-from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.similar import similar
-from tfgpu_doctor.records.versions import major, minor, numbers, padded
 
 _VERSION = re.compile(r"(?:cuda|cudnn|v)?[ -]?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})", re.IGNORECASE)
 

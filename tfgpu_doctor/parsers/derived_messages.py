@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from tfgpu_doctor.facts import distributions
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
+from tfgpu_doctor.facts.versions import minor, same_minor
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.machine_facts import devices, first_said
 from tfgpu_doctor.parsers.parsed_text import ParsedText
 from tfgpu_doctor.parsers.resemblance import SUBJECT
-from tfgpu_doctor.records import distributions
-from tfgpu_doctor.records.facts import NOT_IN_TEXT, Known, Message, lists_gpu
-from tfgpu_doctor.records.versions import minor, same_minor
 
 # TensorFlow's log gives its age away by the folder of the file that speaks, and with it the CUDA of its wheels:
 # tensorflow/tsl 2.11 to 2.14, external/local_tsl and local_xla 2.15 to 2.19, no folder from 2.20 on

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tfgpu_doctor.records import printable
+from tfgpu_doctor.facts import printable
 
 # ------------------------------------------------------------------------------------------ encodings
 

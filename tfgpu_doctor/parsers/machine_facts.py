@@ -12,13 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.parsers import prose, tensorflow_outputs
-from tfgpu_doctor.parsers.cuda_results import CURESULTS
-from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
-from tfgpu_doctor.parsers.prose import card_in, stance
-from tfgpu_doctor.parsers.statements import names_no_gpu
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     NOT_IN_TEXT,
     Build,
     CallResult,
@@ -37,7 +31,13 @@ from tfgpu_doctor.records.facts import (
     Toolkit,
     lists_gpu,
 )
-from tfgpu_doctor.records.versions import minor, of_capability
+from tfgpu_doctor.facts.versions import minor, of_capability
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.parsers import prose, tensorflow_outputs
+from tfgpu_doctor.parsers.cuda_results import CURESULTS
+from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
+from tfgpu_doctor.parsers.prose import card_in, stance
+from tfgpu_doctor.parsers.statements import names_no_gpu
 
 # ------------------------------------------------------------------------------------------ pci names
 
@@ -48,7 +48,7 @@ _NO_NAME = re.compile(r"\bDevice(?: (?P<number>[0-9a-f]{4}))?$|^Microsoft Basic 
 def named(gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:
     """The same devices, those without a name with that of the matrix.
 
-    >>> from tfgpu_doctor.records.facts import Known
+    >>> from tfgpu_doctor.facts.facts import Known
     >>> card = PciGpu("0000:01:00.0", "10de:2684")
     >>> named(Known((card,), "/sys/bus/pci/devices"), Matrix.load()).value[0].name
     'GeForce RTX 4090'

@@ -15,9 +15,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from tfgpu_doctor.facts.facts import Message
+from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.parsers.lines import Line
-from tfgpu_doctor.records.facts import Message
-from tfgpu_doctor.records.printable import cut
 
 CATALOGUE = Path(__file__).with_name("messages.txt")
 SHOWN = 300  # characters of a line that are kept as evidence

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tfgpu_doctor.records.facts import Fact, Gpu, GpuProcess, Known, Unknown, map_fact, value_or
+from tfgpu_doctor.facts.facts import Fact, Gpu, GpuProcess, Known, Unknown, map_fact, value_or
 
 # ------------------------------------------------------------------------------------------ nvidia smi
 

@@ -38,10 +38,8 @@ from typing import Any
 
 from msgspec import structs
 
-from tfgpu_doctor.parsers import platform_hints
-from tfgpu_doctor.parsers.lines import Line
-from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.about import LAYERS
+from tfgpu_doctor.facts.facts import (
     Build,
     Fact,
     Facts,
@@ -53,7 +51,9 @@ from tfgpu_doctor.records.facts import (
     TfDevice,
     Toolkit,
 )
-from tfgpu_doctor.records.printable import cut
+from tfgpu_doctor.facts.printable import cut
+from tfgpu_doctor.parsers import platform_hints
+from tfgpu_doctor.parsers.lines import Line
 
 # ------------------------------------------------------------------------------------------ own report
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Fact, Known, Message
+from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers import (
     nvidia_smi,
@@ -21,8 +23,6 @@ from tfgpu_doctor.parsers import (
 from tfgpu_doctor.parsers.lines import Excerpt, Line
 from tfgpu_doctor.parsers.messages import SHOWN
 from tfgpu_doctor.parsers.statements import Statement, without_expected
-from tfgpu_doctor.records.facts import NOT_IN_TEXT, Fact, Known, Message
-from tfgpu_doctor.records.printable import cut
 
 _IN_PASSING = ("gpu", "python")  # a sentence about them is as good as a form's field
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")

@@ -25,9 +25,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tfgpu_doctor.facts.versions import major
 from tfgpu_doctor.parsers import statements
 from tfgpu_doctor.parsers.lines import Line
-from tfgpu_doctor.records.versions import major
 
 # ------------------------------------------------------------------------------------------ prose
 

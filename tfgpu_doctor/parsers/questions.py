@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.messages import SHOWN
-from tfgpu_doctor.records.facts import Message
 
 # ------------------------------------------------------------------------------------------ questions
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
+from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.parsers import messages as template
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.messages import HARMLESS
-from tfgpu_doctor.records.facts import Message
 
 TABLE = Path(__file__).with_name("resemblance.json")
 NO_CAUSE = ("ok", "question")  # of a report in which nothing is wrong, and of one that only asks

@@ -24,8 +24,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tfgpu_doctor.facts.versions import major
 from tfgpu_doctor.parsers.lines import Line
-from tfgpu_doctor.records.versions import major
 
 # ------------------------------------------------------------------------------------------ values
 

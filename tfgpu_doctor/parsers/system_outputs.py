@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import structs
 
+from tfgpu_doctor.facts.facts import Known, PciGpu
 from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.lines import Line
-from tfgpu_doctor.records.facts import Known, PciGpu
 
 # ------------------------------------------------------------------------------------------ system outputs
 

@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any
 
+from tfgpu_doctor.facts.facts import Build, Gpu, Known, TfDevice, Unknown
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.nvidia_smi import bus_id
-from tfgpu_doctor.records.facts import Build, Gpu, Known, TfDevice, Unknown
 
 # ------------------------------------------------------------------------------------------ tensorflow build
 

@@ -1,7 +1,7 @@
 """Pasted text → the facts that probes would find, each with its line; and the command that tells what is left open.
 
 What somebody writes about a machine ("CUDA 12.4") and what a program prints about it become facts of the same fields;
-the sentences in which programs fail become :class:`~tfgpu_doctor.records.facts.Message`. Nothing is judged here.
+the sentences in which programs fail become :class:`~tfgpu_doctor.facts.facts.Message`. Nothing is judged here.
 """
 
 from __future__ import annotations
@@ -12,19 +12,8 @@ from typing import Any
 
 from msgspec import structs
 
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.parsers import platform_hints
-from tfgpu_doctor.parsers.derived_messages import derived_messages
-from tfgpu_doctor.parsers.lines import Excerpt
-from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
-from tfgpu_doctor.parsers.own_report import with_facts, with_report
-from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
-from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
-from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
-from tfgpu_doctor.parsers.resemblance import resembling, telling
-from tfgpu_doctor.parsers.statements import Statement
-from tfgpu_doctor.records import distributions
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts import distributions
+from tfgpu_doctor.facts.facts import (
     NOT_IN_TEXT,
     Fact,
     Facts,
@@ -39,7 +28,18 @@ from tfgpu_doctor.records.facts import (
     look_up,
     value_or,
 )
-from tfgpu_doctor.records.units import KIB
+from tfgpu_doctor.facts.units import KIB
+from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers import platform_hints
+from tfgpu_doctor.parsers.derived_messages import derived_messages
+from tfgpu_doctor.parsers.lines import Excerpt
+from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
+from tfgpu_doctor.parsers.own_report import with_facts, with_report
+from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
+from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
+from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
+from tfgpu_doctor.parsers.resemblance import resembling, telling
+from tfgpu_doctor.parsers.statements import Statement
 
 # ------------------------------------------------------------------------------------------ asks
 

@@ -10,6 +10,8 @@ from functools import cached_property
 from msgspec import structs
 from packaging.version import Version
 
+from tfgpu_doctor.facts.report import Fix
+from tfgpu_doctor.facts.versions import capability, major, minor, numbers
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, oldest_driver, runs_on
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
@@ -24,8 +26,6 @@ from tfgpu_doctor.plan.install_commands import (
 )
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
-from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import capability, major, minor, numbers
 
 _DATA_CENTRE = re.compile(r"(nvidia )?(tesla |[ablvhp]\d{1,3}\b|t4\b|k[2468]0|gh200|gb[23]00|l40s)", re.IGNORECASE)
 PUBLISHED = "tensorflow/tensorflow"  # images that hold the published wheel

@@ -15,6 +15,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import Facts, Known
+from tfgpu_doctor.facts.report import SCHEMA, Edit, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.engine import diagnose
 from tfgpu_doctor.findings.judging import SEVERITIES
@@ -29,10 +33,6 @@ from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
 from tfgpu_doctor.plan.target import Target, to_facts
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Facts, Known
-from tfgpu_doctor.records.report import SCHEMA, Edit, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
-from tfgpu_doctor.records.versions import minor
 
 # --------------------------------------------------------------------------------------------- environments → a report
 

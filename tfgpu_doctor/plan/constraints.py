@@ -10,6 +10,8 @@ from typing import TypeAlias
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import Record
+from tfgpu_doctor.facts.versions import capability, major, minor
 from tfgpu_doctor.matrix.compatibility import (
     cudnn_floor,
     driver_bound,
@@ -24,8 +26,6 @@ from tfgpu_doctor.matrix.compatibility import (
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
-from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.versions import capability, major, minor
 
 
 class Violation(Record, frozen=True):

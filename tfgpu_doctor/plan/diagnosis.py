@@ -8,6 +8,9 @@ from functools import partial
 
 from msgspec import structs
 
+from tfgpu_doctor.facts.facts import Message, PciGpu, TfDevice, value_or
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
+from tfgpu_doctor.facts.versions import at_least, minor, numbers, same_minor
 from tfgpu_doctor.findings import engine
 from tfgpu_doctor.findings.answers import WHICH
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, message_evidence
@@ -20,9 +23,6 @@ from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.ranking import FROM_PIP, MachineState, Planner, make_plan
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import Target, from_facts, unknown_gpu
-from tfgpu_doctor.records.facts import Message, PciGpu, TfDevice, value_or
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix
-from tfgpu_doctor.records.versions import at_least, minor, numbers, same_minor
 
 diagnose = partial(engine.diagnose, fixes=Fixes)
 make_report = partial(engine.make_report, fixes=Fixes)

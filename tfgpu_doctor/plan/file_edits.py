@@ -9,6 +9,9 @@ from functools import lru_cache
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
 
+from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.facts.report import Edit, Fix
+from tfgpu_doctor.facts.versions import major, minor, numbers
 from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -18,9 +21,6 @@ from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
 from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, fitting, pinned, with_cudnn
 from tfgpu_doctor.plan.resolving import specifier
-from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.report import Edit, Fix
-from tfgpu_doctor.records.versions import major, minor, numbers
 
 
 @lru_cache(maxsize=16)

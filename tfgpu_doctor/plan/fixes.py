@@ -11,6 +11,9 @@ from functools import cached_property
 
 from msgspec import structs
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Facts, Known, Python, value_or
+from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
@@ -28,9 +31,6 @@ from tfgpu_doctor.plan.install_commands import (
 )
 from tfgpu_doctor.plan.target import Target, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import NOT_IN_TEXT, ONE_OF, Facts, Known, Python, value_or
-from tfgpu_doctor.records.report import Fix
 
 CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"

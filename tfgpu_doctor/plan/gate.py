@@ -17,16 +17,16 @@ from msgspec import structs
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import Facts, value_or
+from tfgpu_doctor.facts.report import Alternative, Fix
+from tfgpu_doctor.facts.versions import at_least, major
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.parsers.platform_hints import holds_tensorflow
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
 from tfgpu_doctor.plan.target import Target, from_facts
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Facts, value_or
-from tfgpu_doctor.records.report import Alternative, Fix
-from tfgpu_doctor.records.versions import at_least, major
 
 _PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")

@@ -8,6 +8,8 @@ from functools import partial
 from msgspec import structs
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import Record
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix.compatibility import (
     arm_only,
     driver_bound,
@@ -37,8 +39,6 @@ from tfgpu_doctor.plan.target import (
     read_python,
     several,
 )
-from tfgpu_doctor.records.facts import Record
-from tfgpu_doctor.records.versions import numbers
 
 
 def read_filters(

@@ -12,6 +12,9 @@ from functools import cached_property
 from msgspec import structs
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import Setting
+from tfgpu_doctor.facts.report import Fix
+from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.matrix.compatibility import (
     XLA_COMPILER,
     XLA_READS_PACKAGES_SINCE,
@@ -25,9 +28,6 @@ from tfgpu_doctor.matrix.compatibility import (
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.facts import Setting
-from tfgpu_doctor.records.report import Fix
-from tfgpu_doctor.records.versions import at_least, capability, major, minor
 
 # The distributions that hold the libraries which TensorFlow of CUDA 11 opens (sonames of CUDA 11.8, which are those of
 # 11.2 as well), and ptxas with libdevice for XLA. Seen in the wheels' lists of files.

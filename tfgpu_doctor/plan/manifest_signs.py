@@ -13,6 +13,9 @@ from typing import TypeAlias
 
 from msgspec import structs
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers, same_minor
 from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
@@ -55,9 +58,6 @@ from tfgpu_doctor.plan.planned import (
     pythons_for,
 )
 from tfgpu_doctor.plan.resolving import specifier
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.records.versions import at_least, capability, major, minor, numbers, same_minor
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 

@@ -12,6 +12,9 @@ from itertools import product
 from msgspec import structs
 from packaging.version import Version
 
+from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
+from tfgpu_doctor.facts.report import Evidence
+from tfgpu_doctor.facts.versions import major, numbers
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -30,9 +33,6 @@ from tfgpu_doctor.plan.resolving import (
     universe_of,
 )
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.distributions import CONDA_BASE, TENSORFLOW
-from tfgpu_doctor.records.report import Evidence
-from tfgpu_doctor.records.versions import major, numbers
 
 # https://github.com/NVIDIA/nvidia-docker: nvidia/cuda:12.3.2-cudnn9-runtime-ubuntu22.04, 12.6.3-cudnn-devel-ubi9
 _CUDA_TAG = re.compile(

@@ -11,6 +11,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.facts.facts import Facts, value_or
+from tfgpu_doctor.facts.report import Fix, Tool
+from tfgpu_doctor.facts.versions import major, minor
 from tfgpu_doctor.matrix.compatibility import beyond_the_known, forgets_folders
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, on_cpu
@@ -20,9 +23,6 @@ from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_links, what_may_be_missing
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut, delivered, older_than_five_years
 from tfgpu_doctor.plan.target import Target, TargetError, has_no_gpu, to_facts
-from tfgpu_doctor.records.facts import Facts, value_or
-from tfgpu_doctor.records.report import Fix, Tool
-from tfgpu_doctor.records.versions import major, minor
 
 _CHANGES: tuple[Kind, ...] = ("python", "driver", "python+driver")
 FROM_PIP = frozenset({"as-is", *_CHANGES})

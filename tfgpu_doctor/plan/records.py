@@ -9,12 +9,12 @@ from msgspec import field
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from tfgpu_doctor.facts.facts import Document, Record
+from tfgpu_doctor.facts.report import Fix, MatrixInfo, Tool
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.constraints import Violation
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.facts import Document, Record
-from tfgpu_doctor.records.report import Fix, MatrixInfo, Tool
-from tfgpu_doctor.records.versions import minor
 
 SCHEMA = "tfgpu.plan/1"
 # as-is: nothing has to change; python, driver: that has to; the others are other ways to install it

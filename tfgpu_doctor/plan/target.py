@@ -10,12 +10,12 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from tfgpu_doctor.facts.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, Python, Record, value_or
+from tfgpu_doctor.facts.similar import did_you_mean
+from tfgpu_doctor.facts.versions import capability, capability_of, major, minor
 from tfgpu_doctor.matrix.compatibility import arm_only, on_windows
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PLATFORMS
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, Python, Record, value_or
-from tfgpu_doctor.records.similar import did_you_mean
-from tfgpu_doctor.records.versions import capability, capability_of, major, minor
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 OSES: tuple[Os, ...] = get_args(Os)

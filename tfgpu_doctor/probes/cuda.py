@@ -8,14 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
-from tfgpu_doctor.plan.install_commands import XLA_FILE
-from tfgpu_doctor.probes import process, systems
-from tfgpu_doctor.probes.driver_child import cuda_version
-from tfgpu_doctor.probes.files import below, text_in
-from tfgpu_doctor.probes.loader import Listing, below_once, places, site_of, split_library_path
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     Cuda,
     Cudnn,
     CudnnFile,
@@ -28,7 +21,14 @@ from tfgpu_doctor.records.facts import (
     XlaFile,
     value_or,
 )
-from tfgpu_doctor.records.versions import at_least
+from tfgpu_doctor.facts.reading import read_head
+from tfgpu_doctor.facts.versions import at_least
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
+from tfgpu_doctor.plan.install_commands import XLA_FILE
+from tfgpu_doctor.probes import process, systems
+from tfgpu_doctor.probes.driver_child import cuda_version
+from tfgpu_doctor.probes.files import below, text_in
+from tfgpu_doctor.probes.loader import Listing, below_once, places, site_of, split_library_path
 
 # Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
 VARIABLES = (

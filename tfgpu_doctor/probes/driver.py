@@ -20,13 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfgpu_doctor.parsers import nvidia_smi
-from tfgpu_doctor.parsers.nvidia_smi import bus_id
-from tfgpu_doctor.probes import process, systems
-from tfgpu_doctor.probes.driver_child import BOOT
-from tfgpu_doctor.probes.files import below, listed, module_loaded, text_fact, text_in
-from tfgpu_doctor.probes.loader import LdSo, below_once, read_cache
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     CallResult,
     Candidate,
     Driver,
@@ -39,6 +33,12 @@ from tfgpu_doctor.records.facts import (
     map_fact,
     value_or,
 )
+from tfgpu_doctor.parsers import nvidia_smi
+from tfgpu_doctor.parsers.nvidia_smi import bus_id
+from tfgpu_doctor.probes import process, systems
+from tfgpu_doctor.probes.driver_child import BOOT
+from tfgpu_doctor.probes.files import below, listed, module_loaded, text_fact, text_in
+from tfgpu_doctor.probes.loader import LdSo, below_once, read_cache
 
 LIBCUDA, LIBNVIDIA_ML = "libcuda.so.1", "libnvidia-ml.so.1"
 WSL_SMI = "/usr/lib/wsl/lib/nvidia-smi"

@@ -11,12 +11,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from tfgpu_doctor.files.reading import read_head
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import Fact, Kernel, Known, OtherPython, Python, Unknown, value_or
+from tfgpu_doctor.facts.reading import read_head
 from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import names_in
 from tfgpu_doctor.probes.systems import find
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Fact, Kernel, Known, OtherPython, Python, Unknown, value_or
 
 _DIST_INFO = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info$")
 _CUDA = re.compile(r"nvidia_(cuda_runtime|cudnn)_cu\d+|nvidia_cuda_runtime|nvidia_cudnn|cudatoolkit-|cuda-cudart-")

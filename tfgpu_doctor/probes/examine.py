@@ -11,12 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tfgpu_doctor.matrix.compatibility import published_row
-from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.parsers.machine_facts import named
-from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, startup_files
-from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe, tensorflow_distribution
-from tfgpu_doctor.records.facts import (
+from tfgpu_doctor.facts.facts import (
     Cuda,
     Cudnn,
     Driver,
@@ -33,6 +28,11 @@ from tfgpu_doctor.records.facts import (
     map_fact,
     value_or,
 )
+from tfgpu_doctor.matrix.compatibility import published_row
+from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.parsers.machine_facts import named
+from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, startup_files
+from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe, tensorflow_distribution
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tfgpu_doctor.files.reading import read_head
-from tfgpu_doctor.records.facts import Fact, Known, Unknown
+from tfgpu_doctor.facts.facts import Fact, Known, Unknown
+from tfgpu_doctor.facts.reading import read_head
 
 LIMIT = 4_000_000  # bytes; nothing that is read here is larger on a sane machine
 

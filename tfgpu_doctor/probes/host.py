@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from tfgpu_doctor.files.reading import read_head
+from tfgpu_doctor.facts.environment_variables import matters
+from tfgpu_doctor.facts.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
+from tfgpu_doctor.facts.reading import read_head
 from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import (
     below,
@@ -30,8 +32,6 @@ from tfgpu_doctor.probes.files import (
     text_in,
     why,
 )
-from tfgpu_doctor.records.environment_variables import matters
-from tfgpu_doctor.records.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
 
 T = TypeVar("T", int, float)
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import DamagedPackage, Fact, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 from tfgpu_doctor.probes.files import names_in, text_in
 from tfgpu_doctor.probes.tensorflow_probe import normal, required_name
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import DamagedPackage, Fact, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 
 MOST_NAMED = 5  # files of a package; the number of the others is enough
 _ENDINGS = (".py", ".so", ".pyd", ".dll", ".bc")

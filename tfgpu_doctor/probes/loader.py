@@ -18,11 +18,11 @@ from typing import IO, Literal
 
 import msgspec
 
-from tfgpu_doctor.files.reading import open_regular
+from tfgpu_doctor.facts.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
+from tfgpu_doctor.facts.reading import open_regular
 from tfgpu_doctor.parsers.system_outputs import CacheEntry, parse_cache
 from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.files import below, names_in
-from tfgpu_doctor.records.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
 
 # The library that calls dlopen, seen with LD_DEBUG=files in 2.10, 2.13, 2.15, 2.16 and 2.21 on Linux x86_64:
 # libtensorflow_framework.so.2 wherever there is a libtensorflow_cc.so.2, before it _pywrap_tensorflow_internal.so.

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tfgpu_doctor.files.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
-from tfgpu_doctor.files.writing import replace
+from tfgpu_doctor.facts.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
+from tfgpu_doctor.facts.writing import replace
 from tfgpu_doctor.manifests import ManifestError
 
 if TYPE_CHECKING:

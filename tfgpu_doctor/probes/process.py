@@ -28,9 +28,9 @@ from functools import cache
 from itertools import count
 from typing import IO
 
+from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.systems import find
-from tfgpu_doctor.records.printable import utf8
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
 END_GRACE = 5.0  # seconds at most to kill all that is left in the end, which may fork faster than it can be killed

@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
+from tfgpu_doctor.facts.environment_variables import matters
+from tfgpu_doctor.facts.facts import Fact, Known, Setting
 from tfgpu_doctor.probes.files import below, names_in, text_in
-from tfgpu_doctor.records.environment_variables import matters
-from tfgpu_doctor.records.facts import Fact, Known, Setting
 
 _OF_USER = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_aliases", ".profile"),

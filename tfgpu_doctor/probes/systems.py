@@ -22,9 +22,9 @@ from typing import Any
 
 import msgspec
 
+from tfgpu_doctor.facts.facts import Fact, Host, Known, LibraryFile, PciGpu, Unknown
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME
 from tfgpu_doctor.probes.files import below, names_in, why
-from tfgpu_doctor.records.facts import Fact, Host, Known, LibraryFile, PciGpu, Unknown
 
 # fields of Driver that the system fills without asking the driver itself
 INSTALLED = (

@@ -21,13 +21,13 @@ from typing import Any
 
 import msgspec
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.facts import Fact, Known, Package, Phase, Python, TensorFlow, Unknown, map_fact
 from tfgpu_doctor.parsers.tensorflow_outputs import library_version
 from tfgpu_doctor.probes import host, launch, process
 from tfgpu_doctor.probes.process import Child, Completed, Watch
 from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
-from tfgpu_doctor.records.distributions import TENSORFLOW
-from tfgpu_doctor.records.facts import Fact, Known, Package, Phase, Python, TensorFlow, Unknown, map_fact
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
 DEADLINES: Mapping[str, float] = {

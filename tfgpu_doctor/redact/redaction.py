@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.records.about import (
+from tfgpu_doctor.facts.about import (
     HOST,
     OWN_NAME,
     closed_fields,
@@ -26,8 +26,8 @@ from tfgpu_doctor.records.about import (
     public_fields,
     records_in,
 )
-from tfgpu_doctor.records.facts import Facts, Known, Setting, Unknown
-from tfgpu_doctor.records.report import Fix
+from tfgpu_doctor.facts.facts import Facts, Known, Setting, Unknown
+from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.redact import paths, patterns
 from tfgpu_doctor.redact.paths import NOBODY, PLACEHOLDER, WORDS, is_public_text, is_public_word, is_term
 from tfgpu_doctor.redact.patterns import Match

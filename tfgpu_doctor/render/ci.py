@@ -23,10 +23,10 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from tfgpu_doctor.facts.facts import encode
+from tfgpu_doctor.facts.printable import clean, escape_xml, utf8
+from tfgpu_doctor.facts.report import Checked, Finding
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.records.facts import encode
-from tfgpu_doctor.records.printable import clean, escape_xml, utf8
-from tfgpu_doctor.records.report import Checked, Finding
 from tfgpu_doctor.render.outline import LABEL_WIDTH, block
 from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Level, Suite
 

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.facts.printable import clean
 from tfgpu_doctor.render.streams import StyledStream, guarded
 
 

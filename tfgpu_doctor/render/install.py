@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.facts.report import Report
+from tfgpu_doctor.facts.units import count, memory_size
 from tfgpu_doctor.install.folder import DOWNLOAD, ON_DISK, python_of
 from tfgpu_doctor.install.making import Choice
 from tfgpu_doctor.install.tools import LOCK, MANIFEST, Added, Manifest, StepState, dropped
-from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.records.units import count, memory_size
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.shapes import Block, Line, Page, Part, Table
 from tfgpu_doctor.render.text import render

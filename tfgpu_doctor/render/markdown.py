@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.facts.printable import clean
 from tfgpu_doctor.render.console import MARKS
 from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
 

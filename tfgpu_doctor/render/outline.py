@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
+from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
+from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
-from tfgpu_doctor.records.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.records.report import Finding, Fix, Report, Severity, is_answered
 from tfgpu_doctor.render.shapes import Block, Detail, Line
 
 LABEL_WIDTH = 9  # characters of the longest label

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from tfgpu_doctor.records.printable import clean
-from tfgpu_doctor.records.report import Tool
+from tfgpu_doctor.facts.printable import clean
+from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.render.shapes import Metric, Sample
 
 _LONGEST = 200  # characters of the value of a label

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from typing import IO, TextIO, cast
 
-from tfgpu_doctor.records.printable import clean_lines, one_line, utf8, without_commands
+from tfgpu_doctor.facts.printable import clean_lines, one_line, utf8, without_commands
 
 PLAIN = "tfgpu.plain"
 _PLAIN = {"µ": "u", "×": "x", "…": "...", "–": "-", "−": "-", "←": "<-", "→": "->", "≥": ">=", "≤": "<="}

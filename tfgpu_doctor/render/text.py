@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from tfgpu_doctor.records.printable import clean
+from tfgpu_doctor.facts.printable import clean
 from tfgpu_doctor.render.console import STYLES, cleaned, marks
 from tfgpu_doctor.render.outline import LABEL_WIDTH
 from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content

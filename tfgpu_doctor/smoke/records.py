@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from tfgpu_doctor.bench.results import Run, Throughput
-from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.facts import Document, Record
-from tfgpu_doctor.records.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
+from tfgpu_doctor.facts.about import public
+from tfgpu_doctor.facts.facts import Document, Record
+from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Report, Tool
 
 SCHEMA: Literal["tfgpu.smoke/1"] = "tfgpu.smoke/1"
 

@@ -24,12 +24,12 @@ from tfgpu_doctor.bench.runner.process import Asked, Clock, Worker, WorkerError,
 from tfgpu_doctor.bench.runner.runner import measure, to_run
 from tfgpu_doctor.bench.speeds import slowdowns, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.facts.facts import Known, Phase, value_or
+from tfgpu_doctor.facts.report import Report, Severity, Tool, verdict_sentence
+from tfgpu_doctor.facts.units import quantity
+from tfgpu_doctor.facts.units import seconds as duration
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.records.facts import Known, Phase, value_or
-from tfgpu_doctor.records.report import Report, Severity, Tool, verdict_sentence
-from tfgpu_doctor.records.units import quantity
-from tfgpu_doctor.records.units import seconds as duration
 from tfgpu_doctor.smoke.records import SCHEMA, WORST_FIRST, Smoke, SmokeCheck, SmokeRun, Status, verdict_of
 
 # Enough samples for a figure of two digits, in little time: a gate tells broken from sound, not 2 % from 3 %.

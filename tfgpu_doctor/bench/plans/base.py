@@ -13,8 +13,8 @@ from tfgpu_doctor.bench.devices import Case, Job, Key, Scalar, Selection
 from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.records.units import approximate
-from tfgpu_doctor.records.units import seconds as duration
+from tfgpu_doctor.facts.units import approximate
+from tfgpu_doctor.facts.units import seconds as duration
 
 TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
 

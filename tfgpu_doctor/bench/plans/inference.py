@@ -19,7 +19,7 @@ from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
-from tfgpu_doctor.records.units import approximate
+from tfgpu_doctor.facts.units import approximate
 
 BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64

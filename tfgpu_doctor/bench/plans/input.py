@@ -21,7 +21,7 @@ from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads.input import FEEDING, PIPELINES
 from tfgpu_doctor.bench.workloads.models import MODELS, training_flop
-from tfgpu_doctor.records.units import approximate, digits
+from tfgpu_doctor.facts.units import approximate, digits
 
 MAKING = 300.0  # seconds that writing the images may take
 # Bytes of one image in a training step, generously: what all layers keep for the backward pass, and their gradients.

@@ -29,7 +29,7 @@ from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.records.units import read_size, seconds
+from tfgpu_doctor.facts.units import read_size, seconds
 
 TARGET = 1.0  # seconds that a sample of the slowest device shall take
 SMALLEST, LARGEST = 256, 16384  # sizes that are chosen

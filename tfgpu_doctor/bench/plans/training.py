@@ -30,7 +30,7 @@ from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.workloads import cnn, gan
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.bench.workloads.training import FEW
-from tfgpu_doctor.records.units import approximate
+from tfgpu_doctor.facts.units import approximate
 
 SPREAD = "replicas"
 # FLOP/s that even a weak CPU and a weak GPU train with: two cores of a cloud machine did 110e9 (mnist, float32). For

@@ -14,8 +14,8 @@ from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.speeds import gpus_of
 from tfgpu_doctor.bench.workloads import transfer
-from tfgpu_doctor.records.facts import Facts, Gpu, value_or
-from tfgpu_doctor.records.units import approximate
+from tfgpu_doctor.facts.facts import Facts, Gpu, value_or
+from tfgpu_doctor.facts.units import approximate
 
 DEFAULT_SIZES = (2**20, 2**24, 2**28)
 TO_HOST = (transfer.TO_DEVICE, transfer.TO_DEVICE_PINNED, transfer.FROM_DEVICE, transfer.FROM_DEVICE_PINNED)

@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 import yaml
 
-from tfgpu_doctor.records.facts import Record, encode
-from tfgpu_doctor.records.report import Severity
-from tfgpu_doctor.records.similar import similar
+from tfgpu_doctor.facts.facts import Record, encode
+from tfgpu_doctor.facts.report import Severity
+from tfgpu_doctor.facts.similar import similar
 
 Platform = Literal[
     "Everywhere", "Linux", "Windows", "WSL2", "macOS", "Docker", "Podman", "Kubernetes", "Slurm", "Apptainer", "conda"

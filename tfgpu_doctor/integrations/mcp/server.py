@@ -23,10 +23,10 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import BaseModel, Field, ValidationError
 
 from tfgpu_doctor import __version__, commands
+from tfgpu_doctor.facts.facts import compact, value_or
+from tfgpu_doctor.facts.printable import clean_lines, one_line
+from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.probes import process
-from tfgpu_doctor.records.facts import compact, value_or
-from tfgpu_doctor.records.printable import clean_lines, one_line
-from tfgpu_doctor.records.report import Report
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.formats import renderer
 from tfgpu_doctor.render.streams import harmless

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.statistics import quantile
-from tfgpu_doctor.records.facts import Facts
-from tfgpu_doctor.records.printable import clean
-from tfgpu_doctor.records.report import Report
-from tfgpu_doctor.records.units import scale_of, seconds
+from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.facts.printable import clean
+from tfgpu_doctor.facts.report import Report
+from tfgpu_doctor.facts.units import scale_of, seconds
 from tfgpu_doctor.render.html import page
 from tfgpu_doctor.render.html.page import element, paragraph, text
 from tfgpu_doctor.render.outlines import bench as words

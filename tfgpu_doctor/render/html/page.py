@@ -17,7 +17,7 @@ from functools import cache
 from html import escape
 from itertools import zip_longest
 
-from tfgpu_doctor.records.printable import clean, escape_xml
+from tfgpu_doctor.facts.printable import clean, escape_xml
 from tfgpu_doctor.render.console import MARKS
 from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
-from tfgpu_doctor.records.facts import value_or
-from tfgpu_doctor.records.units import digits, plural, quantity, scale_of, seconds
+from tfgpu_doctor.facts.facts import value_or
+from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import created, gauge, info, rate
 from tfgpu_doctor.render.shapes import (

@@ -19,8 +19,8 @@ from tfgpu_doctor.bench.comparison import (
     is_open,
 )
 from tfgpu_doctor.bench.results import Ratio
-from tfgpu_doctor.records.report import EXIT_UNKNOWN
-from tfgpu_doctor.records.units import digits, quantity
+from tfgpu_doctor.facts.report import EXIT_UNKNOWN
+from tfgpu_doctor.facts.units import digits, quantity
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
 from tfgpu_doctor.render.prometheus import created, gauge, info

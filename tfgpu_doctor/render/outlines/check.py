@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from tfgpu_doctor.facts.report import Change, Checked, Edit, FailOn, Finding, Fix, ReadFile, Report, Severity, Verdict
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.records.report import Change, Checked, Edit, FailOn, Finding, Fix, ReadFile, Report, Severity, Verdict
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, least

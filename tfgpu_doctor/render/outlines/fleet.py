@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import get_args
 
+from tfgpu_doctor.facts.about import LAYERS
+from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn, Severity, failing
+from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.fleet.nodes import label
 from tfgpu_doctor.fleet.picture import exit_code
 from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, NodeVerdict, Verdict
-from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn, Severity, failing
-from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (

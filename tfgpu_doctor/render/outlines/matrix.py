@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from packaging.version import Version
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.facts.facts import encode
+from tfgpu_doctor.facts.versions import minor, numbers
 from tfgpu_doctor.matrix.compatibility import driver_branches, drives, is_tegra, oldest_driver
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.queries import (
@@ -24,8 +26,6 @@ from tfgpu_doctor.matrix.queries import (
 from tfgpu_doctor.matrix.rows import PtxOnly
 from tfgpu_doctor.matrix.tables import About, CudaAnswer, CudnnAnswer, Found
 from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
-from tfgpu_doctor.records.facts import encode
-from tfgpu_doctor.records.versions import minor, numbers
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Page, Part, Table
 

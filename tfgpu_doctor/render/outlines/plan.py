@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.plan.constraints import Violation, span
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
-from tfgpu_doctor.records.versions import at_least, minor
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Page, Part, Table
 

@@ -6,14 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from tfgpu_doctor.findings import pages
-from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.declaration import matches
-from tfgpu_doctor.findings.engine import chosen
-from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
-from tfgpu_doctor.records.about import LAYERS
-from tfgpu_doctor.records.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, value_or
-from tfgpu_doctor.records.report import (
+from tfgpu_doctor.facts.about import LAYERS
+from tfgpu_doctor.facts.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, value_or
+from tfgpu_doctor.facts.report import (
     EXIT_OK,
     EXIT_UNKNOWN,
     FailOn,
@@ -26,7 +21,12 @@ from tfgpu_doctor.records.report import (
     problem_counts,
     verdict_sentence,
 )
-from tfgpu_doctor.records.units import count, memory_size
+from tfgpu_doctor.facts.units import count, memory_size
+from tfgpu_doctor.findings import pages
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.declaration import matches
+from tfgpu_doctor.findings.engine import chosen
+from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, details, least, open_checks, skipped

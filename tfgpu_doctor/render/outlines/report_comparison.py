@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.compare.comparison import exit_code, is_failing, is_open
 from tfgpu_doctor.compare.records import REAL, Change, Comparison, Explanation, FindingChange
-from tfgpu_doctor.records.report import EXIT_UNKNOWN, FailOn
-from tfgpu_doctor.records.units import count
+from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn
+from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS
 from tfgpu_doctor.render.outlines.report import LEVELS

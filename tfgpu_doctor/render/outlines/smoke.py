@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
+from tfgpu_doctor.facts.facts import Known, value_or
+from tfgpu_doctor.facts.report import Finding, Severity
+from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.plan.windows_shell import quoted
-from tfgpu_doctor.records.facts import Known, value_or
-from tfgpu_doctor.records.report import Finding, Severity
-from tfgpu_doctor.records.units import count
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block

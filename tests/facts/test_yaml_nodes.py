@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.guard import guarded
-from tfgpu_doctor.records.yaml_nodes import DEEPEST, YamlError, documents, plain
+from tfgpu_doctor.facts.yaml_nodes import DEEPEST, YamlError, documents, plain
 
 VALUES = {
     "2.10": 2.1,

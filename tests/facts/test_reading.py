@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.guard import guarded
-from tfgpu_doctor.files import reading
+from tfgpu_doctor.facts import reading
 
 TEXT = b"Could not load dynamic library 'libcudart.so.11.0'\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tests.guard import guarded
-from tfgpu_doctor.records import printable
-from tfgpu_doctor.records.printable import clean, escape_json, one_line, without_commands
+from tfgpu_doctor.facts import printable
+from tfgpu_doctor.facts.printable import clean, escape_json, one_line, without_commands
 
 
 def test_what_is_no_visible_character_becomes_one() -> None:

@@ -11,7 +11,7 @@ import stat
 import sys
 from contextlib import suppress
 
-from tfgpu_doctor.files.reading import other_kind
+from tfgpu_doctor.facts.reading import other_kind
 
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdin|stdout|stderr))|/proc/self/fd/(\d+)")
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NOCTTY", "O_CLOEXEC", "O_BINARY"))

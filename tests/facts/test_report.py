@@ -12,11 +12,11 @@ import pytest
 from scripts.write_schemas import derived
 from tests.findings.rows_over_facts import FIRES, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, healthy, known, spoil
+from tfgpu_doctor.facts.facts import Facts, Phase
+from tfgpu_doctor.facts.report import Report, ReportError, exit_code, load_report
+from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.findings.engine import works
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.records.facts import Facts, Phase
-from tfgpu_doctor.records.report import Report, ReportError, exit_code, load_report
-from tfgpu_doctor.records.schemas import FOLDER
 
 MACHINES = [(f"{finding}: {name}", row) for finding, rows in FIRES.items() for name, row in rows]
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union
 import msgspec
 from msgspec import Struct
 
-from tfgpu_doctor.records.about import HOST, OWN_NAME, About, described, inner_records, private, public
-from tfgpu_doctor.records.printable import escape_json, whole
+from tfgpu_doctor.facts.about import HOST, OWN_NAME, About, described, inner_records, private, public
+from tfgpu_doctor.facts.printable import escape_json, whole
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.guard import guarded
-from tfgpu_doctor.files import writing
+from tfgpu_doctor.facts import writing
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, owners and pipes of POSIX")
 NOBODY = 65534
@@ -124,7 +124,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 def test_a_redirected_standard_output_is_not_replaced(tmp_path: Path) -> None:
     names = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-    code = "from tfgpu_doctor.files import writing; print('before')\n"
+    code = "from tfgpu_doctor.facts import writing; print('before')\n"
     code += f"for name in {names}: writing.replace(name, b'new'); print('after')"
     with (tmp_path / "out").open("wb") as stream:
         subprocess.run([sys.executable, "-c", code], stdout=stream, check=True, timeout=60)

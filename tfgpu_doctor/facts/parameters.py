@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from tfgpu_doctor.records.units import read_size
+from tfgpu_doctor.facts.units import read_size
 
 if TYPE_CHECKING:
     _Type = click.ParamType[Any]  # not generic before click 8.4

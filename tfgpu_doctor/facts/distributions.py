@@ -5,7 +5,7 @@ probes/tensorflow_probe.py has its own copy, since it runs without this package;
 
 from __future__ import annotations
 
-from tfgpu_doctor.records.versions import at_least
+from tfgpu_doctor.facts.versions import at_least
 
 # What pip installs that brings the module `tensorflow`, the likeliest first
 TENSORFLOW = (

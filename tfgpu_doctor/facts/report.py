@@ -8,9 +8,9 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from tfgpu_doctor.records.about import public
-from tfgpu_doctor.records.facts import Document, Facts, Known, Record, lists_gpu, value_or
-from tfgpu_doctor.records.units import count
+from tfgpu_doctor.facts.about import public
+from tfgpu_doctor.facts.facts import Document, Facts, Known, Record, lists_gpu, value_or
+from tfgpu_doctor.facts.units import count
 
 SCHEMA = "tfgpu.report/1"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfgpu_doctor.records.about import LAYERS, described, records_in
-from tfgpu_doctor.records.facts import Facts, Record, about, fact_paths, look_up
+from tfgpu_doctor.facts.about import LAYERS, described, records_in
+from tfgpu_doctor.facts.facts import Facts, Record, about, fact_paths, look_up
 
 
 def test_every_field_is_described() -> None:

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Any, TypeAlias
 
-from tfgpu_doctor.records.printable import utf8
+from tfgpu_doctor.facts.printable import utf8
 
 Node: TypeAlias = Any  # yaml.Node: `id` ("scalar", "sequence", "mapping"), `tag`, `value`, `start_mark`
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tfgpu_doctor.records import versions
-from tfgpu_doctor.records.units import GIB, MIB, digits, memory_size, quantity
+from tfgpu_doctor.facts import versions
+from tfgpu_doctor.facts.units import GIB, MIB, digits, memory_size, quantity
 
 DIGITS = {  # value and interval → the digits that it supports
     (1234.5, 1230.0, 1239.0): "1234",
