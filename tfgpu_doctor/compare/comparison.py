@@ -154,7 +154,8 @@ def _explanations(
         # what is of the finding's own layer comes first: the driver, before another GPU on the bus
         layer = DECLARATIONS[change.id].layer if change.id in DECLARATIONS else None
         states.sort(key=lambda one: one.layer != layer)
-        how: How = "observed" if not states else "change" if len({one.group for one in states}) == 1 else "changes"
+        hows: tuple[How, ...] = ("observed", "change", "changes")
+        how = hows[min(len({one.group for one in states}), 2)]
         yield Explanation(finding=change.id, how=how, changes=tuple(one.id for one in states or changed))
 
 

@@ -133,11 +133,14 @@ def _of_values(place: tuple[str, str | None, str | None], field: About, before: 
     text = f"{field.label}: {good or bad}"
     if status == "changed":
         text = entries(field.label, old, new, " ") if _is_long_list(old, new) else arrow(field.label, good, bad)
-    # sizes that are the same for people: kernels reserve a little more or less memory
-    is_near = field.unit == "bytes" and None not in (old, new) and abs(old - new) < 0.03 * max(old, new)
-    grade: Grade = "noise" if is_near else field.grade
+    grade: Grade = "noise" if field.unit == "bytes" and _is_near(old, new) else field.grade
     layer, group = field.layer or "Machine", field.group or _id(*place)
     return Difference(*place, layer, field.label, text, good, bad, status, grade, group)
+
+
+def _is_near(old: int | None, new: int | None) -> bool:
+    """True if sizes are the same for people: kernels reserve a little more or less memory."""
+    return old is not None and new is not None and abs(old - new) < 0.03 * max(old, new)
 
 
 def _is_long_list(*values: Any) -> bool:
