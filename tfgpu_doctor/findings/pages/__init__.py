@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import yaml
 
 from tfgpu_doctor.facts.facts import Record, encode
 from tfgpu_doctor.facts.report import Severity
@@ -88,15 +87,16 @@ LAYERS = {
     "environment": "Environment variables",
     "harmless": "Harmless messages",
 }
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_SUGGESTIONS = 3
 
 
 @cache
 def pages_of(layer: str) -> tuple[Page, ...]:
     """The pages of one layer (a key of LAYERS), in the order of its file."""
+    import yaml  # deferred: 10 ms, for pages alone
+
     text = (Path(__file__).parent / f"{layer}.yaml").read_text(encoding="utf-8")
-    pages = yaml.load(text, _LOADER)
+    pages = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return msgspec.convert([{"id": name, **page} for name, page in pages.items()], tuple[Page, ...])
 
 
