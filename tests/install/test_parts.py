@@ -55,8 +55,9 @@ def test_the_first_way_of_the_plan_is_taken() -> None:
 
 def test_a_python_that_was_asked_for_is_the_only_one() -> None:
     assert chosen(python="3.12").python == "3.12"
-    # the plan shows what is newer, with another Python, before this one
-    assert chosen(python="3.6", gpu=["V100"], driver="535").option.kind != "python"
+    # the plan shows what is newer, with another Python, before what needs packages to be built
+    with pytest.raises(RefusedError, match=r"2\.19\.1 from conda-forge: Python 3\.6 was asked for"):
+        chosen(python="3.6", gpu=["V100"], driver="535")
 
 
 def test_uv_gets_a_python_that_is_not_here_and_pip_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

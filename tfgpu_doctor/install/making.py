@@ -124,7 +124,7 @@ def choose(
         try:
             if option.kind in _WHY_NOT:
                 raise RefusedError(_WHY_NOT[option.kind])
-            if option.kind == "python" and fixed_python:
+            if fixed_python and option.python not in (None, request.target.python):
                 raise RefusedError(f"Python {request.target.python} was asked for")
             asked = replace(request, repaired_issues=repaired)
             return _chosen(asked, plan, option, own_python, method, environ)
