@@ -1,4 +1,4 @@
-"""The house of DESIGN.md, read off the source: the order of folders, no circle, no loose file, no deep nesting."""
+"""The house that CONTRIBUTING.md describes, read off the source: the order of folders, no circle, no loose file, no deep nesting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 TESTS = Path(__file__).parent
 NAME = "tfgpu_doctor"
 
-# From the ground up, in the order of DESIGN.md: each may import what stands before it. On one line stands what becomes
+# From the ground up, in the order of CONTRIBUTING.md: each may import what stands before it. On one line stands what becomes
 # one folder; what is no folder yet, or no more, does no harm.
 ORDER = (
     "facts",
@@ -30,7 +30,7 @@ ORDER = (
     *("probes", "bench", "smoke", "fleet", "compare", "redact", "render"),
     *("commands.py", "cli", "integrations"),
 )
-# What goes down the list today, or against the sentence below it in DESIGN.md; the list becomes shorter, never longer.
+# What goes down the list today; the list becomes shorter, never longer.
 AGAINST = {
     *(("install", "probes"), ("fleet", "compare"), ("fleet", "redact")),
 }
