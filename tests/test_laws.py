@@ -1,4 +1,4 @@
-"""DESIGN's laws that can be read off the source: where effects may live, what stays pure, what is never caught."""
+"""The laws that can be read off the source: where effects may live, what stays pure, what is never caught."""
 
 from __future__ import annotations
 
