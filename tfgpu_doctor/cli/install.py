@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,9 +83,14 @@ def command(
     from tfgpu_doctor.render.console import console_for
     from tfgpu_doctor.render.install import render_choice
 
-    known = commands.load_matrix(matrix)
+    known, shown = commands.load_matrix(matrix), ExitStack()  # the bar, which goes before anything else is printed
+
+    def removing(message: str) -> None:
+        shown.close()
+        say(f"tfgpu: {message}")
+
     try:
-        place = Folder(read_path(folder), lambda message: say(f"tfgpu: {message}"))
+        place = Folder(read_path(folder), removing)
         chosen = _choose(known, tensorflow, method, machine)
     except InstallError as error:
         raise _refused(error) from error
@@ -95,19 +100,16 @@ def command(
     if not (yes or _confirmed()):
         say("tfgpu: nothing was installed")
         return
-    with bar() as progress:
-        told = ""
+    progress, told = shown.enter_context(bar()), ""
 
-        def tell(what: str, done: float, line: str) -> None:
-            nonlocal told
-            progress(f"{what}: {line}" if line else what, done)
-            if what != told and not sys.stderr.isatty():
-                say(f"tfgpu: {what}")
-            told = what
+    def tell(what: str, done: float, line: str) -> None:
+        nonlocal told
+        progress(f"{what}: {line}" if line else what, done)
+        if what != told and not sys.stderr.isatty():
+            say(f"tfgpu: {what}")
+        told = what
 
-        making = Making(chosen, known, place, tell)
-        code = _run(making, known)
-    context.exit(code)
+    context.exit(_run(Making(chosen, known, place, tell), known, shown))
 
 
 def _refused(error: InstallError) -> commands.TfgpuError:
@@ -116,8 +118,8 @@ def _refused(error: InstallError) -> commands.TfgpuError:
     return commands.UsageError(str(error)) if error.code == EXIT_USAGE else commands.TfgpuError(str(error), error.code)
 
 
-def _run(making: Making, matrix: Matrix) -> int:
-    """Make it, and show how that ended; the exit code."""
+def _run(making: Making, matrix: Matrix, shown: ExitStack) -> int:
+    """Make it, take away what is shown meanwhile, and show how that ended; the exit code."""
     from tfgpu_doctor.facts.report import EXIT_OK, EXIT_USAGE
     from tfgpu_doctor.install.folder import InstallError
     from tfgpu_doctor.install.making import keep_log
@@ -126,7 +128,8 @@ def _run(making: Making, matrix: Matrix) -> int:
 
     prefix = making.folder.path
     try:
-        manifest = making.run()
+        with shown:
+            manifest = making.run()
     except InstallError as error:
         if error.code == EXIT_USAGE:
             raise _refused(error) from error
