@@ -1,4 +1,4 @@
-"""The house that CONTRIBUTING.md describes, read off the source: the order of folders, no circle, no loose file, no deep nesting."""
+"""The house of CONTRIBUTING.md, read off the source: the order of folders, no circle, no loose file, nothing deep."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PACKAGE = Path(tfgpu_doctor.__file__).parent
 TESTS = Path(__file__).parent
 NAME = "tfgpu_doctor"
 
-# From the ground up, in the order of CONTRIBUTING.md: each may import what stands before it. On one line stands what becomes
-# one folder; what is no folder yet, or no more, does no harm.
+# From the ground up, in the order of CONTRIBUTING.md: each may import what stands before it. On one line stands what
+# becomes one folder; what is no folder yet, or no more, does no harm.
 ORDER = (
     "facts",
     "matrix",
