@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -260,6 +260,11 @@ class _Header(msgspec.Struct):
     schema: str
 
 
+def root_causes(findings: Iterable[Finding]) -> list[Finding]:
+    """Return those that hold for certain, and that no other explains."""
+    return [finding for finding in findings if finding.root_cause and not finding.possible]
+
+
 def judge(findings: tuple[Finding, ...], *, works: bool | None) -> Verdict:
     """Sum up what holds. `works`: the GPU was seen to work; None when that could not be determined."""
     severities = {finding.severity for finding in findings if not finding.possible}
@@ -344,7 +349,7 @@ def is_answered(report: Report) -> bool:
 
 def problem_counts(report: Report) -> str:
     """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
-    causes = [one.severity for one in report.findings if one.root_cause and not one.possible]
+    causes = [one.severity for one in root_causes(report.findings)]
     words = ((causes.count(Severity.ERROR), "problem"), (causes.count(Severity.WARNING), "warning"))
     counts = [count(number, word) for number, word in words if number]
     return f" ({', '.join(counts)})" if counts else ""

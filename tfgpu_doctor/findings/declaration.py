@@ -183,6 +183,14 @@ def evidence(found: Any, source: str, expected: str | None = None, expected_sour
 # What every sign gets besides its inputs: sources, the matrix, and commands for this very machine.
 
 
+class Planned(Protocol):
+    """What a manifest plans, as far as signs of every kind of text ask for it."""
+
+    @property
+    def tensorflow(self) -> object:
+        """The TensorFlow that it names; None where it names none."""
+
+
 class Fixes(Protocol):
     """What repairs this machine, as plan.fixes makes it; its members are described there."""
 
@@ -248,7 +256,7 @@ class Context:
     matrix: Matrix
     fixes: Callable[[Facts, Matrix], Fixes]
     require_gpus: int | None = None
-    planned: object | None = None  # the environment of a manifest, before anything is installed
+    planned: Planned | None = None  # the environment of a manifest, before anything is installed
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
 
     def source(self, path: str) -> str:

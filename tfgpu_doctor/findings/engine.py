@@ -16,7 +16,7 @@ from tfgpu_doctor.facts.report import SCHEMA, Finding, Fix, Report, Severity, To
 from tfgpu_doctor.facts.report import judge as judge_findings
 from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.declaration import Context, Declaration, Fixes, matches
+from tfgpu_doctor.findings.declaration import Context, Declaration, Fixes, Planned, matches
 from tfgpu_doctor.findings.gpu import FEWER_THAN_REQUIRED
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS, fetch
 from tfgpu_doctor.findings.judging import (
@@ -77,7 +77,7 @@ def diagnose(
     *,
     fixes: Callable[[Facts, Matrix], Fixes],
     require_gpus: int | None = None,
-    planned: object | None = None,
+    planned: Planned | None = None,
     declarations: Iterable[Declaration] | None = None,
     for_any_machine: bool = False,
 ) -> Diagnosis:

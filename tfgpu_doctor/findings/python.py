@@ -319,7 +319,7 @@ def python_without_wheels(
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
     if not context.probed or _has_tensorflow(packages):
         return None  # a person can install into another Python than the one that a text names: pip's answer decides
-    if getattr(context.planned, "tensorflow", None):
+    if context.planned and context.planned.tensorflow:
         return None  # its line and that of its Python are judged together
     if libc and libc.startswith("musl"):
         seen = (evidence(libc, context.source("host.libc"), "glibc"),)

@@ -34,6 +34,7 @@ from tfgpu_doctor.facts.report import (
     Severity,
     decode_saved,
     other_kind,
+    root_causes,
     schema_of,
 )
 from tfgpu_doctor.facts.units import count
@@ -340,7 +341,7 @@ def _for_repairs(facts: Facts) -> Facts:
 
 def _causes(report: Report) -> tuple[Finding, ...]:
     """Return the root causes; what is merely possible is none."""
-    return tuple(_same(one) for one in report.findings if one.root_cause and not one.possible and not one.answers)
+    return tuple(_same(one) for one in root_causes(report.findings) if not one.answers)
 
 
 def _failed(identity: str, title: str, why: str, saw: str, fixes: tuple[Fix, ...] = ()) -> Finding:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tfgpu_doctor.facts import writing
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.printable import utf8
-from tfgpu_doctor.facts.report import Report, Severity
+from tfgpu_doctor.facts.report import Report, Severity, root_causes
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.install.folder import InstallError, python_of
 from tfgpu_doctor.install.tools import Added, Step, StepState
@@ -111,7 +111,7 @@ def prove(prefix: Path, release: Release, matrix: Matrix, environ: Mapping[str, 
 
 def judged(report: Report) -> tuple[StepState, str]:
     """Return what the doctor's report says about the environment, and about the machine."""
-    errors = [one for one in report.findings if one.severity is Severity.ERROR and one.root_cause and not one.possible]
+    errors = [one for one in root_causes(report.findings) if one.severity is Severity.ERROR]
     own = [one for one in errors if one.id.startswith(_OF_THE_ENVIRONMENT)]
     titles = "; ".join(f"{one.title} ({one.id})" for one in own or errors)
     if own:

@@ -22,7 +22,7 @@ from tfgpu_doctor.commands import TfgpuError, diagnose
 from tfgpu_doctor.facts import reading, writing
 from tfgpu_doctor.facts.facts import Unknown, encode, value_or
 from tfgpu_doctor.facts.printable import one_line
-from tfgpu_doctor.facts.report import Severity
+from tfgpu_doctor.facts.report import Severity, root_causes
 from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.units import memory_size, read_size
 from tfgpu_doctor.findings.inputs import visible_devices
@@ -184,8 +184,7 @@ def _has_surely_none(report: Report) -> bool:
     count: int = value_or(report.facts.driver.cuda_device_count, 0)
     if gpus or count:
         return False
-    certain = (one for one in report.findings if one.root_cause and not one.possible)
-    return any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in certain)
+    return any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in root_causes(report.findings))
 
 
 def _why(report: Report) -> str:

@@ -17,7 +17,18 @@ from msgspec import structs
 from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Facts, Known
-from tfgpu_doctor.facts.report import SCHEMA, Edit, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
+from tfgpu_doctor.facts.report import (
+    SCHEMA,
+    Edit,
+    Finding,
+    Fix,
+    Report,
+    Severity,
+    Tool,
+    Undetermined,
+    Verdict,
+    root_causes,
+)
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.engine import diagnose
@@ -112,7 +123,7 @@ def facts_of(one: PlannedEnvironment) -> Facts:
 def _findings(view: PlannedEnvironment, matrix: Matrix) -> list[Finding]:
     """The findings, gravest first; what an edit of a file brings is not installed by hand."""
     diagnosis = diagnose(facts_of(view), matrix, fixes=partial(FileEdits, planned=view), planned=view)
-    found = [one for one in diagnosis.findings if one.root_cause and not one.possible]
+    found = root_causes(diagnosis.findings)
     for index, one in enumerate(found):
         if any(fix.edits for fix in one.fixes):
             fixes = (

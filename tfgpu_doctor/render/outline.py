@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered
+from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, root_causes
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
 from tfgpu_doctor.render.shapes import Block, Detail, Line
 
@@ -47,7 +47,7 @@ _MORE = Block(
 def blocks(report: Report) -> Iterator[Block]:
     """Yield problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
     titles = {finding.id: finding.title for finding in report.findings}
-    certain = [finding for finding in report.findings if finding.root_cause and not finding.possible]
+    certain = root_causes(report.findings)
     possible = list(_possible_causes(report))
     # what stands below the possible causes: the commands that decide between them, and fixes for any cause
     general = [fix for finding in certain if possible and finding.id in WITHOUT_CAUSE for fix in finding.fixes]
@@ -81,14 +81,14 @@ def _asked(report: Report, certain: list[Finding]) -> Iterator[Fix]:
 def least(report: Report) -> Iterator[Block]:
     """The first problem with its first fix; where it has none, the likeliest cause and what decides on it."""
     shown = [block for block in blocks(report) if block.mark != "note" or block.answers]
-    causes = [line for block in shown for line in _of(block, "cause")]
-    if shown and not _of(shown[0], "cause"):
-        fixes = _of(shown[0], "fix")[:1]
+    causes = [line for block in shown for line in block.labelled("cause")]
+    if shown and not shown[0].labelled("cause"):
+        fixes = shown[0].labelled("fix")[:1]
         yield shown[0]._replace(lines=fixes, docs="")
         if fixes:
             return
     if causes:
-        fixes = tuple(line for block in shown if _of(block, "cause") for line in _of(block, "fix"))[:1]
+        fixes = tuple(line for block in shown if block.labelled("cause") for line in block.labelled("fix"))[:1]
         yield Block("unknown", f"Possible cause: {causes[0].text}", fixes, (causes[0].id,))
 
 
@@ -100,22 +100,25 @@ def brief(block: Block) -> Block:
     if block.mark == "unknown":
         return block
     if block.answers:
-        return block._replace(lines=(*_of(block, "why"), *_of(block, "fix")), docs="")
+        return block._replace(lines=(*block.labelled("why"), *block.labelled("fix")), docs="")
     if block.mark == "note":
-        named = _of(block, "found")[:_MOST_NAMED] if block.ids == ("benign.log",) else ()  # which lines are harmless
+        named = (
+            block.labelled("found")[:_MOST_NAMED] if block.ids == ("benign.log",) else ()
+        )  # which lines are harmless
         return block._replace(lines=tuple(map(_shortened, named)), docs="")
     # the evidence up to the first that says what is expected, else the first two; consequences in one line
     evidence = [line for line in block.lines if line.label in ("found", "expected")]
     end = next((place for place, line in enumerate(evidence) if line.label == "expected"), 1)
-    therefore = _of(block, "therefore")
+    therefore = block.labelled("therefore")
     if len(therefore) > 1:
         therefore = (therefore[0]._replace(text="; ".join(line.text for line in therefore), id=""),)
-    lines = (*map(_shortened, evidence[: min(end, 2) + 1]), *_of(block, "why"), *therefore, *_of(block, "fix")[:2])
+    lines = (
+        *map(_shortened, evidence[: min(end, 2) + 1]),
+        *block.labelled("why"),
+        *therefore,
+        *block.labelled("fix")[:2],
+    )
     return block._replace(lines=lines, docs="")
-
-
-def _of(block: Block, label: str) -> tuple[Line, ...]:
-    return tuple(line for line in block.lines if line.label == label)
 
 
 def _shortened(line: Line) -> Line:

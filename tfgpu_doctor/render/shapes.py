@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
+from tfgpu_doctor.facts.report import Severity
+
 Outcome = Literal["passed", "failure", "error", "skipped"]
 Level = Literal["error", "warning", "notice"]
+LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
 # ------------------------------------------------------------------------------------------------------- for people
@@ -41,6 +44,10 @@ class Block(NamedTuple):
     ids: tuple[str, ...] = ()
     docs: str = ""
     answers: bool = False  # what the text asks, so that a first screen has all of it
+
+    def labelled(self, label: str) -> tuple[Line, ...]:
+        """Return the lines with this label."""
+        return tuple(line for line in self.lines if line.label == label)
 
 
 class Detail(NamedTuple):

@@ -17,6 +17,7 @@ from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, NodeVerdict, 
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
+    LEVELS,
     Annotation,
     Block,
     Case,
@@ -47,7 +48,6 @@ _FIRST = {
 }
 _MOST_VALUES, _MOST_NAMES, _MOST_GROUPS, _MOST_FOUND, _MOST_UNREAD = 3, 8, 12, 3, 5  # that a first screen shows
 _MOST_RANGES = 4  # within brackets, which fit in a narrow terminal beside their label
-_LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 # -------------------------------------------------------------------------------------------------------- for people
 
@@ -58,7 +58,7 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
     if detail == "least":
-        worst = [one._replace(lines=_lines_of(one, "nodes")[:1] + _lines_of(one, "fix")[:1]) for one in blocks[:1]]
+        worst = [one._replace(lines=one.labelled("nodes")[:1] + one.labelled("fix")[:1]) for one in blocks[:1]]
         return whole._replace(parts=tuple(worst), is_brief=True)
     unread, hint = list(_unread_results(fleet)), ""
     values = tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
@@ -77,10 +77,6 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     if detail == "shared":
         parts.append(Detail("All values, with the number of nodes", ("Layer", "What", "Values"), values))
     return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
-
-
-def _lines_of(block: Block, label: str) -> tuple[Line, ...]:
-    return tuple(line for line in block.lines if line.label == label)
 
 
 def _shortened(blocks: list[Block]) -> Iterator[Block]:
@@ -184,7 +180,7 @@ def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
 
 def _annotation(group: Group, grave: frozenset[Severity]) -> Annotation:
     lines = tuple(f"{one.label}: {one.text}" if one.label else one.text for one in _block(group).lines)
-    level: Level = _LEVELS[group.severity] if group.severity in grave else "warning"
+    level: Level = LEVELS[group.severity] if group.severity in grave else "warning"
     return Annotation(level, f"tfgpu fleet: {_title(group)}", lines)
 
 

@@ -19,6 +19,7 @@ from tfgpu_doctor.facts.report import (
     exit_code,
     fails,
     problem_counts,
+    root_causes,
     verdict_sentence,
 )
 from tfgpu_doctor.facts.units import count, memory_size
@@ -32,6 +33,7 @@ from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, details, least, open_checks, skipped
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
+    LEVELS,
     Annotation,
     Case,
     Checks,
@@ -48,7 +50,6 @@ from tfgpu_doctor.render.shapes import (
 
 _SEVERITIES = tuple(severity.value for severity in Severity)
 _VERDICTS = get_args(Verdict)
-LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
 def command_of(report: Report) -> str:
@@ -179,7 +180,7 @@ def _check(finding_id: str, layer: str, report: Report, fail_on: FailOn) -> Case
 
 def metrics(report: Report) -> Iterator[Metric]:
     """The verdict, what was found, and what the machine has: versions are labels of tfgpu_doctor_info."""
-    facts, roots = report.facts, [one for one in report.findings if one.root_cause and not one.possible]
+    facts, roots = report.facts, root_causes(report.findings)
     versions = {
         "tensorflow": facts.tensorflow.version,
         "python": facts.python.version,

@@ -11,8 +11,20 @@ from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS
-from tfgpu_doctor.render.outlines.report import LEVELS
-from tfgpu_doctor.render.shapes import Annotation, Block, Case, Checks, Items, Line, Outcome, Page, Part, Suite, Table
+from tfgpu_doctor.render.shapes import (
+    LEVELS,
+    Annotation,
+    Block,
+    Case,
+    Checks,
+    Items,
+    Line,
+    Outcome,
+    Page,
+    Part,
+    Suite,
+    Table,
+)
 
 _MOST = 10  # changes of one layer that explain nothing
 _MOST_NAMED = 3  # changes that are named in one sentence
