@@ -102,7 +102,7 @@ def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...
 
 def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     text = f"Uninstall {' and '.join(names)}, or install its release for this TensorFlow"
-    return (Fix(text=text, commands=(context.remedies.pip_uninstall(*names),)),)
+    return (Fix(text, (context.remedies.pip_uninstall(*names),)),)
 
 
 def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
@@ -129,7 +129,7 @@ def _of_plugin(context: Context, message: Message) -> tuple[Fix, ...]:
         return _without(context, "tensorflow-metal")
     site = context.remedies.quote(found[1].removesuffix(PLUGINS))
     command = f"grep -l {PLUGINS}/{found[2]} {site}*.dist-info/RECORD"
-    return (Fix(text="Find the package that installed it, and uninstall that", commands=(command,)),)
+    return (Fix("Find the package that installed it, and uninstall that", (command,)),)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     available = not floor or at_least(floor[2:], removed_in) is False
     requirement = f"numpy{f'{floor},' if available and floor.startswith('>') else ''}<{removed_in}"
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
-    edit = Alternative(text=f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
+    edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
@@ -499,9 +499,7 @@ def keras_messages(
     return Problem(evidence=message_evidence(*seen), fixes=tuple(_keras_fixes(context, release, packages)))
 
 
-_SELECT = Fix(
-    text="Select Keras 2 as tf.keras, before TensorFlow is imported", commands=("export TF_USE_LEGACY_KERAS=1",)
-)
+_SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("export TF_USE_LEGACY_KERAS=1",))
 
 
 def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...] | None) -> Iterator[Fix]:
@@ -511,14 +509,14 @@ def _keras_fixes(context: Context, release: Release | None, packages: tuple[Pack
     if present and (wanted is None or minor(present.version) == wanted):
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         text = f"tf-keras {present.version} is listed: check that it is installed in the Python that fails"
-        yield Fix(text=text, commands=(f"{context.remedies.python} {code}",))
+        yield Fix(text, (f"{context.remedies.python} {code}",))
         yield _SELECT
     else:
         text = "Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras"
         if wanted:
             yield from context.remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
         elif commands := _of_installed_release(context):
-            yield Fix(text=text, commands=(*commands, *_SELECT.commands))
+            yield Fix(text, (*commands, *_SELECT.commands))
 
 
 def _of_installed_release(context: Context) -> tuple[str, ...]:

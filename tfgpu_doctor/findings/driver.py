@@ -8,14 +8,7 @@ from tfgpu_doctor.facts.facts import CallResult, LibraryFile, PciGpu, SmiResult,
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
 from tfgpu_doctor.findings import inputs, symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.declaration import evidence as line
 from tfgpu_doctor.findings.inputs import MISMATCH, Card
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
@@ -50,8 +43,8 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
     slow = inputs.hook_failures(messages, "timed out|timeout")
     seen = message_evidence(*hung, *slow)
     keep_loaded = Fix(
-        text="If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
-        commands=("sudo systemctl enable --now nvidia-persistenced",),
+        "If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
+        ("sudo systemctl enable --now nvidia-persistenced",),
     )
     fixes = (inputs.KERNEL_LOG, keep_loaded) if slow else None
     return Problem(evidence=seen, fixes=fixes)
@@ -60,10 +53,10 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
 def _restart(context: Context) -> tuple[Fix, ...]:
     """Let the same version of the driver be loaded everywhere."""
     if context.remedies.os == "wsl2":
-        return (Fix(text="Restart WSL from Windows", commands=("wsl.exe --shutdown",)),)
+        return (Fix("Restart WSL from Windows", ("wsl.exe --shutdown",)),)
     reload = Alternative(
-        text="Load the new module without a restart, while nothing uses the GPU",
-        commands=("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
+        "Load the new module without a restart, while nothing uses the GPU",
+        ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
     )
     return (inputs.RESTART, reload)
 
@@ -264,25 +257,23 @@ def _see_gpu(context: Context) -> Fix:
 
 
 _LOAD = Fix(
-    text="Load the module, and read in the kernel log why it fails",
-    commands=("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"),
+    "Load the module, and read in the kernel log why it fails",
+    ("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"),
 )
-_REBUILD = Fix(text="After a kernel update, build the module again", commands=("sudo dkms autoinstall", "sudo reboot"))
+_REBUILD = Fix("After a kernel update, build the module again", ("sudo dkms autoinstall", "sudo reboot"))
 _DISABLE_NOUVEAU = Fix(
-    text="Disable nouveau",
-    commands=(
+    "Disable nouveau",
+    (
         "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf",
         "sudo update-initramfs -u 2>/dev/null || sudo dracut --force",
         "sudo reboot",
     ),
 )
 _ENROL_KEY = Fix(
-    text="Enrol the key that signs the module; the firmware asks for the password at the next restart",
-    commands=("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der", "sudo reboot"),
+    "Enrol the key that signs the module; the firmware asks for the password at the next restart",
+    ("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der", "sudo reboot"),
 )
-_SWITCH_ON = Fix(
-    text="On a laptop with two GPUs: switch on NVIDIA's", commands=("sudo prime-select on-demand", "sudo reboot")
-)
+_SWITCH_ON = Fix("On a laptop with two GPUs: switch on NVIDIA's", ("sudo prime-select on-demand", "sudo reboot"))
 
 NOT_LOADED = finding(
     "driver.not-loaded",

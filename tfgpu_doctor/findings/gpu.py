@@ -9,14 +9,7 @@ from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, Tf
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, needs, of_card, required_by, visible_devices
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.library_names import known_library
@@ -39,11 +32,11 @@ FAULT = finding(
     despite_verified=True,
     cause="the GPU, its memory, its slot or its power supply reports a hardware error; results are not reliable",
     fixes=lambda _: (
-        Fix(text="Check the error counters", commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
+        Fix("Check the error counters", ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
         KERNEL_LOG,
         Fix(
-            text="Restart the machine; if the error returns, reseat or replace the GPU and test its power supply",
-            commands=("sudo reboot",),
+            "Restart the machine; if the error returns, reseat or replace the GPU and test its power supply",
+            ("sudo reboot",),
         ),
     ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
@@ -93,7 +86,7 @@ _MIG_UUID = re.compile(r"\bMIG-[\w/-]{8,}")
 
 def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
     commands = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus)
-    return Alternative(text="Disable MIG while nothing uses it, to use the whole GPU", commands=commands)
+    return Alternative("Disable MIG while nothing uses it, to use the whole GPU", commands)
 
 
 def _in_mig_mode(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...]:
@@ -127,7 +120,7 @@ def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, 
     source = context.source("gpus")
     divided = _in_mig_mode(gpus)
     if empty := tuple(gpu for gpu in divided if value_or(gpu.mig_instances, None) == ()):
-        create = Fix(text="Create an instance", commands=("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
+        create = Fix("Create an instance", ("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
         return Problem(
             title=_NO_INSTANCE,
             cause="a GPU in MIG mode can be used only through its instances, and there are none",
@@ -168,8 +161,8 @@ THROTTLED = finding(
     title="A GPU runs slower than it could",
     cause="heat, power or a degraded PCIe link reduces its speed",
     fixes=lambda _: (
-        Fix(text="Watch it under load", commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
-        Fix(text="Check air flow, fans, power cables and the PCIe slot of the GPU"),
+        Fix("Watch it under load", ("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
+        Fix("Check air flow, fans, power cables and the PCIe slot of the GPU"),
     ),
     docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
 )
@@ -206,7 +199,7 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
 def slower_with_time_message(messages: MessageLog) -> Problem | None:
     """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
     query = "nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks.max.sm,utilization.gpu --format=csv -l 5"
-    watch = Fix(text="To decide, watch temperature and clocks while it runs", commands=(query,))
+    watch = Fix("To decide, watch temperature and clocks while it runs", (query,))
     found = message_evidence(*messages.all("slower-with-time"))
     cause = (
         "a GPU that gets hot lowers its clocks; a program that adds to its graph, or keeps results, slows down as well"
@@ -225,10 +218,7 @@ def _unset(context: Context) -> tuple[Fix, ...]:
     show = "cmd /c set CUDA_VISIBLE_DEVICES" if context.remedies.os == "windows" else "env | grep VISIBLE_DEVICES"
     where = "shell profile, scheduler, notebook, or os.environ in the program"
     return (
-        Fix(
-            text=f"Unset the variable where it is set: {where}",
-            commands=(show, context.remedies.unset("CUDA_VISIBLE_DEVICES")),
-        ),
+        Fix(f"Unset the variable where it is set: {where}", (show, context.remedies.unset("CUDA_VISIBLE_DEVICES"))),
     )
 
 
@@ -267,7 +257,7 @@ def no_device_named(
     if nvidia in ("void", "none", "") and (host_container or "none") != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
         command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
-        fixes.append(Fix(text="Start the container with all GPUs", commands=(command,)))
+        fixes.append(Fix("Start the container with all GPUs", (command,)))
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 
@@ -292,7 +282,7 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
         return None
     seen = message_evidence(*hidden, *no_device, *messages.all("kernel-version"))
     if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
-        ask = Fix(text="Ask for one, in Slurm", commands=("srun --gres=gpu:1 nvidia-smi -L",))
+        ask = Fix("Ask for one, in Slurm", ("srun --gres=gpu:1 nvidia-smi -L",))
         return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
     title = None if hidden else "CUDA finds no device: most likely it is hidden from this process"
     return Problem(title=title, evidence=seen)
@@ -323,7 +313,7 @@ def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | 
     variable = 'set "TF_CPP_MAX_VLOG_LEVEL=3" &' if context.remedies.os == "windows" else "TF_CPP_MAX_VLOG_LEVEL=3"
     devices_of = f'{context.remedies.python} -c "import tensorflow as tf; tf.config.list_physical_devices()" 2>&1'
     command = context.remedies.filtered(f"{variable} {devices_of}", "dso_loader", "cudart", "cuda", "cudnn", most=50)
-    more = Fix(text="Let TensorFlow log more, and read the lines about libraries and cuInit", commands=(command,))
+    more = Fix("Let TensorFlow log more, and read the lines about libraries and cuInit", (command,))
     found = evidence("no GPU", context.source("tensorflow.devices"), "at least one")
     said = context.is_stated("tensorflow.devices")
     return Problem(
@@ -362,8 +352,8 @@ def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] |
 
 
 _WHICH_BUILD = Fix(
-    text="See which GPU it is; tfgpu plan --gpu NAME lists the builds with kernels for it",
-    commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
+    "See which GPU it is; tfgpu plan --gpu NAME lists the builds with kernels for it",
+    ("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
 )
 _OLDEST = (3, 0)  # compute capability, of the first wheels; below it no other release would have helped
 
@@ -483,8 +473,8 @@ def _is_newer(gpu: str, release: Release | None) -> bool:
 
 
 _KEEP_CACHE = Fix(
-    text="Until then, keep what the driver compiles, so that only the first run is slow",
-    commands=("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
+    "Until then, keep what the driver compiles, so that only the first run is slow",
+    ("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
 )
 
 

@@ -17,14 +17,7 @@ from tfgpu_doctor.facts.facts import (
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
@@ -80,7 +73,7 @@ def reservation_refused(
 
 def _another_folder(context: Context) -> tuple[Fix, ...]:
     commands = () if context.remedies.os == "windows" else ("mkdir -p ~/tmp", "export TMPDIR=~/tmp")
-    return (Fix(text="Use a folder of your own for temporary files", commands=commands),)
+    return (Fix("Use a folder of your own for temporary files", commands),)
 
 
 TMPDIR = finding(
@@ -232,44 +225,37 @@ _BY_DISTRIBUTION = {
     **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -S nvidia-container-toolkit",)),
 }
 _CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
-_ON_A_MAC = Fix(text="Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU")
+_ON_A_MAC = Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU")
 _TRY = "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi"
 _REQUEST = {
-    "docker": Fix(text="Start the container with --gpus all", commands=(_TRY,)),
+    "docker": Fix("Start the container with --gpus all", (_TRY,)),
     "podman": Fix(
-        text="Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
-        commands=(
+        "Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
+        (
             "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
             "podman run --rm --device nvidia.com/gpu=all docker.io/tensorflow/tensorflow:latest-gpu nvidia-smi",
         ),
     ),
     "kubernetes": Fix(
-        text="Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
-        commands=(
-            "kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",
-        ),
+        "Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
+        ("kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",),
     ),
     "apptainer": Fix(
-        text="Start the container with --nv",
-        commands=("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",),
+        "Start the container with --nv", ("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",)
     ),
-    "lxc": Fix(text="Add the GPU to the container on the host", commands=("lxc config device add CONTAINER gpu gpu",)),
+    "lxc": Fix("Add the GPU to the container on the host", ("lxc config device add CONTAINER gpu gpu",)),
 }
 
 UPDATE_WSL = Fix(
-    text="Update WSL and the NVIDIA driver in Windows, and restart WSL",
-    commands=("wsl.exe --update", "wsl.exe --shutdown"),
+    "Update WSL and the NVIDIA driver in Windows, and restart WSL", ("wsl.exe --update", "wsl.exe --shutdown")
 )
 REMOVE_LINUX_DRIVER = Fix(
-    text="Remove any Linux display driver from WSL",
-    commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
+    "Remove any Linux display driver from WSL",
+    ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
 )
 WSL_LIBRARIES_FIRST = Fix(
-    text="Put WSL's own libraries first on the loader path",
-    commands=(
-        "export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-        "/usr/lib/wsl/lib/nvidia-smi",
-    ),
+    "Put WSL's own libraries first on the loader path",
+    ("export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "/usr/lib/wsl/lib/nvidia-smi"),
 )
 
 
@@ -319,9 +305,9 @@ def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
 
 
 _DEVICE_LINKS = Fix(
-    text="So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
+    "So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
     "create them at every start",
-    commands=(
+    (
         "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
         'echo \'ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-ctk system '
         "create-dev-char-symlinks --create-all\"' | sudo tee /lib/udev/rules.d/71-nvidia-dev-char.rules",
@@ -396,7 +382,7 @@ _CAUSES = (
         "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
     ),
 )
-_RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
+_RUN_LATER = Fix("Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
 @NO_GPU.sign(unless=("gpu.none",))
@@ -508,9 +494,7 @@ SETUP = finding(
 )
 
 
-_TO_WSL_2 = Fix(
-    text="Convert the distribution to WSL 2, from Windows", commands=("wsl -l -v", "wsl --set-version NAME 2")
-)
+_TO_WSL_2 = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
 
 
 _NO_GPU_FROM_WINDOWS = "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old"
@@ -565,7 +549,7 @@ def _without_device(messages: MessageLog) -> Problem | None:
         title="This version of Windows does not support GPUs in WSL2",
         cause="Windows 10 supports them from 21H2 (build 19044) on; before that, only its preview builds did",
         evidence=message_evidence(*old, need=f"build {_FIRST_WITH_GPU} or newer"),
-        fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
+        fixes=(Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)),),
     )
 
 
@@ -592,7 +576,7 @@ def wsl_message(
         cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"
         steps[:2] = REMOVE_LINUX_DRIVER, UPDATE_WSL
     if host_container or messages.has("container-hook-failed"):
-        docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
+        docker = Fix("Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
         if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
             cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
         steps.insert(0, docker)

@@ -141,10 +141,7 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
 _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor
 _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any time
-_GROWTH = Fix(
-    text="Let programs that share a GPU allocate only what they need",
-    commands=("export TF_FORCE_GPU_ALLOW_GROWTH=true",),
-)
+_GROWTH = Fix("Let programs that share a GPU allocate only what they need", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
 def _visible(gpus: tuple[Gpu, ...], variables: dict[str, str] | None) -> tuple[Gpu, ...]:
@@ -212,18 +209,18 @@ _OF_PYTORCH = re.compile(r"\btorch\b|PyTorch|CUDA out of memory\. Tried to alloc
 _FRAGMENTED = "If much memory is free, but fragmented"
 # JAX, "GPU memory allocation"
 _AS_NEEDED_BY_JAX = Fix(
-    text="Let JAX allocate as needed: by default it takes 75 % of the memory when it starts",
-    commands=("export XLA_PYTHON_CLIENT_PREALLOCATE=false",),
+    "Let JAX allocate as needed: by default it takes 75 % of the memory when it starts",
+    ("export XLA_PYTHON_CLIENT_PREALLOCATE=false",),
 )
 # PyTorch, notes on CUDA semantics: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"
 _OWN_SETTINGS = {
     "TensorFlow": (
         Fix("Compute in half precision: tf.keras.mixed_precision.set_global_policy('mixed_float16')"),
-        Fix(text=_FRAGMENTED, commands=("export TF_GPU_ALLOCATOR=cuda_malloc_async",)),
+        Fix(_FRAGMENTED, ("export TF_GPU_ALLOCATOR=cuda_malloc_async",)),
     ),
     "PyTorch": (
         Fix("Compute in half precision: torch.autocast('cuda', dtype=torch.float16)"),
-        Fix(text=_FRAGMENTED, commands=("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",)),
+        Fix(_FRAGMENTED, ("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",)),
     ),
     "JAX": (_AS_NEEDED_BY_JAX,),
 }
@@ -233,9 +230,9 @@ def _less_memory(program: str) -> tuple[Fix, ...]:
     """What helps in every framework, and its own settings."""
     *first, last = _OWN_SETTINGS[program]
     return (
-        Fix(text="Reduce the batch size, the images or the sequences (half the batch is the quickest test)"),
+        Fix("Reduce the batch size, the images or the sequences (half the batch is the quickest test)"),
         *first,
-        Fix(text="Check whether another process uses the memory", commands=("nvidia-smi",)),
+        Fix("Check whether another process uses the memory", ("nvidia-smi",)),
         last,
     )
 
@@ -264,7 +261,7 @@ def check_ran_out_of_memory(messages: MessageLog | None = None) -> Problem | Non
     return Problem(
         cause="tfgpu's check needs only a few hundred MiB, most of it for CUDA itself: another process uses the memory",
         evidence=message_evidence(*failed),
-        fixes=(Fix(text="Find the process that uses it", commands=("nvidia-smi",)), _GROWTH),
+        fixes=(Fix("Find the process that uses it", ("nvidia-smi",)), _GROWTH),
     )
 
 

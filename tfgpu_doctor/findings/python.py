@@ -178,10 +178,10 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
     )
     if context.probed:
         other = "If it is installed in another Python, diagnose that one"
-        return (*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",)))
+        return (*fixes, Fix(other, ("tfgpu doctor --python /path/to/python",)))
     which = "See which Python runs, and which packages it has"
     commands = ("python -c 'import sys; print(sys.executable)'", remedies.filtered("python -m pip list", "tensorflow"))
-    return (*fixes, Fix(text=which, commands=commands))
+    return (*fixes, Fix(which, commands))
 
 
 NOT_INSTALLED = finding(
@@ -262,8 +262,8 @@ def with_32_bits(context: Context) -> Problem:
 
 
 FOR_64_BITS = Fix(
-    text="Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
-    commands=("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
+    "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
+    ("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
 )
 
 
@@ -351,7 +351,7 @@ def _what_decides(context: Context) -> Fix:
         f"See why no wheel matches. The wheels are for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc. "
         "The second command fails if the index cannot be reached"
     )
-    return Fix(text=text, commands=(f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
+    return Fix(text, (f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
 
 
 def _another_environment(context: Context) -> tuple[Fix, ...]:
@@ -361,7 +361,7 @@ def _another_environment(context: Context) -> tuple[Fix, ...]:
         return ()
     text = "If the Python is the reason, create an environment with Python {}, 64-bit, on a glibc system"
     python = context.remedies.python_for(row)
-    return (Fix(text=text.format(python), commands=context.remedies.new_environment(row)),)
+    return (Fix(text.format(python), context.remedies.new_environment(row)),)
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
@@ -442,7 +442,7 @@ def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
         return ()
     python = context.remedies.python_for(row)
     text = f"Create an environment with Python {python} for TensorFlow {row.version}"
-    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
+    return (Fix(text, context.remedies.new_environment(row)),)
 
 
 def _incompatible(context: Context, python: str | None, release: Release | None) -> Problem | None:
@@ -456,7 +456,7 @@ def _incompatible(context: Context, python: str | None, release: Release | None)
         severity=Severity.WARNING,
         cause="the stated versions are incompatible: one is mistyped, or a different Python is running",
         evidence=(evidence(f"Python {python}", context.source("python.version"), pythons_of(release), wheels),),
-        fixes=(Fix(text="Print the versions that are running", commands=(command,)),),
+        fixes=(Fix("Print the versions that are running", (command,)),),
     )
 
 
@@ -483,7 +483,7 @@ def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> 
     remedies = context.remedies
     same = remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
     installed = same[0].commands if same else remedies.pip_install(*remedies.tensorflow)
-    replaced = Fix(text="Replace it with tensorflow", commands=(remedies.pip_uninstall("tensorflow-gpu"), *installed))
+    replaced = Fix("Replace it with tensorflow", (remedies.pip_uninstall("tensorflow-gpu"), *installed))
     return Problem(
         evidence=(evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow"),),
         fixes=(replaced,) if installed else (),
@@ -527,10 +527,10 @@ def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
     uninstall = (context.remedies.pip_uninstall("tensorflow"),)
     text = "Rename your own file or folder; if it is in site-packages, reinstall TensorFlow"
     return (
-        Fix(text="See what is imported", commands=(f"{python} -c 'import tensorflow; print(tensorflow)'",)),
+        Fix("See what is imported", (f"{python} -c 'import tensorflow; print(tensorflow)'",)),
         *(
             context.remedies.installing(text, "--force-reinstall", *release, first=uninstall)
-            or (Fix(text="Rename your own file or folder"),)
+            or (Fix("Rename your own file or folder"),)
         ),
     )
 
@@ -563,7 +563,7 @@ def first_on_sys_path(
     return Problem(
         title=f"{winner} shadows the tensorflow package",
         evidence=(evidence(winner, context.source("python.tensorflow_paths"), expected),),
-        fixes=(Fix(text="Rename it, or start Python from another folder", commands=(rename,)),),
+        fixes=(Fix("Rename it, or start Python from another folder", (rename,)),),
     )
 
 
@@ -618,10 +618,10 @@ def installed_twice(
 def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user_site: str | None) -> Fix:
     on_pythonpath = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), {folder})
     if on_pythonpath:
-        return Fix(text=f"Remove {folder} from PYTHONPATH", commands=(on_pythonpath,))
+        return Fix(f"Remove {folder} from PYTHONPATH", (on_pythonpath,))
     if user_site and _slashes(user_site) == folder:
         text = f"Remove {folder}, your user site-packages, from sys.path"
-        return Fix(text=text, commands=("export PYTHONNOUSERSITE=1",))
+        return Fix(text, ("export PYTHONNOUSERSITE=1",))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
     return Fix(f"Start Python in another folder, or remove {folder} from sys.path (a .pth file adds it)", (command,))
 
@@ -649,10 +649,10 @@ def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
     folder, name = posixpath.split(_slashes(module.path))
     if module.via and module.line:
         command = context.remedies.comment_out(module.via, module.line, posixpath.basename(folder))
-        return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
+        return Fix(f"Remove {folder} from sys.path: this file adds it", (command,))
     if module.version is None:
         rename = context.remedies.rename(module.path, posixpath.join(folder, "my_" + name))
-        return Fix(text="Rename it, or start Python from another folder", commands=(rename,))
+        return Fix("Rename it, or start Python from another folder", (rename,))
     return _off_sys_path(context, folder, {}, None)
 
 

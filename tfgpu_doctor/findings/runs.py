@@ -37,10 +37,10 @@ _TOPOLOGY = "nvidia-smi topo -m"
 def _more_shm(context: Context) -> tuple[Fix, ...]:
     container = value_or(context.facts.host.container, None)
     start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
-    docker = Fix(text="Start the container with more", commands=(f"{start} --shm-size=1g --ulimit memlock=-1 ...",))
-    pod = Fix(text="In Kubernetes, mount a volume in memory at /dev/shm", commands=POD_SHM)
+    docker = Fix("Start the container with more", (f"{start} --shm-size=1g --ulimit memlock=-1 ...",))
+    pod = Fix("In Kubernetes, mount a volume in memory at /dev/shm", POD_SHM)
     more = {None: (docker, pod), "kubernetes": (pod,)}.get(container, (docker,))
-    return (*more, Fix(text="Remove files that crashed jobs left in /dev/shm", commands=("ls -l /dev/shm",)))
+    return (*more, Fix("Remove files that crashed jobs left in /dev/shm", ("ls -l /dev/shm",)))
 
 
 SMALL = finding(
@@ -97,12 +97,12 @@ FAILED = finding(
     cause="the PCIe path between the GPUs blocks or corrupts their traffic: ACS or the IOMMU is enabled, or the "
     "topology or the driver does not allow it",
     fixes=lambda _: (
-        Fix(text="Bypass it (slower)", commands=("export NCCL_P2P_DISABLE=1",)),
+        Fix("Bypass it (slower)", ("export NCCL_P2P_DISABLE=1",)),
         Fix(
-            text="Check the topology, and whether ACS is enabled",
-            commands=(_TOPOLOGY, "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl"),
+            "Check the topology, and whether ACS is enabled",
+            (_TOPOLOGY, "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl"),
         ),
-        Fix(text="Disable ACS and the IOMMU in the firmware, or boot with iommu=pt"),
+        Fix("Disable ACS and the IOMMU in the firmware, or boot with iommu=pt"),
     ),
 )
 
@@ -146,10 +146,10 @@ def nccl_message(messages: MessageLog) -> Problem | None:
     if not found and not messages.has("out-of-memory"):  # a worker that ran out of memory ends the others, too
         found = messages.all("collective-aborted")
     without = Fix(
-        text="Let TensorFlow reduce without NCCL: "
+        "Let TensorFlow reduce without NCCL: "
         "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
     )
-    debug = Fix(text="Show what NCCL does", commands=("export NCCL_DEBUG=INFO", _TOPOLOGY))
+    debug = Fix("Show what NCCL does", ("export NCCL_DEBUG=INFO", _TOPOLOGY))
     return Problem(evidence=message_evidence(*found), fixes=(debug, without))
 
 
@@ -208,7 +208,7 @@ def later_phase_cut_short(context: Context, phases: tuple[Phase, ...]) -> Proble
         title=f"The phase {phase.name} was not finished in {phase.seconds or 0:.0f} s",
         cause="the time limit of this run was shorter than the phase may take; what follows it is unknown",
         evidence=(evidence(how_it_ended(phase), "the child process"),),
-        fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
+        fixes=(Fix("Allow more time", (context.remedies.doctor(),)),),
         severity=Severity.NOTE,
     )
 

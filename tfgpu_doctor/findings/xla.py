@@ -5,14 +5,7 @@ from __future__ import annotations
 from tfgpu_doctor.facts.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Card, fetch
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
@@ -57,19 +50,16 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
 def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:
     """Releases before 2.14 do not look into pip's packages, but where XLA_FLAGS tells them to."""
     return Fix(
-        text=f"Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: TensorFlow {release.version} "
+        f"Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: TensorFlow {release.version} "
         "does not look there by itself",
-        commands=(
-            *context.remedies.pip_install("nvidia-cuda-nvcc-cu11"),
-            context.remedies.xla_data_dir(XLA_COMPILER),
-        ),
+        (*context.remedies.pip_install("nvidia-cuda-nvcc-cu11"), context.remedies.xla_data_dir(XLA_COMPILER)),
     )
 
 
 def _data_dir(context: Context, text: str, folder: str = "") -> Fix:
     """Tell XLA where to look."""
     default = "%CUDA_PATH%" if context.remedies.os == "windows" else "/usr/local/cuda"
-    return Fix(text=text, commands=(context.remedies.xla_data_dir(folder or default),))
+    return Fix(text, (context.remedies.xla_data_dir(folder or default),))
 
 
 LIBDEVICE_MISSING = finding(
@@ -177,7 +167,7 @@ def _known_issue(context: Context, file: XlaFile, issue: KnownIssue, severity: S
         title=f"ptxas {file.version}: {issue.title}",
         cause=issue.symptom,
         evidence=(evidence(f"ptxas {file.version} ({file.via})", file.path, "another version", issue.source),),
-        fixes=(Fix(text=issue.fix, commands=commands),),
+        fixes=(Fix(issue.fix, commands),),
         severity=severity if issue.severity == "warning" else Severity.ERROR,
         despite_verified=True,  # a few functions are compiled wrongly, most of them not
     )
