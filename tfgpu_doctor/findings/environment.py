@@ -37,6 +37,8 @@ _LOGGING = "https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/lo
 _DETERMINISM = "https://github.com/NVIDIA/framework-reproducibility/blob/master/doc/d9m/tensorflow.md"
 _GPU, _XLA = "https://www.tensorflow.org/guide/gpu", "https://www.tensorflow.org/xla"
 _KERAS_3 = "https://keras.io/getting_started/"
+_LD_SO, _PYTHON = "https://man7.org/linux/man-pages/man8/ld.so.8.html", "https://docs.python.org/3/using/cmdline.html"
+_NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 _CUBLAS, _MPS = "https://docs.nvidia.com/cuda/cublas/index.html", "https://docs.nvidia.com/deploy/mps/index.html"
 
 WARNING, NOTE, ERROR = Severity.WARNING, Severity.NOTE, Severity.ERROR
@@ -66,6 +68,11 @@ _FINDINGS = (
     ("env.cuda-disable-ptx-jit", "CUDA_DISABLE_PTX_JIT", "{} forbids the driver to compile PTX", _CUDA),
     ("env.mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "MPS limits this process to a part of the GPU", _MPS),
     ("env.tf32-override", "NVIDIA_TF32_OVERRIDE", "{} turns off TF32 for every program", _CUBLAS),
+    # with signs of their own, below
+    ("env.ld-library-path", "LD_LIBRARY_PATH", "{} puts another CUDA library before the one of the wheels", _LD_SO),
+    ("env.pythonpath", "PYTHONPATH", "{} leads to the packages of another Python", f"{_PYTHON}#envvar-PYTHONPATH"),
+    ("env.cuda-device-order", "CUDA_DEVICE_ORDER", "CUDA numbers the GPUs differently from nvidia-smi", _CUDA),
+    ("env.nccl", "NCCL_P2P_DISABLE", "An NCCL variable disables a fast transport between GPUs", _NCCL),
 )
 # variable → pattern of its whole value, how grave that is (None: it changes nothing), what it does; the first row that
 # matches counts
@@ -159,11 +166,10 @@ _CAUSES = {
 }
 
 
-def _about(finding_id: str, name: str, title: str, docs: str) -> Declaration:
+def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity = WARNING) -> Declaration:
     """Declare what is found of a variable, by its value or by what a program prints about it."""
-    declared = finding(finding_id, layer="Python", severity=WARNING, title=title.format(name), docs=docs)
+    declared = finding(finding_id, layer="Python", severity=severity, title=title.format(name), docs=docs)
 
-    @declared.sign(conclusive=False)  # what the program prints about the value counts as well
     def value_changes_something(
         context: Context, variables: dict[str, str], phases: tuple[Phase, ...] = (), cards: tuple[Card, ...] = ()
     ) -> Problem | None:
@@ -193,17 +199,20 @@ def _about(finding_id: str, name: str, title: str, docs: str) -> Declaration:
                 return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=(fix,), severity=severity)
         return None
 
+    if name in VALUES:
+        declared.sign(conclusive=False)(value_changes_something)  # what the program prints about the value counts, too
     if name in REFUSALS:
         declared.sign(printed)
     return declared
 
 
 DECLARED = {row[0]: _about(*row) for row in _FINDINGS}
+LEGACY_KERAS = _about("env.legacy-keras", "TF_USE_LEGACY_KERAS", "tf.keras is Keras 2", _KERAS_3, NOTE)
 
 
 @DECLARED["env.keras-backend"].sign(conclusive=False)
 def another_backend_in_file(
-    context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] | None = None
+    context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """Keras 3 takes its backend from keras.json, where no variable names one; tf.keras is Keras 3 from 2.16 on."""
     written = next((one for one in startup_settings if one.file.endswith(".json")), None)
@@ -247,16 +256,7 @@ _SLOWER_TRANSPORTS = {
 }
 
 
-LD_LIBRARY_PATH = finding(
-    "env.ld-library-path",
-    layer="Python",
-    severity=WARNING,
-    title="LD_LIBRARY_PATH puts another CUDA library before the one of the wheels",
-    docs="https://man7.org/linux/man-pages/man8/ld.so.8.html",
-)
-
-
-@LD_LIBRARY_PATH.sign
+@DECLARED["env.ld-library-path"].sign
 def ld_library_path(context: Context, sonames: tuple[Soname, ...]) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
     pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
@@ -280,21 +280,12 @@ def _before_a_wheel(library: Soname) -> tuple[Candidate, Candidate] | None:
     return (winner, wheel) if winner.version and wheel.version and winner.version != wheel.version else None
 
 
-PYTHONPATH = finding(
-    "env.pythonpath",
-    layer="Python",
-    severity=WARNING,
-    title="PYTHONPATH leads to the packages of another Python",
-    cause="Python searches PYTHONPATH before the packages of its own environment; compiled modules of another Python "
-    "version cannot be loaded",
-    docs="https://docs.python.org/3/using/cmdline.html#envvar-PYTHONPATH",
-)
 _PACKAGES_OF = re.compile(r"[\\/]python(\d\.\d+)[\\/](?:site|dist)-packages[\\/]?$", re.IGNORECASE)
 
 
-@PYTHONPATH.sign
+@DECLARED["env.pythonpath"].sign
 def packages_of_another_python(
-    context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] | None = None
+    context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """A folder of PYTHONPATH belongs to an interpreter of another minor version."""
     separator = ";" if context.remedies.os == "windows" else ":"
@@ -307,6 +298,8 @@ def packages_of_another_python(
     return Problem(
         evidence=tuple(evidence(folder, "PYTHONPATH", need, context.source("python.version")) for folder in others),
         fixes=_off_pythonpath(context, variables, others),
+        cause="Python searches PYTHONPATH before the packages of its own environment; compiled modules of another "
+        "Python version cannot be loaded",
         severity=ERROR if fails else None,
         rank_first=fails,
     )
@@ -317,7 +310,7 @@ def _off_pythonpath(context: Context, variables: dict[str, str], folders: Collec
     return (Fix("Remove these folders from PYTHONPATH", (command,) if command else ()),)
 
 
-@PYTHONPATH.sign
+@DECLARED["env.pythonpath"].sign
 def other_packages_first(
     context: Context, variables: dict[str, str], modules_in_the_way: tuple[ShadowedModule, ...]
 ) -> Problem | None:
@@ -325,8 +318,7 @@ def other_packages_first(
     found = [one for one in modules_in_the_way if one.via == "PYTHONPATH"]
     if not found:
         return None
-    theirs = {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
-    first = found[0]
+    first, theirs = found[0], {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
     return Problem(
         title=f"PYTHONPATH puts {first.module} {first.version or 'of another folder'} before {first.package} "
         f"{first.package_version} of this environment",
@@ -341,22 +333,13 @@ def other_packages_first(
     )
 
 
-LEGACY_KERAS = finding(
-    "env.legacy-keras",
-    layer="Python",
-    severity=NOTE,
-    title="tf.keras is Keras 2",
-    docs="https://keras.io/getting_started/",
-)
-
-
 @LEGACY_KERAS.sign
 def legacy_keras(
     context: Context,
     variables: dict[str, str],
     release: Release,
     packages: tuple[Package, ...] | None = None,
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
 ) -> Problem | None:
     """TF_USE_LEGACY_KERAS sends tf.keras to the package tf-keras, from 2.16 on; without that package it fails."""
     value = variables.get("TF_USE_LEGACY_KERAS")
@@ -377,16 +360,7 @@ def legacy_keras(
     )
 
 
-CUDA_DEVICE_ORDER = finding(
-    "env.cuda-device-order",
-    layer="Python",
-    severity=WARNING,
-    title="CUDA numbers the GPUs differently from nvidia-smi",
-    docs="https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html",
-)
-
-
-@CUDA_DEVICE_ORDER.sign
+@DECLARED["env.cuda-device-order"].sign
 def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, ...]) -> Problem | None:
     """Unless CUDA_DEVICE_ORDER is PCI_BUS_ID, the fastest GPU is number 0; that differs with unlike GPUs only."""
     chosen = variables.get("CUDA_VISIBLE_DEVICES", "")
@@ -405,16 +379,7 @@ def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, .
     )
 
 
-ENV_NCCL = finding(
-    "env.nccl",
-    layer="Python",
-    severity=WARNING,
-    title="An NCCL variable disables a fast transport between GPUs",
-    docs="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-)
-
-
-@ENV_NCCL.sign
+@DECLARED["env.nccl"].sign
 def nccl(context: Context, variables: dict[str, str], gpu_count: int | None = None) -> Problem | None:
     """NCCL_*_DISABLE is set on a machine with several GPUs."""
     slow = {name: why for name, why in _SLOWER_TRANSPORTS.items() if variables.get(name, "").lower() in ("1", "true")}
