@@ -244,7 +244,7 @@ def requirement_refused(
     packages: tuple[Package, ...],
     python_version: str,
     wheel_platform: str | None = None,
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
 ) -> Problem | None:
     """A version that TensorFlow, or a package that it brings along, refuses, as `pip check` would say."""
     there = first_of_each(packages)
@@ -375,11 +375,11 @@ ABI_NUMPY = finding(
 
 @ABI_NUMPY.sign(conclusive=False)
 def numpy_outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
     bound = numpy_bound(release)
-    return _outside_bounds(context, release, packages, phases or (), f"numpy{bound}") if bound else None
+    return _outside_bounds(context, release, packages, phases, f"numpy{bound}") if bound else None
 
 
 @ABI_NUMPY.sign
@@ -442,11 +442,11 @@ ABI_PROTOBUF = finding(
 
 @ABI_PROTOBUF.sign(conclusive=False)
 def protobuf_outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """A protobuf whose major version does not support the generated code of this TensorFlow."""
     bound = release.protobuf
-    return _outside_bounds(context, release, packages, phases or (), f"protobuf{bound}") if bound else None
+    return _outside_bounds(context, release, packages, phases, f"protobuf{bound}") if bound else None
 
 
 @ABI_PROTOBUF.sign
@@ -491,7 +491,7 @@ ABI_KERAS = finding(
 
 @ABI_KERAS.sign
 def keras_messages(
-    context: Context, messages: MessageLog, release: Release | None = None, packages: tuple[Package, ...] | None = None
+    context: Context, messages: MessageLog, release: Release | None = None, packages: tuple[Package, ...] = ()
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
@@ -502,9 +502,9 @@ def keras_messages(
 _SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("export TF_USE_LEGACY_KERAS=1",))
 
 
-def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...] | None) -> Iterator[Fix]:
+def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...]) -> Iterator[Fix]:
     """tf-keras of the very minor release: it requires a TensorFlow of the same, and pip would change TensorFlow."""
-    present = next((one for one in packages or () if one.name == "tf-keras"), None)
+    present = next((one for one in packages if one.name == "tf-keras"), None)
     wanted = minor(release.version) if release else None
     if present and (wanted is None or minor(present.version) == wanted):
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'

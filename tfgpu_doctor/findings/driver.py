@@ -79,7 +79,7 @@ def versions_differ(
     cuda_init: CallResult | None = None,
     nvidia_smi: SmiResult | None = None,
     kernel_module: str | None = None,
-    libcuda: tuple[LibraryFile, ...] | None = None,
+    libcuda: tuple[LibraryFile, ...] = (),
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
     found: list[Evidence] = []
@@ -92,15 +92,13 @@ def versions_differ(
     if not found and not _differ(kernel_module, libcuda, cuda_init, probed=context.probed):
         return None
     if kernel_module:
-        library = next((file for file in libcuda or () if file.version), None)
+        library = next((file for file in libcuda if file.version), None)
         expected = f"{library.version}, the version of {library.path}" if library else None
         found.append(evidence(f"kernel module {kernel_module}", context.source("driver.kernel_module"), expected))
     return Problem(evidence=tuple(found))
 
 
-def _differ(
-    module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None, *, probed: bool
-) -> bool:
+def _differ(module: str | None, libcuda: tuple[LibraryFile, ...], init: CallResult | None, *, probed: bool) -> bool:
     """Whether CUDA fails over a libcuda of another version; the compatibility package's is newer on purpose."""
     if (
         not libcuda
@@ -148,7 +146,7 @@ STUB_LOADED = finding(
 def stub_answers(
     context: Context,
     cuda_init: CallResult,
-    libcuda: tuple[LibraryFile, ...] | None = None,
+    libcuda: tuple[LibraryFile, ...] = (),
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
@@ -182,14 +180,14 @@ def neither_library_nor_module(
     has_gpu: bool,
     libcuda: tuple[LibraryFile, ...],
     kernel_module_loaded: bool,
-    pci_gpus: tuple[PciGpu, ...] | None = None,
+    pci_gpus: tuple[PciGpu, ...] = (),
     nouveau_loaded: bool | None = None,
 ) -> Problem | None:
     """A GPU on the bus, no libcuda.so.1 and no kernel module."""
     if not has_gpu or libcuda or kernel_module_loaded:
         return None
     bus = context.source("host.pci_gpus")
-    found = [evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", bus) for gpu in pci_gpus or ()]
+    found = [evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", bus) for gpu in pci_gpus]
     library = "nvcuda.dll" if context.remedies.os == "windows" else "libcuda.so.1"
     found.append(evidence(f"no {library}", context.source("driver.libcuda"), f"the driver's {library}"))
     if nouveau_loaded:
@@ -398,9 +396,9 @@ def _requirement(
     return cuda, oldest, needed, f"CUDA {cuda} of {context.remedies.image}"
 
 
-def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | None) -> str | None:
+def _needed_on(context: Context, release: Release, cards: tuple[Card, ...]) -> str | None:
     """The oldest driver for a release on the GPUs that are known."""
-    known = [card.compute_capability for card in cards or ()]
+    known = [card.compute_capability for card in cards]
     return oldest_driver(release, known, windows=_is_of_windows(context))
 
 
@@ -445,7 +443,7 @@ def below_minimum(
     context: Context,
     driver_version: str,
     gpu_release: Release,
-    cards: tuple[Card, ...] | None = None,
+    cards: tuple[Card, ...] = (),
     cuda_init: CallResult | None = None,
 ) -> Problem | None:
     """Older than the minimum for the CUDA major version, or the forward-compatibility libcuda was refused."""
@@ -498,10 +496,10 @@ def cannot_compile_ptx(
     )
 
 
-def _alone(release: Release | None, cards: tuple[Card, ...] | None) -> tuple[Card, PtxOnly] | None:
+def _alone(release: Release | None, cards: tuple[Card, ...]) -> tuple[Card, PtxOnly] | None:
     """The GPU that runs the newest PTX for want of SASS, and that PTX."""
     known = release.ptx_only if release else {}
-    found = [(card, known[card.compute_capability]) for card in cards or () if card.compute_capability in known]
+    found = [(card, known[card.compute_capability]) for card in cards if card.compute_capability in known]
     return max(found, key=lambda pair: numbers(pair[1].isa), default=None)
 
 
@@ -512,7 +510,7 @@ def insufficient_driver_message(
     cuda_init: CallResult | None = None,
     driver_version: str | None = None,
     cuda_in_use: str | None = None,
-    cards: tuple[Card, ...] | None = None,
+    cards: tuple[Card, ...] = (),
     gpu_release: Release | None = None,
 ) -> Problem | None:
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""

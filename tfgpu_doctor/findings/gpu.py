@@ -44,9 +44,7 @@ FAULT = finding(
 
 
 @FAULT.sign(conclusive=False)
-def error_counters(
-    context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] | None = None
-) -> Problem | None:
+def error_counters(context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] = ()) -> Problem | None:
     """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed, Xid events."""
     source = context.source("gpus")
     found = []
@@ -57,7 +55,7 @@ def error_counters(
             found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
             found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
-    events = [evidence(line, context.source("driver.xid_events")) for line in (xid_events or ())[-3:]]
+    events = [evidence(line, context.source("driver.xid_events")) for line in xid_events[-3:]]
     return Problem(evidence=(*found, *events) if found else ())
 
 
@@ -89,8 +87,8 @@ def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
     return Alternative("Disable MIG while nothing uses it, to use the whole GPU", commands)
 
 
-def _in_mig_mode(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...]:
-    return tuple(gpu for gpu in gpus or () if value_or(gpu.mig_mode, False))
+def _in_mig_mode(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    return tuple(gpu for gpu in gpus if value_or(gpu.mig_mode, False))
 
 
 def _choose_instance(context: Context) -> tuple[Fix, ...]:
@@ -115,7 +113,7 @@ _NO_INSTANCE = "MIG mode is on, but the GPU has no MIG instance"
 
 
 @MIG.sign(conclusive=False)
-def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
+def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] = ()) -> Problem | None:
     """A GPU in MIG mode is no CUDA device until instances are created; then a process gets one of them."""
     source = context.source("gpus")
     divided = _in_mig_mode(gpus)
@@ -128,7 +126,7 @@ def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, 
             fixes=(create, _turn_off(empty)),
         )
     listed = [(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())]
-    used = [(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices or ()]
+    used = [(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices]
     found = [*listed, *(pair for pair in used if " MIG " in pair[0])]
     return Problem(evidence=tuple(evidence(*one) for one in found), severity=Severity.WARNING)
 
@@ -139,12 +137,12 @@ _MIG_FAILURES = (
 
 
 @MIG.sign(unless=("container.no-gpu", "driver.version-mismatch"))
-def mig_message(messages: MessageLog, gpus: tuple[Gpu, ...] | None = None) -> Problem | None:
+def mig_message(messages: MessageLog, gpus: tuple[Gpu, ...] = ()) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
     reported = messages.all("mig", "mig-empty")
     small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
     empty, fails = messages.has("mig-empty"), messages.has(*_MIG_FAILURES) or small
-    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus or ())
+    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus)
     several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
     is_problem = fails or (several and not messages.complains)
     if not empty and not (is_problem and (reported or _in_mig_mode(gpus))):
@@ -240,7 +238,7 @@ def no_device_named(
     gpus: tuple[Gpu, ...] | None = None,
     host_container: str | None = None,
     messages: MessageLog | None = None,
-    pci_gpus: tuple[PciGpu, ...] | None = None,
+    pci_gpus: tuple[PciGpu, ...] = (),
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
     # set for another run, naming GPUs that exist, or of a program that ends before it asks
@@ -250,7 +248,7 @@ def no_device_named(
     fixes: list[Fix] = []
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")
     where = context.source("variables")
-    second = gpus is None and len(pci_gpus or ()) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
+    second = gpus is None and len(pci_gpus) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
     if cuda is not None and (second or not visible_devices(cuda, gpus)):
         found.append(evidence(f"CUDA_VISIBLE_DEVICES={cuda!r}", where, "unset, or indices of GPUs that exist"))
         fixes += _unset(context)
@@ -335,7 +333,7 @@ FEWER_THAN_REQUIRED = finding(
 
 
 @FEWER_THAN_REQUIRED.sign
-def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] | None = None) -> Problem | None:
+def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] = ()) -> Problem | None:
     """--require-gpus N was given, and fewer can be used."""
     if gpus_usable >= required_gpus:
         return None
@@ -441,7 +439,7 @@ _REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driv
 
 @ARCH_TOO_OLD.sign
 def left_out_message(
-    messages: MessageLog, cards: tuple[Card, ...] | None = None, gpu_release: Release | None = None
+    messages: MessageLog, cards: tuple[Card, ...] = (), gpu_release: Release | None = None
 ) -> Problem | None:
     """TensorFlow leaves the GPU out, or finds no kernel for it and the GPU is an old one."""
     ignored, no_kernel = messages.all("gpu-ignored"), messages.all(*_NO_KERNEL)
@@ -534,9 +532,9 @@ def no_machine_code(
 def no_kernels_message(
     context: Context,
     messages: MessageLog,
-    cards: tuple[Card, ...] | None = None,
+    cards: tuple[Card, ...] = (),
     gpu_release: Release | None = None,
-    toolkits: tuple[Toolkit, ...] | None = None,
+    toolkits: tuple[Toolkit, ...] = (),
 ) -> Problem | None:
     """TensorFlow reports that it has no kernels for the GPU, or the driver rejects what it has."""
     if compiler := messages.all("nvcc-too-old"):
@@ -580,13 +578,13 @@ def _first_cuda(context: Context, gpu: str) -> str | None:
 
 
 def _wrong_in_old_cuda(
-    context: Context, log: MessageLog, toolkits: tuple[Toolkit, ...] | None, known: list[str]
+    context: Context, log: MessageLog, toolkits: tuple[Toolkit, ...], known: list[str]
 ) -> Message | None:
     """A cuBLAS without kernels for the GPU computes wrong values, or its launches fail, though its handle exists.
 
     Only in a text: toolkits that probes find on a disk need not be the ones that are used.
     """
-    stated = [kit.version for kit in toolkits or () if kit.version]
+    stated = [kit.version for kit in toolkits if kit.version]
     first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
     pairs = [(have, cuda) for have in stated for one in known if (cuda := first.get(one))]
     if context.probed or not pairs or any(at_least(*pair) is not False for pair in pairs):

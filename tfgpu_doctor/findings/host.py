@@ -171,7 +171,7 @@ def other_graphics_message(
     context: Context,
     messages: MessageLog,
     pci_gpus: tuple[PciGpu, ...] | None = None,
-    gpus: tuple[Gpu, ...] | None = None,
+    gpus: tuple[Gpu, ...] = (),
     driver_version: str | None = None,
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:

@@ -56,7 +56,7 @@ def files_differ_from_record(
     context: Context,
     damaged: tuple[DamagedPackage, ...],
     packages: tuple[Package, ...],
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
     release: Release | None = None,
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
@@ -70,7 +70,7 @@ def files_differ_from_record(
         first = (context.remedies.pip_uninstall(*intruders),)
     # `strip` makes libraries smaller, and leaves them in order
     missing = any(one.missing for one in wanted)
-    fails = missing or intruders or not {"raised", "died"}.isdisjoint(one.outcome for one in phases or ())
+    fails = missing or intruders or not {"raised", "died"}.isdisjoint(one.outcome for one in phases)
     again = (f"{one.name}=={one.version}" for one in wanted)
     return Problem(
         title=_files_of(wanted),

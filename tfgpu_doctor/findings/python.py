@@ -74,20 +74,20 @@ def better_environment(
     python_elsewhere: tuple[OtherPython, ...],
     executable: str | None = None,
     release: Release | None = None,
-    cuda_sonames: tuple[Soname, ...] | None = None,
-    kernels: tuple[Kernel, ...] | None = None,
+    cuda_sonames: tuple[Soname, ...] = (),
+    kernels: tuple[Kernel, ...] = (),
 ) -> Problem | None:
     """This one has no TensorFlow, or one without CUDA, and one that the shell or Jupyter names has."""
     installed = next((package for package in packages if package.name in TENSORFLOW), None)
     others = [other for other in python_elsewhere if other.tensorflow]
     if installed is None:
         return _other_python(context, others, executable, "no tensorflow", "TensorFlow")
-    no_libraries = bool(in_state(cuda_sonames or (), "absent", "other version"))
+    no_libraries = bool(in_state(cuda_sonames, "absent", "other version"))
     if no_libraries or (release is not None and not release.gpu):
         with_cuda = [one for one in others if one.via in _ACTIVATED and one.cuda]
         found = f"{installed.name} {installed.version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
         return _other_python(context, with_cuda, executable, found, "TensorFlow with CUDA")
-    return _default_kernel(context, python_elsewhere, kernels or ())
+    return _default_kernel(context, python_elsewhere, kernels)
 
 
 def _other_python(
@@ -138,13 +138,13 @@ def _default_kernel(
 
 
 @WRONG_ENV.sign(unless=("tf.python-unsupported", "tf.package-removed"))
-def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] = ()) -> Problem | None:
     """No module named tensorflow, although it was installed; or another release runs than the installed one."""
     elsewhere = [m for m in messages.all("other-environment") if "gpu" in m.values]
     if elsewhere and not messages.complains:
         return Problem(evidence=message_evidence(*elsewhere))
     if runs := messages.all("other-version-runs"):
-        listed = [p for p in packages or () if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
+        listed = [p for p in packages if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
         installed = (evidence(f"{p.name} {p.version}", p.location or "the list of packages") for p in listed[:1])
         return Problem(evidence=(*message_evidence(*runs), *installed))
     missing = _no_module(messages)
@@ -161,8 +161,8 @@ def _no_module(messages: MessageLog) -> list[Message]:
     return [m for m in missing if not (fails and "by" in m.values)]
 
 
-def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...] | None) -> bool:
-    if any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages or ()):
+def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...]) -> bool:
+    if any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages):
         return True
     two_pythons = len(set(messages.values("other-environment", "banner"))) > 1
     other = any("banner" not in m.values for m in messages.all("other-environment"))
@@ -209,7 +209,7 @@ def no_package(
 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
-def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+def no_module_message(messages: MessageLog, packages: tuple[Package, ...] = ()) -> Problem | None:
     """No module named tensorflow, and nothing indicates that it was installed."""
     somewhere = _is_installed_somewhere(messages, packages)
     return None if somewhere else Problem(evidence=message_evidence(*_no_module(messages)))
@@ -303,8 +303,8 @@ PYTHON_UNSUPPORTED = finding(
 )
 
 
-def _has_tensorflow(packages: tuple[Package, ...] | None) -> bool:
-    return any(package.name in TENSORFLOW for package in packages or ())
+def _has_tensorflow(packages: tuple[Package, ...]) -> bool:
+    return any(package.name in TENSORFLOW for package in packages)
 
 
 @PYTHON_UNSUPPORTED.sign
@@ -312,7 +312,7 @@ def python_without_wheels(
     context: Context,
     python_version: str,
     wheel_platform: str | None = None,
-    packages: tuple[Package, ...] | None = None,
+    packages: tuple[Package, ...] = (),
     python_bits: int | None = None,
     libc: str | None = None,
 ) -> Problem | None:
@@ -584,11 +584,11 @@ def _folders(packages: tuple[Package, ...]) -> dict[str, Package]:
 def installed_twice(
     context: Context,
     packages: tuple[Package, ...],
-    tensorflow_paths: tuple[str, ...] | None = None,
+    tensorflow_paths: tuple[str, ...] = (),
     python_prefix: str | None = None,
     variables: dict[str, str] | None = None,
     user_site: str | None = None,
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
 ) -> Problem | None:
     """A TensorFlow outside of the environment comes before the one in it; within it, an order is intended."""
     folders = _folders(packages)
@@ -602,7 +602,7 @@ def installed_twice(
             return None
     folder, package = next(iter(others.items()))
     used = folders[first]
-    phase = phase_named(phases or (), "import")
+    phase = phase_named(phases, "import")
     return Problem(
         title=f"{used.name} {used.version} in {first} shadows {package.name} {package.version}",
         severity=Severity.WARNING if phase and phase.outcome == "ok" else None,

@@ -177,7 +177,7 @@ RUN_FAILED = finding(
 
 @RUN_FAILED.sign
 def later_phase_failed(
-    context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] | None = None
+    context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] = ()
 ) -> Problem | None:
     """A phase after the import raised, hung or ended the process, or a computation raised."""
     ended = (p for p in phases if p.name in _LATER and p.outcome in ("raised", "died", "timeout"))
@@ -187,7 +187,7 @@ def later_phase_failed(
         for p in bad
         for item in (evidence(f"phase {p.name}: {how_it_ended(p)}", "the child process"), *last_lines(p))
     ]
-    raised = [check for check in checks or () if check.error and not is_wrong(check)]
+    raised = [check for check in checks if check.error and not is_wrong(check)]
     seen += [evidence(f"{c.kind} on {c.device}: {c.error}", "the child process") for c in raised]
     names = ", ".join(p.name for p in bad) or "compute"
     see = Fix("See the whole report, with TensorFlow's own log", (context.remedies.doctor("--format json"),))

@@ -14,17 +14,17 @@ KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole mode
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
 
 
-def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...] | None, word: str) -> Severity | None:
+def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...], word: str) -> Severity | None:
     """How grave it is: an error where XLA has already failed for it; None without a GPU, or before Keras used XLA."""
-    compiled = [check for check in checks or () if check.kind == "xla"]
+    compiled = [check for check in checks if check.kind == "xla"]
     if any(word in (check.error or "") for check in compiled):
         return Severity.ERROR
     needed = usable and at_least(release.version, KERAS_SINCE) and not any(check.ok for check in compiled)
     return Severity.WARNING if needed else None
 
 
-def _searched(roots: tuple[XlaFile, ...] | None) -> str:
-    return ", ".join(root.path for root in roots or ()) or "CUDA's folders"
+def _searched(roots: tuple[XlaFile, ...]) -> str:
+    return ", ".join(root.path for root in roots) or "CUDA's folders"
 
 
 def _install_compiler(context: Context) -> tuple[Fix, ...]:
@@ -81,8 +81,8 @@ def not_in_searched_folders(
     gpu_release: Release,
     gpus_usable: int,
     libdevice: tuple[XlaFile, ...],
-    xla_roots: tuple[XlaFile, ...] | None = None,
-    checks: tuple[ComputeCheck, ...] | None = None,
+    xla_roots: tuple[XlaFile, ...] = (),
+    checks: tuple[ComputeCheck, ...] = (),
 ) -> Problem | None:
     """The first folder with nvvm/libdevice decides, even when the file is not in it."""
     severity = _severity(gpu_release, gpus_usable, checks, "libdevice")
@@ -139,9 +139,9 @@ def none_accepted(
     gpu_release: Release,
     gpus_usable: int,
     ptxas: tuple[XlaFile, ...],
-    xla_roots: tuple[XlaFile, ...] | None = None,
-    checks: tuple[ComputeCheck, ...] | None = None,
-    cards: tuple[Card, ...] | None = None,
+    xla_roots: tuple[XlaFile, ...] = (),
+    checks: tuple[ComputeCheck, ...] = (),
+    cards: tuple[Card, ...] = (),
 ) -> Problem | None:
     """There is none, or the first one is refused or known to compile wrongly (the matrix says which)."""
     severity = _severity(gpu_release, gpus_usable, checks, "ptxas")
@@ -150,7 +150,7 @@ def none_accepted(
     if not ptxas:
         searched = f"PATH and the bin folders of {_searched(xla_roots)}"
         return Problem(evidence=(evidence("no ptxas", searched, "an executable ptxas"),), severity=severity)
-    capabilities = [card.compute_capability for card in cards or ()]
+    capabilities = [card.compute_capability for card in cards]
     for file in ptxas:
         known = context.matrix.issues_for(gpu_release, ptxas=file.version, compute_capabilities=capabilities)
         issues = [issue for issue in known if issue.condition.ptxas and issue.affects == "run"]
