@@ -9,7 +9,6 @@ from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.declaration import evidence as line
 from tfgpu_doctor.findings.inputs import MISMATCH, Card
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
@@ -24,7 +23,14 @@ UNRESPONSIVE = finding(
     layer="Driver",
     title="The NVIDIA driver does not respond",
     cause="calls into the driver block in the kernel: a GPU has failed or left the PCI bus, or the driver hangs",
-    fixes=lambda _: (inputs.KERNEL_LOG, inputs.RESTART),
+    fixes=lambda _: (
+        inputs.KERNEL_LOG,
+        inputs.RESTART,
+        Fix(
+            "If it only starts slowly (many GPUs, no process that keeps them initialised), keep it loaded",
+            ("sudo systemctl enable --now nvidia-persistenced",),
+        ),
+    ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
@@ -40,14 +46,7 @@ def calls_without_answer(context: Context, unresponsive: tuple[str, ...]) -> Pro
 def hung_task_message(messages: MessageLog) -> Problem | None:
     """The kernel reports a task that waits for the driver."""
     hung = [m for m in messages.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
-    slow = inputs.hook_failures(messages, "timed out|timeout")
-    seen = message_evidence(*hung, *slow)
-    keep_loaded = Fix(
-        "If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
-        ("sudo systemctl enable --now nvidia-persistenced",),
-    )
-    fixes = (inputs.KERNEL_LOG, keep_loaded) if slow else None
-    return Problem(evidence=seen, fixes=fixes)
+    return Problem(evidence=message_evidence(*hung, *inputs.hook_failures(messages, "timed out|timeout")))
 
 
 def _restart(context: Context) -> tuple[Fix, ...]:
@@ -82,11 +81,14 @@ def versions_differ(
     libcuda: tuple[LibraryFile, ...] = (),
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
-    found: list[Evidence] = []
-    if nvml_init and nvml_init.code == _NVML_MISMATCH:
-        found.append(inputs.returned("nvmlInit", nvml_init, "driver.nvml_init", context))
-    if cuda_init and cuda_init.code == _CUDA_MISMATCH:
-        found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
+    found = [
+        inputs.returned(call, result, path, context)
+        for call, result, path, code in (
+            ("nvmlInit", nvml_init, "driver.nvml_init", _NVML_MISMATCH),
+            ("cuInit", cuda_init, "driver.cuda_init", _CUDA_MISMATCH),
+        )
+        if result and result.code == code
+    ]
     if nvidia_smi and MISMATCH in nvidia_smi.output.lower():
         found.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
     if not found and not _differ(kernel_module, libcuda, cuda_init, probed=context.probed):
@@ -150,16 +152,15 @@ def stub_answers(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
-    answered = cuda_init.code in inputs.STUB_LIBRARY
-    first = libcuda[0] if libcuda else None
-    in_stubs = first is not None and ("/stubs/" in first.path or (first.problem or "").startswith("stub"))
-    if not answered and not in_stubs:
-        return None
-    found = [evidence(first.path, context.source("driver.libcuda"), "the driver's libcuda.so.1")] if first else []
-    if answered:
+    found, where = [], context.source("variables")
+    if libcuda:
+        found.append(evidence(libcuda[0].path, context.source("driver.libcuda"), "the driver's libcuda.so.1"))
+    if answered := cuda_init.code in inputs.STUB_LIBRARY:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    where, path = context.source("variables"), (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
-    found += [evidence(f"LD_LIBRARY_PATH contains {part}", where) for part in path if "/stubs" in part]
+    if not answered and not any("/stubs/" in one.path or (one.problem or "").startswith("stub") for one in libcuda[:1]):
+        return None
+    folders = (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
+    found += [evidence(f"LD_LIBRARY_PATH contains {folder}", where) for folder in folders if "/stubs" in folder]
     return Problem(evidence=tuple(found))
 
 
@@ -236,18 +237,14 @@ def smi_not_found(
     elsewhere = driver_version or host_container or context.remedies.os in ("macos", "wsl2")
     if not seen or elsewhere or not messages.speaks_only_of("smi-not-found"):
         return None
+    on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
+    command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
     return Problem(
         title="nvidia-smi is not found: the NVIDIA driver is probably not installed",
         cause="every NVIDIA driver installs nvidia-smi; CUDA from pip or conda does not contain the driver",
         evidence=message_evidence(*seen),
-        fixes=(_see_gpu(context), context.remedies.install_driver()),
+        fixes=(Fix("See whether there is an NVIDIA GPU", (command,)), context.remedies.install_driver()),
     )
-
-
-def _see_gpu(context: Context) -> Fix:
-    on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
-    command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
-    return Fix("See whether there is an NVIDIA GPU", (command,))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -335,16 +332,15 @@ def module_message(
     if messages.has("gpu-lost", "xid"):
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
-        uvm_fails = Problem(
+        seen = () if messages.has("kernel-version") else messages.all("cuinit-failed")
+        return Problem(
             title="The kernel module nvidia-uvm, which CUDA requires, does not work",
             cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend, or "
             "this user has no permission for its device node; sometimes it is the hardware",
-            evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
+            evidence=message_evidence(*seen),
             fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
         )
-        return None if messages.has("kernel-version") else uvm_fails
-    reported = ("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    absent = messages.all(*reported)
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
@@ -366,6 +362,10 @@ TOO_OLD = finding(
 )
 
 
+def _is_of_windows(context: Context) -> bool:
+    return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
+
+
 def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None]:
     """The oldest driver that runs a CUDA at all, and the one that its toolkit was published with."""
     toolkit = context.matrix.cuda(cuda) if cuda else None
@@ -374,26 +374,6 @@ def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None
     if _is_of_windows(context):
         return toolkit.oldest_driver_windows, toolkit.min_driver_windows or toolkit.oldest_driver_windows
     return toolkit.oldest_driver_linux, toolkit.min_driver_linux or toolkit.oldest_driver_linux
-
-
-def _is_of_windows(context: Context) -> bool:
-    return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
-
-
-def _requirement(
-    context: Context, cuda: str | None, *, compiles: bool
-) -> tuple[str | None, str | None, str | None, str]:
-    """The CUDA in use, the oldest driver for it at all, the one that is needed here, and what needs it.
-
-    An image has its own CUDA, and starts on the driver that this was published with; compiling PTX takes that, too.
-    """
-    of_image = context.remedies.image_cuda()
-    cuda = of_image[0] if of_image else cuda
-    oldest, published = _drivers(context, cuda)
-    if of_image is None:
-        return cuda, oldest, published if compiles else oldest, f"CUDA {cuda}"
-    needed = published if _is_of_windows(context) else of_image[1]
-    return cuda, oldest, needed, f"CUDA {cuda} of {context.remedies.image}"
 
 
 def _needed_on(context: Context, release: Release, cards: tuple[Card, ...]) -> str | None:
@@ -409,32 +389,25 @@ def _is_older(driver: str | None, oldest: str | None) -> bool:
     return not driver_reaches(driver, oldest)
 
 
-def _problem(
-    context: Context,
-    evidence: tuple[Evidence, ...],
-    cuda: str | None,
-    driver: str | None,
-    needed: str | None,
-    used_by: str = "",
+def _newer_driver(
+    context: Context, seen: tuple[Evidence, ...], cuda: str | None, driver: str | None, needed: str | None
 ) -> Problem:
     """A newer driver, or an older TensorFlow."""
     older = context.remedies.reinstall_best("the newest release that this driver supports") if driver else ()
     return Problem(
-        title=f"Driver {driver} is too old for CUDA {cuda}{used_by}" if driver and cuda else None,
-        cause=f"CUDA {cuda}{used_by} requires driver {needed} or newer" if needed else None,
-        evidence=evidence,
+        title=f"Driver {driver} is too old for CUDA {cuda}" if driver and cuda else None,
+        cause=f"CUDA {cuda} requires driver {needed} or newer" if needed else None,
+        evidence=seen,
         fixes=(context.remedies.install_driver(needed), *older),
     )
 
 
-def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], needed: str | None) -> Problem:
+def _compatibility_refused(context: Context, seen: tuple[Evidence, ...], needed: str | None) -> Problem:
+    without = "Remove the package cuda-compat from the loader path, or use an image with an older CUDA"
     return Problem(
         cause="CUDA's forward-compatibility libcuda works on data-center GPUs only; this GPU needs a newer driver",
-        evidence=evidence,
-        fixes=(
-            context.remedies.install_driver(needed),
-            Alternative("Remove the package cuda-compat from the loader path, or use an image with an older CUDA"),
-        ),
+        evidence=seen,
+        fixes=(context.remedies.install_driver(needed), Alternative(without)),
     )
 
 
@@ -447,20 +420,17 @@ def below_minimum(
     cuda_init: CallResult | None = None,
 ) -> Problem | None:
     """Older than the minimum for the CUDA major version, or the forward-compatibility libcuda was refused."""
-    cuda = gpu_release.cuda
+    cuda, needed = gpu_release.cuda, _needed_on(context, gpu_release, cards)
+    found, where = f"driver {driver_version}", context.source("driver.version")
     oldest, _ = _drivers(context, cuda)
     if _is_older(driver_version, oldest):
         expected = f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits"
-        found = line(f"driver {driver_version}", context.source("driver.version"), *expected)
-        needed = _needed_on(context, gpu_release, cards)
-        return _problem(
-            context, (found,), cuda, driver_version, needed, used_by=f" of TensorFlow {gpu_release.version}"
-        )
+        of_release = f"{cuda} of TensorFlow {gpu_release.version}"
+        return _newer_driver(context, (evidence(found, where, *expected),), of_release, driver_version, needed)
     if cuda_init is None or cuda_init.code != inputs.COMPATIBILITY_REFUSED or oldest is None:
         return None
     init = inputs.returned("cuInit", cuda_init, "driver.cuda_init", context)
-    found = line(f"driver {driver_version}", context.source("driver.version"))
-    return _compatibility_refused(context, (init, found), _needed_on(context, gpu_release, cards))
+    return _compatibility_refused(context, (init, evidence(found, where)), needed)
 
 
 @TOO_OLD.sign
@@ -487,7 +457,7 @@ def cannot_compile_ptx(
         f"code (SASS) for compute capability {card.compute_capability}: the driver compiles their PTX, and driver "
         f"{needed} is the first that knows PTX {ptx.isa}. Until then, the first such operation fails with "
         "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-        evidence=(line(f"driver {driver_version}", context.source("driver.version"), *expected),),
+        evidence=(evidence(f"driver {driver_version}", context.source("driver.version"), *expected),),
         fixes=(
             context.remedies.install_driver(needed),
             *context.remedies.reinstall_best(why),
@@ -516,7 +486,9 @@ def insufficient_driver_message(
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""
     by_ptx = messages.has("ptx-too-new-for-driver")
     refused = inputs.has_code(cuda_init, inputs.COMPATIBILITY_REFUSED)
-    cuda_in_use, oldest, needed, why = _requirement(context, cuda_in_use, compiles=by_ptx or refused)
+    of_image = context.remedies.image_cuda()  # an image has its own CUDA
+    cuda = of_image[0] if of_image else cuda_in_use
+    oldest, published = _drivers(context, cuda)
     certain = [
         *messages.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility"),
         *inputs.hook_failures(messages, "unsatisfied"),
@@ -526,18 +498,21 @@ def insufficient_driver_message(
         certain += [*failed, *messages.all("kernel-version")]
     elif not certain:
         return None
-    if gpu_release and not context.remedies.image:
+    # an image starts on the driver that its CUDA was published with; compiling PTX takes that, too
+    needed = published if by_ptx or refused else oldest
+    if of_image:
+        needed = published if _is_of_windows(context) else of_image[1]
+    elif gpu_release:
         # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
-        own = _alone(gpu_release, cards) if by_ptx else same_minor(gpu_release.cuda or "", cuda_in_use or "-")
+        own = _alone(gpu_release, cards) if by_ptx else same_minor(gpu_release.cuda or "", cuda or "-")
         needed = (_needed_on(context, gpu_release, cards) if own else None) or needed
-    evidence = message_evidence(
-        *certain,
-        *messages.all("possibly-old-driver"),  # not conclusive on its own
-        need=f"{needed} or newer for {why}" if needed else None,
-    )
+    why = f"CUDA {cuda} of {context.remedies.image}" if of_image else f"CUDA {cuda}"
+    # an old driver that is only suspected is not conclusive on its own
+    certain += messages.all("possibly-old-driver")
+    seen = message_evidence(*certain, need=f"{needed} or newer for {why}" if needed else None)
     if refused:
-        return _compatibility_refused(context, evidence, needed)
-    return _problem(context, evidence, cuda_in_use, driver_version, needed)
+        return _compatibility_refused(context, seen, needed)
+    return _newer_driver(context, seen, cuda, driver_version, needed)
 
 
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.
@@ -601,6 +576,6 @@ def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None 
         )
     return Problem(
         cause="the driver's library crashes, and TensorFlow with it: its files are damaged, or of several versions",
-        evidence=(line(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
+        evidence=(evidence(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
         fixes=(context.remedies.install_driver(),),
     )
