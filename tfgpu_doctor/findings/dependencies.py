@@ -32,10 +32,6 @@ from tfgpu_doctor.findings.requirements import (
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Which Keras a message asks for.
-
-
 # what TensorFlow itself, not the user's code, asks of the Keras beside it
 _USED_BY_TENSORFLOW = re.compile(
     r"keras\.(?:api\._v2|_tf_keras)(?:$|\.)|(?:_tf_keras|populate_dict_with_module_objects|__version__)$"
@@ -49,10 +45,6 @@ def asks_for_other_keras(message: Message) -> bool:
         return False
     asked = values.get("missing") or values.get("where") or values.get("module") or ""
     return asked.startswith(("keras", "tensorflow.keras"))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Signs of plugins and libraries of operations that were compiled for another TensorFlow, and whose they are.
 
 
 PLUGINS = "tensorflow-plugins"  # the folder of site-packages whose files TensorFlow loads when it is imported
@@ -130,10 +122,6 @@ def _of_plugin(context: Context, message: Message) -> tuple[Fix, ...]:
     site = context.remedies.quote(found[1].removesuffix(PLUGINS))
     command = f"grep -l {PLUGINS}/{found[2]} {site}*.dist-info/RECORD"
     return (Fix("Find the package that installed it, and uninstall that", (command,)),)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Packages of different TensorFlow releases in one environment.
 
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -291,10 +279,6 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
         selectors = messages.all("conda-tensorflow")
         seen += tuple(one for one in selectors if minor(one.values.get("version")) != minor(release.version))
     return Problem(evidence=message_evidence(*seen))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# NumPy, protobuf and Keras of versions that this TensorFlow cannot use.
 
 
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back

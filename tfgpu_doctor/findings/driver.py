@@ -14,10 +14,6 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the NVIDIA driver: whether it is installed, loaded, consistent, and responds.
-
-
 UNRESPONSIVE = finding(
     "driver.unresponsive",
     layer="Driver",
@@ -247,10 +243,6 @@ def smi_not_found(
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about the driver's kernel module: installed, and not loaded.
-
-
 _LOAD = Fix(
     "Load the module, and read in the kernel log why it fails",
     ("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"),
@@ -344,10 +336,6 @@ def module_message(
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the NVIDIA driver as CUDA uses it: whether it is recent enough, and whether CUDA starts.
 
 
 TOO_OLD = finding(

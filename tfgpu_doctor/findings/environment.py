@@ -22,11 +22,8 @@ from tfgpu_doctor.findings.inputs import Card
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
 from tfgpu_doctor.matrix.loader import Release
 
-# ----------------------------------------------------------------------------------------------------------------------
 # Variables that change what TensorFlow, XLA or CUDA does, whatever the machine: by their value, or as a program refuses
 # it. TensorFlow reads a boolean as 0, 1, true or false (ReadBoolFromEnvVar).
-
-
 _CUDA = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html"
 _TENSORFLOW = "https://github.com/tensorflow/tensorflow/blob"
 _ALLOCATOR = f"{_TENSORFLOW}/master/tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.cc"
@@ -243,10 +240,6 @@ def data_dir_is_no_toolkit(context: Context, xla_roots: tuple[XlaFile, ...]) -> 
         evidence=(evidence(named.path, "XLA_FLAGS", "a folder with nvvm/libdevice and bin/ptxas", named.problem),),
         fixes=(Fix("Unset it, or name the folder of a toolkit", (context.remedies.unset("XLA_FLAGS"),)),),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Environment variables whose effect depends on the machine: its GPUs, libraries and packages.
 
 
 _SLOWER_TRANSPORTS = {

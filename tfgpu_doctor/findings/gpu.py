@@ -17,9 +17,6 @@ from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the state that a GPU reports of itself: faults, slowdowns, MIG.
-
 
 def _named(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
@@ -208,10 +205,6 @@ def slower_with_time_message(messages: MessageLog) -> Problem | None:
 THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the GPUs that TensorFlow lists: none, hidden ones, fewer than required.
-
-
 def _unset(context: Context) -> tuple[Fix, ...]:
     show = "cmd /c set CUDA_VISIBLE_DEVICES" if context.remedies.os == "windows" else "env | grep VISIBLE_DEVICES"
     where = "shell profile, scheduler, notebook, or os.environ in the program"
@@ -343,10 +336,6 @@ def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] =
         cause=f"--require-gpus {required_gpus} was given{on_bus}",
         evidence=(evidence(f"{gpus_usable} GPUs", "TensorFlow's device list", str(required_gpus), "--require-gpus"),),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the architecture of a GPU: whether this build, its CUDA and its cuDNN have kernels for it.
 
 
 _WHICH_BUILD = Fix(

@@ -19,9 +19,6 @@ from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
-
 
 def _without_limit(context: Context) -> tuple[Fix, ...]:
     """A process may raise its limit up to the hard one; the hard one, only root may raise."""
@@ -132,10 +129,6 @@ def write_refused(messages: MessageLog) -> Problem | None:
     return None if shared else Problem(evidence=message_evidence(*messages.all("no-space-left")))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about a machine that has no NVIDIA GPU.
-
-
 def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
@@ -201,12 +194,9 @@ def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
     return Severity.WARNING if dies and not missing_dll else None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
 # How a container gets access to a GPU, and keeps it.
 # Sources: NVIDIA Container Toolkit, "Installing" and "Troubleshooting"; NVIDIA/nvidia-container-toolkit issues 48 and
 # 1397, notices about containers that lose access; ArchWiki, "Docker", for pacman.
-
-
 _REPOSITORY = "https://nvidia.github.io/libnvidia-container"
 _APT = (
     f"curl -fsSL {_REPOSITORY}/gpgkey | sudo gpg --dearmor -o /usr/share/keyrings/nvidia-container-toolkit-keyring.gpg",
@@ -313,10 +303,6 @@ _DEVICE_LINKS = Fix(
         "create-dev-char-symlinks --create-all\"' | sudo tee /lib/udev/rules.d/71-nvidia-dev-char.rules",
     ),
 )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about containers: whether the GPU and its driver are passed in.
 
 
 NO_GPU = finding(
@@ -476,10 +462,6 @@ def _requests_gpus(log: MessageLog) -> bool:
     starts = sorted(log.all("container-start"), key=lambda message: message.line)
     before = [start for start in starts if first is None or start.line <= first] or starts
     return bool(before) and before[-1].values["gpus"] == "yes"
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about WSL2: whether Windows' GPU and driver are passed in.
 
 
 SETUP = finding(

@@ -29,10 +29,6 @@ from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirem
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Packages that are not what pip's metadata says: files missing or overwritten, requirements not installed.
-
-
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
 
@@ -161,10 +157,6 @@ def module_reported_missing(context: Context, messages: MessageLog) -> Problem |
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The system's C and C++ libraries, or others that come before them, are older than what TensorFlow was built with.
-
-
 _CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
 
 GLIBC_TOO_OLD = finding(
@@ -218,10 +210,6 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
     update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
     path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     return Fix("Load a newer libstdc++ first: conda's, or that of a newer GCC", (update, path)), container
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Imports of TensorFlow that fail or never end.
 
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"

@@ -19,10 +19,6 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.inputs import visible_devices
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What messages show of a GPU's memory: allocations that failed, and who else holds it.
-
-
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
@@ -72,10 +68,6 @@ def another_holder(log: MessageLog) -> list[Message]:
     return found
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Computations on the GPU whose result is wrong.
-
-
 WRONG_RESULT = finding(
     "compute.wrong-result",
     layer="Compute",
@@ -123,10 +115,6 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
             Fix("Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
         ),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about memory: of the GPU, used by this program or by others, and of the machine.
 
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"

@@ -36,10 +36,6 @@ from tfgpu_doctor.findings.requirements import newest_minor, offered, python_off
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The Python that runs: it has no TensorFlow, or another environment was meant.
-
-
 _ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
@@ -220,10 +216,6 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Why pip offers no wheel although the Python is right: the C library is musl, or the Python has 32 bits.
-
-
 MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
 MUSL = "Alpine's C library is musl, and TensorFlow's wheels are for glibc (manylinux): pip offers none of them there"
 _GLIBC = "a system with glibc, such as Debian or Ubuntu"
@@ -246,10 +238,6 @@ _FOR_64_BITS = Fix(
     "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
     ("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
 )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What can be installed: TensorFlow for this Python, and a package that has been discontinued.
 
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -466,10 +454,6 @@ def _after_the_last(version: str, versions: list[str] | None, os: str | None) ->
     if versions:  # up to 2.10, the last for Windows, and no further: this Python is not the reason
         return newest_minor(versions) >= last_on_windows and wanted > newest_minor(versions)
     return versions is None and wanted > (last_on_windows if os == "windows" else (2, 11))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Another module or folder that Python imports instead of the installed TensorFlow.
 
 
 # what every TensorFlow since 1.0 has, so that a module without it is another one

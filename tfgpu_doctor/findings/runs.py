@@ -21,10 +21,6 @@ from tfgpu_doctor.findings.declaration import (
     was_cut_short,
 )
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about GPUs that exchange data: shared memory, peer access, NCCL.
-
-
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
 POD_SHM = (
@@ -153,10 +149,6 @@ def nccl_message(messages: MessageLog) -> Problem | None:
     return Problem(evidence=message_evidence(*found), fixes=(debug, without))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A TensorFlow that imports and fails later.
-
-
 _LATER = ("keras", "build", "devices", "details", "compute", "xla")
 
 RUN_FAILED = finding(
@@ -211,10 +203,6 @@ def later_phase_cut_short(context: Context, phases: tuple[Phase, ...]) -> Proble
         fixes=(Fix("Allow more time", (context.remedies.doctor(),)),),
         severity=Severity.NOTE,
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about a GPU that works, but slowly.
 
 
 _SMALL_BATCH = 64
