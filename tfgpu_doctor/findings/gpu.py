@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
+from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import symptoms
@@ -79,13 +79,13 @@ def fault_message(messages: MessageLog) -> Problem | None:
 _MIG_UUID = re.compile(r"\bMIG-[\w/-]{8,}")
 
 
+def _in_mig_mode(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    return tuple(gpu for gpu in gpus if value_or(gpu.mig_mode, False))
+
+
 def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
     commands = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus)
     return Alternative("Disable MIG while nothing uses it, to use the whole GPU", commands)
-
-
-def _in_mig_mode(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    return tuple(gpu for gpu in gpus if value_or(gpu.mig_mode, False))
 
 
 def _choose_instance(context: Context) -> tuple[Fix, ...]:
@@ -122,27 +122,26 @@ def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, 
             evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty),
             fixes=(create, _turn_off(empty)),
         )
-    listed = [(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())]
-    used = [(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices]
-    found = [*listed, *(pair for pair in used if " MIG " in pair[0])]
-    return Problem(evidence=tuple(evidence(*one) for one in found), severity=Severity.WARNING)
+    found = [
+        evidence(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())
+    ]
+    used = (evidence(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices)
+    return Problem(evidence=(*found, *(one for one in used if " MIG " in one.saw)), severity=Severity.WARNING)
 
 
-_MIG_FAILURES = (
-    *("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"),
-)
+_MIG_FAILS = ("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning")
 
 
 @MIG.sign(unless=("container.no-gpu", "driver.version-mismatch"))
 def mig_message(messages: MessageLog, gpus: tuple[Gpu, ...] = ()) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
-    reported = messages.all("mig", "mig-empty")
+    reported, empty = messages.all("mig", "mig-empty"), messages.has("mig-empty")
     small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
-    empty, fails = messages.has("mig-empty"), messages.has(*_MIG_FAILURES) or small
+    fails = messages.has(*_MIG_FAILS) or small
     listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus)
     several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
-    is_problem = fails or (several and not messages.complains)
-    if not empty and not (is_problem and (reported or _in_mig_mode(gpus))):
+    is_problem = (fails or (several and not messages.complains)) and (reported or _in_mig_mode(gpus))
+    if not empty and not is_problem:
         return None
     found = message_evidence(*reported, *messages.all("no-cuda-device", "cuinit-failed", "out-of-memory"))
     severity = None if fails or empty else Severity.WARNING
@@ -193,13 +192,10 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
 @THROTTLED.sign
 def slower_with_time_message(messages: MessageLog) -> Problem | None:
     """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
-    query = "nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks.max.sm,utilization.gpu --format=csv -l 5"
-    watch = Fix("To decide, watch temperature and clocks while it runs", (query,))
-    found = message_evidence(*messages.all("slower-with-time"))
     cause = (
         "a GPU that gets hot lowers its clocks; a program that adds to its graph, or keeps results, slows down as well"
     )
-    return Problem(cause=cause, evidence=found, fixes=(watch,), possible=True)
+    return Problem(cause=cause, evidence=message_evidence(*messages.all("slower-with-time")), possible=True)
 
 
 THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
@@ -207,10 +203,8 @@ THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
 
 def _unset(context: Context) -> tuple[Fix, ...]:
     show = "cmd /c set CUDA_VISIBLE_DEVICES" if context.remedies.os == "windows" else "env | grep VISIBLE_DEVICES"
-    where = "shell profile, scheduler, notebook, or os.environ in the program"
-    return (
-        Fix(f"Unset the variable where it is set: {where}", (show, context.remedies.unset("CUDA_VISIBLE_DEVICES"))),
-    )
+    where = "Unset the variable where it is set: shell profile, scheduler, notebook, or os.environ in the program"
+    return (Fix(where, (show, context.remedies.unset("CUDA_VISIBLE_DEVICES"))),)
 
 
 HIDDEN = finding(
@@ -247,17 +241,18 @@ def no_device_named(
         fixes += _unset(context)
     if nvidia in ("void", "none", "") and (host_container or "none") != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
-        command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
-        fixes.append(Fix("Start the container with all GPUs", (command,)))
+        fixes.append(
+            Fix("Start the container with all GPUs", ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ...",))
+        )
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 
 
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (
-    *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices"),
-    *("module-not-loaded", "device-permission", "driver-versions-differ"),
-    *("nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver"),
+    *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices", "nvml-mismatch"),
+    *("module-not-loaded", "device-permission", "driver-versions-differ", "mig", "gpu-lost", "container-hook-failed"),
+    "docker-no-gpu-driver",
 )
 
 
@@ -305,12 +300,11 @@ def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | 
     devices_of = f'{context.remedies.python} -c "import tensorflow as tf; tf.config.list_physical_devices()" 2>&1'
     command = context.remedies.filtered(f"{variable} {devices_of}", "dso_loader", "cudart", "cuda", "cudnn", most=50)
     more = Fix("Let TensorFlow log more, and read the lines about libraries and cuInit", (command,))
-    found = evidence("no GPU", context.source("tensorflow.devices"), "at least one")
     said = context.is_stated("tensorflow.devices")
     return Problem(
         title="TensorFlow uses no GPU, according to this text" if said else None,
         cause="the text says so, and nothing in it explains it" if said else None,
-        evidence=(found,),
+        evidence=(evidence("no GPU", context.source("tensorflow.devices"), "at least one"),),
         fixes=(more,),
     )
 
@@ -357,9 +351,9 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 
 
 def _older_release(context: Context) -> tuple[Fix, ...]:
+    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", ("tfgpu matrix gpu NAME",))
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD,)
-    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", ("tfgpu matrix gpu NAME",))
     return _other_release(context, "the newest release with kernels for this GPU") or (see,)
 
 
@@ -519,11 +513,7 @@ def no_machine_code(
 
 @ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old",))
 def no_kernels_message(
-    context: Context,
-    messages: MessageLog,
-    cards: tuple[Card, ...] = (),
-    gpu_release: Release | None = None,
-    toolkits: tuple[Toolkit, ...] = (),
+    context: Context, messages: MessageLog, cards: tuple[Card, ...] = (), gpu_release: Release | None = None
 ) -> Problem | None:
     """TensorFlow reports that it has no kernels for the GPU, or the driver rejects what it has."""
     if compiler := messages.all("nvcc-too-old"):
@@ -537,9 +527,12 @@ def no_kernels_message(
         return None
     known = capabilities_of(messages, cards)
     reported, no_kernel = messages.all(*TOO_NEW), messages.all(*_NO_KERNEL)
-    rejected = (*no_kernel, *messages.all("invalid-handle"))  # an invalid handle alone is evidence for a new GPU only
+    # these alone are evidence for a GPU that is newer only: a cuBLAS without kernels for it launches nothing
+    launches = messages.all("cublas-handle") if gpu_release else ()
+    failed = (m for m in launches if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+    rejected = (*no_kernel, *messages.all("invalid-handle"), *failed)
     newer = any(_is_newer(one, gpu_release) for one in known)
-    compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
+    compiled = _opened_before_gpu(context, messages, known)
     if not (reported or compiled or (rejected and newer)) or _is_of_pytorch(messages):
         return None
     return Problem(evidence=(*message_evidence(*reported, *rejected, compiled), *of_card(messages, cards)))
@@ -547,8 +540,7 @@ def no_kernels_message(
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
     """The line in which a CUDA is opened that cannot compile for the GPU at all, so that the driver has to."""
-    # the first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major
-    first = [cuda for gpu in known if (cuda := _first_cuda(context, gpu))]
+    first = [*filter(None, (_first_cuda(context, gpu) for gpu in known))]
     for name, message in log.libraries("library-opened"):
         library = known_library(name)
         newest = library.cuda_version if library else None
@@ -561,22 +553,7 @@ def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> M
 
 
 def _first_cuda(context: Context, gpu: str) -> str | None:
+    """The first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major."""
     rows = [row for row in context.matrix.data.architectures if major(row.compute_capability) == major(gpu)]
     able = (row.min_cuda for row in rows if capability(row.compute_capability) <= capability(gpu))
     return min(filter(None, able), key=numbers, default=None)
-
-
-def _wrong_in_old_cuda(
-    context: Context, log: MessageLog, toolkits: tuple[Toolkit, ...], known: list[str]
-) -> Message | None:
-    """A cuBLAS without kernels for the GPU computes wrong values, or its launches fail, though its handle exists.
-
-    Only in a text: toolkits that probes find on a disk need not be the ones that are used.
-    """
-    stated = [kit.version for kit in toolkits if kit.version]
-    first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
-    pairs = [(have, cuda) for have in stated for one in known if (cuda := first.get(one))]
-    if context.probed or not pairs or any(at_least(*pair) is not False for pair in pairs):
-        return None
-    failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
-    return log.first("nan-result", "wrong-result") or next(failed, None)
