@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -165,9 +165,8 @@ class MatPow(PlanBase):
             cases, self.chosen, expected = self._choose_size(session, cases)
             sizes = (self.chosen,)
         by_type = list(self.cases_by_type(cases))
-        labels = [case.label for _, todo in by_type for case in todo]
-        again = [] if self.sizes else [label for label in labels if "GPU" in label and "virtual" not in label]
-        session.begin([*labels * len(sizes), *again])
+        again = [case.label for _, todo in by_type for case in self._again(todo)]
+        session.begin([*[case.label for _, todo in by_type for case in todo] * len(sizes), *again])
         terms = max(case.terms for case in cases)
         with scratch() as folder:
 
@@ -176,24 +175,34 @@ class MatPow(PlanBase):
                 return replace(job, point={"size": size} if self.several or again else {})
 
             for dtype, todo in by_type:
-                gpus = tuple(case for case in todo if case.label in again)
                 if self.several:
                     yield from self.sweep(session, dtype, todo, sizes, make, partial(self._possible, session))
                 else:
-                    jobs = tuple(make(case, dtype, self.chosen) for case in todo)
-                    yield Group(jobs, expected, frozenset(job.key for job in jobs if job.case in gpus))
-                larger = self._own_size(session, gpus, dtype)
-                if larger:
-                    yield Group(tuple(make(case, dtype, larger) for case in gpus))
-                session.skip(0 if larger else len(gpus))
+                    yield from self._one_size(session, todo, expected, partial(make, dtype=dtype))
 
-    def _own_size(self, session: Session, gpus: Sequence[Case], dtype: str) -> int | None:
+    def _again(self, cases: Sequence[Case]) -> list[Case]:
+        """Return the GPUs that are also measured at a size that fills them."""
+        return [] if self.sizes else [case for case in cases if case.gpus and not case.virtual]
+
+    def _one_size(
+        self, session: Session, cases: Sequence[Case], expected: float, make: Callable[..., Job]
+    ) -> Iterator[Group]:
+        """Yield the size that all devices share, then that which fills the GPUs, if it is larger."""
+        again, jobs = self._again(cases), [make(case, size=self.chosen) for case in cases]
+        keys = frozenset(job.key for job in jobs if job.case in again)
+        yield Group(tuple(jobs), expected, keys)
+        mine = [run for run in session.runs if (run.label, run.dtype) in keys]
+        larger = self._own_size(session, again, mine)
+        if larger:
+            yield Group(tuple(make(case, size=larger) for case in again))
+        session.skip(0 if larger else len(again))
+
+    def _own_size(self, session: Session, gpus: Sequence[Case], runs: Sequence[Run]) -> int | None:
         """Return the size that fills the GPUs, by their speed and memory; None where it is hardly larger."""
-        mine = [run for run in session.runs if run.dtype == dtype and run.label in {case.label for case in gpus}]
-        speeds = [run.flop / run.median_s for run in mine if run.flop and run.median_s]
+        speeds = [run.flop / run.median_s for run in runs if run.flop and run.median_s]
         for size in OWN_SIZES if gpus and len(speeds) == len(gpus) else ():
             slow = matpow.flop(size, self.power, 2) / min(speeds) > OWN_SECONDS
-            if size >= 1.5 * self.chosen and not slow and not lacking(gpus, size, dtype, session.free(gpus)):
+            if size >= 1.5 * self.chosen and not slow and not lacking(gpus, size, runs[0].dtype, session.free(gpus)):
                 return size
         return None
 
