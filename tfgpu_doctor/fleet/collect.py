@@ -245,7 +245,8 @@ def ray_child() -> None:
                 output, failure = ray.get(asked) if ready else (b"", task.too_slow)
             except ray.exceptions.RayError as error:
                 output, failure = b"", why_ray_failed(error)
-            ray.cancel(asked, force=True)  # what has answered has ended
+            if not ready:
+                ray.cancel(asked, force=True)
             writing.append(file, utf8(line(node_result(pending.pop(asked), output, failure))), ENOUGH)
     ray.shutdown()
 
