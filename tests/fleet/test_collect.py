@@ -253,7 +253,7 @@ def test_what_is_cancelled_is_what_srun_names(
                 nodes = [one.node for one in collecting.by_slurm(task, 2, "python3", [])]
                 assert nodes == ["--me", "4243"]  # of two tasks
             else:
-                with pytest.raises(CollectError, match="srun did not end in time"):
+                with pytest.raises(CollectError, match="srun: did not end in time"):
                     collecting.by_slurm(task, 2, "python3", [])
         assert calls(folder) == ([f"scancel {expected}"] if expected else []), (lines[:2], within)
 

@@ -165,10 +165,7 @@ def collect(
         raise click.UsageError("give either --ray ADDRESS or --slurm")
     if slurm and nodes is None:
         raise click.UsageError("--slurm needs --nodes N outside of an allocation (salloc, sbatch)")
-    try:
-        options = shlex.split(srun_options)
-    except ValueError as error:
-        raise click.UsageError(f"--srun {srun_options}: {error}") from error
+    options = _words(srun_options)
     if output != "-":
         check_writable("--output", output)
     from tfgpu_doctor.fleet.collect import LIMITS, CollectError, Task, by_ray, by_slurm, line
@@ -188,6 +185,13 @@ def collect(
     for text in (*failed, f"tfgpu: {len(rows) - len(failed)} of {count(len(rows), 'node')} answered"):
         say(text)
     context.exit(1 if failed else 0)
+
+
+def _words(srun_options: str) -> list[str]:
+    try:
+        return shlex.split(srun_options)
+    except ValueError as error:
+        raise click.UsageError(f"--srun {srun_options}: {error}") from error
 
 
 command.add_command(collect)

@@ -25,7 +25,7 @@ from tfgpu_doctor.facts import reading, writing
 from tfgpu_doctor.facts.facts import compact
 from tfgpu_doctor.facts.printable import cut, escape_json, utf8
 from tfgpu_doctor.fleet.records import NODE_SCHEMA, NodeResult
-from tfgpu_doctor.probes.process import name_of, run, temporary_folder
+from tfgpu_doctor.probes.process import Completed, name_of, run, temporary_folder
 
 LIMITS = {"doctor": 120.0, "smoke": 180.0, "bench": 1800.0}  # seconds that a node has to answer, where none are given
 LARGEST = 16 << 20  # bytes of the output of one node
@@ -133,29 +133,45 @@ def by_slurm(task: Task, nodes: int, python: str, options: Sequence[str]) -> lis
             if ended is None or ended.timed_out:
                 _cancel(folder, queued)
         output, errors = _by_task(folder, ".out", nodes), _by_task(folder, ".err", nodes)
-    told = [one.removeprefix("srun: error: ") for one in ended.stdout.splitlines() if one.startswith("srun: error: ")]
-    why = "srun did not end in time" if ended.timed_out else ended.error or (told or ["srun ended without a word"])[-1]
+    return _of_slurm(task, nodes, ended, output, errors)
+
+
+def _of_slurm(
+    task: Task, nodes: int, ended: Completed, output: dict[int, list[bytes]], errors: dict[int, list[bytes]]
+) -> list[NodeResult]:
+    """Return what came of each node, also of those on which nothing was started. Raises CollectError: of all."""
+    told = re.findall(r"^srun: error: (.*)", ended.stdout, re.MULTILINE)
+    why = ["srun ended without a word", *told][-1]
+    if ended.timed_out or ended.error:
+        why = f"srun: {ended.error or 'did not end in time'}"
     if not output:
-        raise CollectError(f"srun: {why}" if ended.error else why)
-    lost = {found[1]: found[2] or "Slurm says that the node failed" for one in told if (found := _LOST.match(one))}
+        raise CollectError(why)
+    failed = filter(None, map(_LOST.match, told))
+    lost = {found[1]: found[2] or "Slurm says that the node failed" for found in failed}
     results = []
     for number, lines in sorted(output.items()):
-        name = next((one for one in lines if one.startswith(NODE)), b"").removeprefix(NODE).decode(errors="replace")
-        code = int(lines[-1].removeprefix(EXIT)) if re.fullmatch(EXIT + rb"\d{1,3}", lines[-1]) else None
-        texts = [one.decode(errors="replace") for one in errors.get(number, [])]
-        reason = _failure(task, code, texts) if code is not None else lost.get(name) or f"it was ended; srun: {why}"
-        results.append(node_result(name or f"task {number}", b"".join(lines), reason))
+        name = _name(lines) or f"task {number}"
+        reason = _failure(task, lines[-1], errors.get(number, [])) or lost.get(name) or f"it was ended: {why}"
+        results.append(node_result(name, b"".join(lines), reason))
     named = {one.node for one in results}
     results += [node_result(name, b"", reason) for name, reason in lost.items() if name not in named]
     silent = range(len(results), nodes)
     return results + [node_result(f"node {n + 1} of {nodes}", b"", f"nothing was started there: {why}") for n in silent]
 
 
-def _failure(task: Task, code: int, errors: Iterable[str]) -> str:
-    """Return why a task has no result, by the exit code of `timeout`."""
-    if code == 124:
-        return task.too_slow
-    return f"was killed by {name_of(code - 128)}, or {task.too_slow}" if code > 128 else why_it_failed(code, errors)
+def _name(lines: list[bytes]) -> str:
+    """Return the name of the node on which a task wrote these lines."""
+    return next((one for one in lines if one.startswith(NODE)), b"").removeprefix(NODE).decode(errors="replace")
+
+
+def _failure(task: Task, last: bytes, errors: list[bytes]) -> str:
+    """Return why a task has no result, by its last line, the exit code of `timeout`; "" where it is none."""
+    if not re.fullmatch(EXIT + rb"\d{1,3}", last):
+        return ""
+    code = int(last.removeprefix(EXIT))
+    if code > 128:
+        return f"was killed by {name_of(code - 128)}, or {task.too_slow}"
+    return task.too_slow if code == 124 else why_it_failed(code, [one.decode(errors="replace") for one in errors])
 
 
 def _by_task(folder: str, ending: str, most: int) -> dict[int, list[bytes]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfgpu_doctor.commands import TfgpuError, diagnose
-from tfgpu_doctor.facts.facts import Unknown, value_or
+from tfgpu_doctor.facts.facts import Gpu, Unknown, value_or
 from tfgpu_doctor.facts.printable import one_line
 from tfgpu_doctor.facts.report import Severity, root_causes
 from tfgpu_doctor.facts.similar import did_you_mean
@@ -24,7 +24,7 @@ from tfgpu_doctor.probes.process import end_running
 if TYPE_CHECKING:
     from types import FrameType
 
-    from tfgpu_doctor.facts.facts import Gpu
+    from tfgpu_doctor.facts.facts import TfDevice
     from tfgpu_doctor.facts.report import Report
 
 KEYWORDS = ("min", "memory", "compute_capability")
@@ -175,7 +175,9 @@ def examine() -> Machine:
 
 def _has_surely_none(report: Report) -> bool:
     """True if no TensorFlow whatsoever can use a GPU here."""
-    if value_or(report.facts.gpus, ()) or value_or(report.facts.driver.cuda_device_count, 0):
+    gpus: tuple[Gpu, ...] = value_or(report.facts.gpus, ())
+    count: int = value_or(report.facts.driver.cuda_device_count, 0)
+    if gpus or count:
         return False
     return any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in root_causes(report.findings))
 
@@ -210,30 +212,33 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     """
     facts = report.facts
     known: tuple[Gpu, ...] = value_or(facts.gpus, ())
-    chosen = value_or(facts.variables, {}).get("CUDA_VISIBLE_DEVICES")
-    entries = () if chosen is None else visible_devices(chosen, known)
+    left = list(known)
+    entries: tuple[str, ...] = ()
+    if (chosen := value_or(facts.variables, {}).get("CUDA_VISIBLE_DEVICES")) is not None:
+        entries = visible_devices(chosen, known)
+        left = [gpu for entry in entries for gpu in known if _is_named(entry, gpu)]
     failed = {one.device for one in value_or(facts.tensorflow.checks, ()) if (one.kind, one.ok) == ("matmul", False)}
-    left = list(known) if chosen is None else [gpu for entry in entries for gpu in known if _is_named(entry, gpu)]
     devices = [one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"]
     found = []
     for number, device in enumerate(devices):
-        gpu = next((gpu for gpu in left if value_or(gpu.name, None) == device.device_name), left[0] if left else None)
-        if gpu:
-            left.remove(gpu)
-        if f"/GPU:{number}" in failed:
-            continue
-        entry = "".join(entries[number : number + 1])
-        is_whole = gpu and not value_or(gpu.mig_mode, False)  # NVML tells the memory of the whole GPU
-        one = UsableGpu(
-            index=gpu.index if gpu else number,
-            uuid=entry if entry.startswith("MIG-") else value_or(gpu.uuid, None) if gpu else None,
-            name=device.device_name or (value_or(gpu.name, "") if gpu else "") or "GPU of unknown name",
-            memory=value_or(gpu.memory_total, None) if gpu and is_whole else None,
-            compute_capability=device.compute_capability or (value_or(gpu.compute_capability, None) if gpu else None),
-            device=f"/GPU:{number}",
-        )
-        found.append(one)
+        alike = [gpu for gpu in left if value_or(gpu.name, None) == device.device_name]
+        gpu = next(iter((*alike, *left)), Gpu(index=number))
+        left = [one for one in left if one is not gpu]
+        if f"/GPU:{number}" not in failed:
+            found.append(_usable_gpu(number, device, gpu, "".join(entries[number : number + 1])))
     return tuple(sorted(found, key=lambda one: -(one.memory or 0)))
+
+
+def _usable_gpu(number: int, device: TfDevice, gpu: Gpu, entry: str) -> UsableGpu:
+    is_slice = value_or(gpu.mig_mode, False)  # NVML tells the memory of the whole GPU
+    return UsableGpu(
+        index=gpu.index,
+        uuid=entry if entry.startswith("MIG-") else value_or(gpu.uuid, None),
+        name=device.device_name or value_or(gpu.name, "") or "GPU of unknown name",
+        memory=None if is_slice else value_or(gpu.memory_total, None),
+        compute_capability=device.compute_capability or value_or(gpu.compute_capability, None),
+        device=f"/GPU:{number}",
+    )
 
 
 def _is_named(entry: str, gpu: Gpu) -> bool:
