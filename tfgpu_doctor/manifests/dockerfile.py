@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +22,7 @@ from tfgpu_doctor.manifests.shell import (
     has_tensorflow,
     read_command,
     read_commands,
+    unquoted,
 )
 from tfgpu_doctor.manifests.variables import fill, read_image, substitute
 
@@ -31,7 +32,7 @@ Lines: TypeAlias = "tuple[tuple[int, str], ...]"  # numbered from 1
 _BACKTICK = re.compile(r"(?:[ \t]*#[ \t]*[A-Za-z]\w*[ \t]*=.*\n)*?[ \t]*#[ \t]*escape[ \t]*=[ \t]*`", re.IGNORECASE)
 # <<EOF, <<-EOF, 3<<"EOF": a word of its own, with no blank inside
 _HEREDOC = re.compile(r"(?<!\S)\d*<<-?([\"']?)(?P<name>\w[\w.-]*)\1(?!\S)")
-_WITH_HEREDOC = ("RUN", "COPY", "ADD")
+_WITH_HEREDOC = re.compile(r"(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s+(?!\[)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -48,22 +49,13 @@ class Instruction:
         """Everything behind the verb, in one line."""
         return "".join(text for _, text in self.lines)
 
-    def line_at(self, offset: int) -> int:
-        """The line of a character of the value."""
-        return self.lines[bisect_right(self._ends, offset)][0]
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return list(accumulate(len(text) for _, text in self.lines))
-
 
 def instructions(text: str) -> Iterator[Instruction]:
     """Split a Dockerfile."""
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    escape = "`" if _BACKTICK.match(text.removeprefix("\ufeff")) else "\\"
-    ends: dict[str, list[int]] = {}  # a line → where it stands; here-documents end at one
-    for index, line in enumerate(lines):
-        ends.setdefault(line.strip(), []).append(index)
+    text = text.removeprefix("\ufeff")
+    lines = text.replace("\r\n", "\n").split("\n")
+    escape = "`" if _BACKTICK.match(text) else "\\"
+    last = {line.strip(): index for index, line in enumerate(lines)}
     at = 0
     while at < len(lines):
         pieces, at = _logical_line(lines, at, escape)
@@ -72,14 +64,13 @@ def instructions(text: str) -> Iterator[Instruction]:
         number, first = pieces[0]
         verb = first.split(None, 1)[0]
         pieces[0] = (number, first.lstrip()[len(verb) :].lstrip())
-        value = "".join(text for _, text in pieces)
+        whole = "".join([f"{verb} ", *(text for _, text in pieces)])
         heredocs: list[tuple[int, str]] = []
-        for name in _heredocs(verb.upper(), value):
-            found = ends.get(name, [])
-            end = bisect_left(found, at)
-            if end < len(found):  # Docker refuses one without an end
-                heredocs += [(index + 1, lines[index]) for index in range(at, found[end])]
-                at = found[end] + 1
+        for found in _HEREDOC.finditer(whole) if _WITH_HEREDOC.match(whole) else ():
+            if last.get(found["name"], -1) >= at:  # Docker refuses one without an end
+                end = next(index for index in range(at, len(lines)) if lines[index].strip() == found["name"])
+                heredocs += [(index + 1, lines[index]) for index in range(at, end)]
+                at = end + 1
         yield Instruction(verb.upper(), number, tuple(pieces), tuple(heredocs))
 
 
@@ -101,19 +92,8 @@ def _logical_line(lines: list[str], at: int, escape: str) -> tuple[list[tuple[in
     return pieces, at
 
 
-def _heredocs(verb: str, value: str) -> list[str]:
-    """The words that end the here-documents of an instruction, in order."""
-    if verb == "ONBUILD":
-        verb, _, value = value.strip().partition(" ")
-    if verb.upper() not in _WITH_HEREDOC or value.lstrip().startswith("["):
-        return []
-    return [found["name"] for found in _HEREDOC.finditer(value)]
-
-
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
-_QUOTING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
-_ESCAPED = re.compile(r"\\([\"\\$`])")  # within double quotes
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 _FROM_STAGE = re.compile(r"--from=(\S+)")
 _MOUNT = re.compile(r"--mount=(\S+)")
@@ -219,7 +199,7 @@ class _Reader:
         """Take one instruction."""
         match one.verb:
             case "ARG":
-                for name, given, _ in _pairs(one.value):
+                for name, given, _ in _pairs(one):
                     if name not in self.arguments and (default := substitute(given, self.values)) is not None:
                         self.values[name] = default
             case "FROM":
@@ -281,16 +261,15 @@ class _Reader:
             last.taken.append(stage)
 
     def _env(self, one: Instruction) -> None:
-        pairs = list(_pairs(one.value))
+        pairs = [*_pairs(one)]
         if one.value.strip() and not re.match(r"\s*[^\s=]+=", one.value):  # ENV NAME the rest of the line
             name, *rest = one.value.split(None, 1)
-            pairs = [(name, _unquoted("".join(rest).strip()), 0)]
-        for name, given, offset in pairs:
+            pairs = [(name, unquoted("".join(rest).strip()), one.lines[0][0])]
+        for name, given, line in pairs:
             plain = substitute(given, self.values)
             if plain is not None:
                 self.values[name] = plain
-            place = Place(self.path, one.line_at(offset))
-            self.stages[-1].settings.append(Setting(name, given if plain is None else plain, place))
+            self.stages[-1].settings.append(Setting(name, given if plain is None else plain, Place(self.path, line)))
 
     def _run(self, one: Instruction) -> None:
         stage = self.stages[-1]
@@ -312,14 +291,11 @@ class _Reader:
         read_commands([(number, fill(text, self.values)) for number, text in code], self.path, installed)
 
 
-def _pairs(value: str) -> Iterator[tuple[str, str, int]]:
-    """Names and values of ENV A="1 2" B=3, without the quotes, and where each begins."""
-    for found in _PAIR.finditer(value):
-        yield found[1], _unquoted(found[2]), found.start()
-
-
-def _unquoted(text: str) -> str:
-    return _QUOTING.sub(lambda found: _ESCAPED.sub(r"\1", found[1] or "") or found[2] or found[3] or "", text)
+def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
+    """Names and values of ENV A="1 2" B=3, without the quotes, each with its line."""
+    ends = list(accumulate(len(text) for _, text in one.lines))
+    for found in _PAIR.finditer(one.value):
+        yield found[1], unquoted(found[2]), one.lines[bisect_right(ends, found.start())][0]
 
 
 def _json(value: str) -> list[str] | None:
