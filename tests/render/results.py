@@ -40,21 +40,11 @@ from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
+from tfgpu_doctor.render.formats import KINDS
 from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, release, sources, table
 from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
-TYPES = {
-    "report": "Report",
-    "check": "Checked",
-    "smoke": "Smoke",
-    "report comparison": "Comparison",
-    "bench": "BenchResult",
-    "bench comparison": "BenchComparison",
-    "fleet": "Fleet",
-    "plan": "Plan",
-    "matrix": "Answered",
-}
 STATES = ("healthy", "broken", "hostile")
 NOW = "2026-11-23T12:00:00Z"
 
@@ -241,7 +231,7 @@ def results(kind: str) -> dict[str, Any]:
     }
     if kind == "matrix":
         return dict(zip(STATES, _answers(), strict=True))
-    document = next(one for one in DOCUMENTS if one.__name__ == TYPES[kind])
+    document = next(one for one in DOCUMENTS if one.__name__ == KINDS[kind].record)
     return dict(zip(STATES, (*pairs[kind](), _with_ids(planted(document, BOMB))), strict=True))
 
 
