@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from tests.cli.hostile import offences
 from tests.render.results import STATES, VALID, results
+from tests.render.showing import printed
 from tfgpu_doctor.cli import cli, output
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.formats import FORMATS, KINDS, Format, choices, renderer
@@ -27,6 +28,7 @@ def test_every_result_in_every_format(kind: str, capsys: pytest.CaptureFixture[s
             shown = capsys.readouterr().out
             VALID[name](shown)
             assert list(offences(shown, name)) == [], (name, state)
+    assert "[bold]evil" in printed(kind, results(kind)["hostile"])
 
 
 def test_every_format_is_tried() -> None:

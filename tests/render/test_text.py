@@ -179,9 +179,8 @@ def test_first_screens_are_short() -> None:
         assert rows <= (34 if "nvidia-cublas-cu11 " in page else 25), name
 
 
-def test_markup_is_text() -> None:
-    assert "[bold]" in printed("report", report(MACHINES["hostile"]))
-    assert "[bold]" in printed("report comparison", comparisons()["hostile"])
+def test_markup_in_the_page_of_a_finding_is_text() -> None:
+    """That of results is tried in test_formats.py."""
     evil = "[bold]\x1b[31mevil\x1b[0m <script>\u202e"
     page = Page(
         id="cuda.missing",
