@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -200,37 +199,34 @@ def _pairs(rows: Sequence[tuple[str, ...]], signs: Sequence[str], console: Conso
 def _columns(part: Table, console: Console) -> None:
     """Print columns under their headings, the widest one wrapped; where that is too wide, a paragraph for each row."""
     signs = [Text(f"{marks(console)[mark]} ", STYLES[mark]) for mark in part.marks] or [Text()] * len(part.rows)
-    rows = [[clean(cell) for cell in row] for row in part.rows]
+    marked = [
+        [sign + clean(row[0]), *map(Text, map(clean, row[1:]))] for sign, row in zip(signs, part.rows, strict=True)
+    ]
     head = [("  " if part.marks else "") + part.head[0], *part.head[1:]]
-    indented = [[sign.plain + label, *cells] for sign, (label, *cells) in zip(signs, rows, strict=True)]
-    columns = list(zip(head, *indented, strict=True))
+    columns = [(name, *(cell.plain for cell in cells)) for name, *cells in zip(head, *marked, strict=True)]
     widths = [max(map(cell_len, column)) for column in columns]
-    wrapped = widths.index(max(widths))
-    longest_word = max(cell_len(word) for cell in columns[wrapped] for word in cell.split() or [""])
-    least = sum(widths) - widths[wrapped] + max(longest_word, min(widths[wrapped], _NARROWEST)) + len(head) - 1
+    widest = widths.index(max(widths))
+    longest_word = max(cell_len(word) for word in " ".join(columns[widest]).split() or [""])
+    least = sum(widths) - widths[widest] + max(longest_word, min(widths[widest], _NARROWEST)) + len(head) - 1
     if least <= console.width:
-        _grid(
-            part,
-            head,
-            [[sign + Text(label), *cells] for sign, (label, *cells) in zip(signs, rows, strict=True)],
-            widths,
-            console,
-        )
+        _grid(part, head, marked, widths, console)
         return
-    for sign, (label, *cells) in zip(signs, rows, strict=True):
-        values = [f"{name} {cell}" for name, cell in zip(head[1:], cells, strict=True) if cell not in ("", "-")]
+    for sign, (label, *cells) in zip(signs, part.rows, strict=True):
+        values = (f"{name} {cell}" for name, cell in zip(head[1:], cells, strict=True) if cell not in {"", "-"})
         hanging(sign, Text(label, "bold"), console)
         hanging(Text("  "), Text("; ".join(values)), console)
 
 
-def _grid(part: Table, head: list[str], rows: list[list[Text | str]], widths: list[int], console: Console) -> None:
+def _grid(part: Table, head: list[str], rows: list[list[Text]], widths: list[int], console: Console) -> None:
     gap = 2 if sum(widths) + 2 * (len(head) - 1) <= console.width else 1
     room = min(console.width - sum(widths) - gap * len(head), _BAR)
     grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for place, name in enumerate(head):
         is_wrapped = place == widths.index(max(widths))
         grid.add_column(name, no_wrap=not is_wrapped, justify="right" if place in part.right else "left")
-    for row, share in zip_longest(rows, part.bars if room >= _SHORTEST_BAR else (), fillvalue=0.0):
+    bars = part.bars if room >= _SHORTEST_BAR else ()
+    for place, row in enumerate(rows):
+        share = bars[place] if bars else 0
         bar = [Text(marks(console)["bar"] * max(1, round(room * share)), "blue")] if share else []
         grid.add_row(*row, *bar)
     for line in console.render_lines(grid, pad=False):
