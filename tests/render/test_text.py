@@ -35,8 +35,8 @@ from tfgpu_doctor.findings.pages import Check, Page, Remedy, Sign, Source, all_i
 from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.redact.redaction import redact
+from tfgpu_doctor.render import outline
 from tfgpu_doctor.render.console import console_for
-from tfgpu_doctor.render.outlines import finding as finding_outline
 from tfgpu_doctor.render.outlines.fleet import folded
 from tfgpu_doctor.render.outlines.report import layers_of
 from tfgpu_doctor.render.text import hanging
@@ -55,7 +55,7 @@ def finding_page(page: Page | None, columns: int = 80) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
         stream = io.StringIO()
-        as_text(finding_outline.page(page), console_for(stream))
+        as_text(outline.finding_page(page), console_for(stream))
     return stream.getvalue()
 
 
