@@ -741,7 +741,7 @@ def _called(one: object, otherwise: str) -> str:
 
 
 def _across(names: Names) -> tuple[str, ...]:
-    from tfgpu_doctor.bench.comparability import ACROSS
+    from tfgpu_doctor.bench.comparison import ACROSS
 
     wanted = tuple(text.lower() for text in _tuple(names))
     if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:
