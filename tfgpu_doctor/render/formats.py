@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[Shape, ...]] = {
     "smoke": ("page", "checks", "metrics"),
     "report comparison": ("page", "checks"),
     "bench": ("page", "checks", "metrics"),
-    "bench comparison": ("page", "checks", "metrics"),
+    "bench comparison": ("page", "checks"),
     "fleet": ("page", "checks", "metrics"),
     "plan": ("page",),
     "matrix": ("page",),
