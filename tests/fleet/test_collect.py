@@ -286,7 +286,7 @@ def test_every_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) ->
 
 
 def test_the_line_for_slurm() -> None:
-    task = Task(("smoke", "--repeat", "2", "--format", "json"), 180)
+    task = Task(("smoke", "--budget", "90", "--format", "json"), 180)
     words = srun_line(task, 2, "/x/py", ["--partition", "gpu a"], {"SLURM_JOB_ID": "7"})
     assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", "--time=5"} <= {
         *words
