@@ -337,20 +337,25 @@ ACROSS = (*CIRCUMSTANCES, "clocks")  # "clocks": one run was throttled in most o
 
 def _differences(base: BenchResult, new: BenchResult, runs: tuple[Run, Run]) -> Iterator[tuple[str, str | None]]:
     """Yield what differs and must not, with the name in --across that allows it; None where nothing does."""
-    known = WORKLOADS.get(base.workload)
     if base.workload != new.workload:
         yield f"workload {base.workload} → {new.workload}", None
-    for name in dict.fromkeys((*base.parameters, *new.parameters)) if base.workload == new.workload else ():
-        old, recent = ("none" if (value := one.parameters.get(name)) is None else value for one in (base, new))
-        if name not in _HOW_LONG and old != recent:
-            hint = f" (--{name} {old} repeats BASE)" if known and name in known.chosen and old != "none" else ""
-            yield f"{name} {old} → {recent}{hint}", None
+    else:
+        yield from ((text, None) for text in _other_parameters(base, new))
     device = "GPU" if any(name.startswith("/GPU") for run in runs for name in run.devices) else "CPU"
     for across, (label, devices, read) in CIRCUMSTANCES.items():
         before, after = read(base), read(new)
         if device in devices and before and after and before != after:
             yield f"{label} {before} → {after}", across
     yield from _other_run(*runs)
+
+
+def _other_parameters(base: BenchResult, new: BenchResult) -> Iterator[str]:
+    known = WORKLOADS.get(base.workload)
+    for name in dict.fromkeys((*base.parameters, *new.parameters)):
+        old, recent = ("none" if (value := one.parameters.get(name)) is None else value for one in (base, new))
+        if name not in _HOW_LONG and old != recent:
+            hint = f" (--{name} {old} repeats BASE)" if known and name in known.chosen and old != "none" else ""
+            yield f"{name} {old} → {recent}{hint}"
 
 
 def _other_run(base: Run, new: Run) -> Iterator[tuple[str, str | None]]:

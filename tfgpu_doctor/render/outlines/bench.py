@@ -333,15 +333,17 @@ def _runs(runs: Sequence[Run], detail: formats.Detail, many: bool) -> Iterator[P
         yield runs_table(runs)
     for run in runs:
         own = [advice for having, advice in advised if having == (run,)]
-        if many and not (run.failure or own or run.figures):
-            continue
-        title = "  ".join(part for part in (run.label, run.dtype, point(run)) if part)
-        if run.throughput is None:
-            yield Block("error", f"{title}  {run.failure or 'not measured'}", ())
-        else:
-            lines = (*texts(run, "least" if many else detail), *(f"! {advice}" for advice in own))
-            yield Block(mark(run), f"{title}  {_speed(run)}", tuple(Line("", text) for text in lines))
+        if not many or run.failure or own or run.figures:
+            yield _block(run, own, "least" if many else detail)
     yield Items(tuple(_advised(having, text, name) for having, text in advised if len(having) > 1), mark="warning")
+
+
+def _block(run: Run, advised: Sequence[str], detail: formats.Detail) -> Block:
+    title = "  ".join(filter(None, (run.label, run.dtype, point(run))))
+    if run.throughput is None:
+        return Block("error", f"{title}  {run.failure or 'not measured'}", ())
+    lines = (*texts(run, detail), *(f"! {advice}" for advice in advised))
+    return Block(mark(run), f"{title}  {_speed(run)}", tuple(Line("", text) for text in lines))
 
 
 # heading, cell, and whether it is a number that is compared, of the columns that every workload has
@@ -363,25 +365,36 @@ def runs_table(runs: Sequence[Run]) -> Table:
     """The runs beside each other; a column that would be empty or the same for all is left out."""
     columns = [("run", [run.label for run in runs], False)]
     columns += [("type", [run.dtype for run in runs], False)] if len({run.dtype for run in runs}) > 1 else []
-    for key in dict.fromkeys(key for run in runs for key in run.parameters):
-        cells = [value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
-        if len(set(cells)) > 1:
-            is_number = all(isinstance(run.parameters.get(key), int | float | None) for run in runs)
-            columns.append((key.replace("_", " "), cells, is_number))
+    columns += _parameters(runs)
     found = ((title, [cell(run) for run in runs], is_number) for title, cell, is_number in _COLUMNS)
     columns += (column for column in found if any(column[1]))
-    # bars: shares of the best speed; none where the runs have several units, or no speed
-    speeds = [run.throughput.value if run.throughput and not run.virtual else 0.0 for run in runs]
-    one_unit = len({run.throughput.unit for run in runs if run.throughput}) == 1
-    best = max(speeds, default=0.0)
     return Table(
         "Runs",
         tuple(title for title, _, _ in columns),
         tuple(zip(*(cells for _, cells, _ in columns), strict=True)),
         tuple(map(mark, runs)),
         tuple(place for place, column in enumerate(columns) if column[2]),
-        tuple(speed / best for speed in speeds) if best and one_unit else (),
+        _bars(runs),
     )
+
+
+def _parameters(runs: Sequence[Run]) -> Iterator[tuple[str, list[str], bool]]:
+    """Those in which the runs differ."""
+    for key in dict.fromkeys(key for run in runs for key in run.parameters):
+        cells = [value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
+        if len(set(cells)) > 1:
+            yield (
+                key.replace("_", " "),
+                cells,
+                all(isinstance(run.parameters.get(key), int | float | None) for run in runs),
+            )
+
+
+def _bars(runs: Sequence[Run]) -> tuple[float, ...]:
+    """Shares of the best speed; nothing where the runs have several units, or no speed."""
+    speeds = [run.throughput.value if run.throughput and not run.virtual else 0.0 for run in runs]
+    best, units = max(speeds, default=0.0), {run.throughput.unit for run in runs if run.throughput}
+    return tuple(speed / best for speed in speeds) if best and len(units) == 1 else ()
 
 
 def _failures(runs: Sequence[Run]) -> Iterator[str]:
