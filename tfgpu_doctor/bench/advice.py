@@ -90,8 +90,8 @@ def _figures(run: Run, larger: str | None, on_gpu: bool) -> Iterator[str]:
     if run.computed_in != run.dtype:
         yield f"{run.dtype} was requested, but {run.computed_in} was computed: the error is too small for {run.dtype}"
     if run.efficiency and run.efficiency.high < POOR and larger:
-        share = f"efficiency {100 * run.efficiency.value:.0f} %"
-        yield f"{share}: the work of each GPU may be too small: try {larger}"
+        value = 100 * run.efficiency.value
+        yield f"efficiency {value:.0f} %: the work of each GPU may be too small: try {larger}"
     first = run.warmup_s[0] if run.warmup_s else 0.0
     if on_gpu and first > max(SLOW_START, COMPILES * (run.median_s or first)):
         yield (
