@@ -1,4 +1,4 @@
-"""What a bench result comes to: its words, with the digits that its samples support; rows, cases and metrics. Pure.
+"""What a bench result comes to: its words, with the digits that its samples support; rows and metrics. Pure.
 
 Text from outside (labels, device names, figures' notes) is returned as it is; who prints it cleans or escapes it.
 """
@@ -19,10 +19,7 @@ from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import created, gauge, info, rate
 from tfgpu_doctor.render.shapes import (
-    Annotation,
     Block,
-    Case,
-    Checks,
     Detail,
     Items,
     Line,
@@ -30,9 +27,7 @@ from tfgpu_doctor.render.shapes import (
     Page,
     Part,
     Sample,
-    Suite,
     Table,
-    problems,
 )
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
@@ -407,26 +402,7 @@ def _failures(runs: Sequence[Run]) -> Iterator[str]:
         yield f"{names[0]}{others(len(names) - 1)}: {why if len(why) <= _LONGEST else why[:_LONGEST] + '…'}"
 
 
-# -------------------------------------------------------------------------------------------------- CI and monitoring
-
-
-def checks(result: BenchResult) -> Checks:
-    """A case for each run: red where it gave no verified result."""
-    command, name = f"tfgpu bench {result.workload}", namer(result.runs)
-    cases = tuple(_case(run, name(run)) for run in result.runs)
-    advice = (
-        Annotation("warning", f"tfgpu bench: {name(having[-1])}{others(len(having) - 1)}", (text,))
-        for having, text in shared_advice(result.runs)
-    )
-    log = (f"tfgpu bench: {verdict(result)}",)
-    return Checks(command, result.created, (Suite(command, cases),), (*problems("tfgpu bench", cases), *advice), log)
-
-
-def _case(run: Run, name: str) -> Case:
-    case = Case(name, "tfgpu.bench", seconds=sum(run.samples_s))
-    if run.failure or run.throughput is None:
-        return case._replace(outcome="failure", kind="failed", message=run.failure or "not measured")
-    return case._replace(details=(_speed(run), *texts(run), *run.advice))
+# ----------------------------------------------------------------------------------------------------------- monitoring
 
 
 def metrics(result: BenchResult) -> Iterator[Metric]:
