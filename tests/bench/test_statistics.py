@@ -108,7 +108,7 @@ def noise(base: Samples, new: Samples) -> float:
 
 def test_the_interval_holds_the_truth() -> None:
     """With fewer than five processes, a spread above what is assumed could not be seen."""
-    rng, trials = random.Random(20261121), 70
+    rng, trials = random.Random(20261121), 35
     rows = [*((count, PROCESS_SPREAD) for count in (1, 2, 5)), (1, 0.0), (10, 0.03)]
     covered = dict.fromkeys(rows, 0)
     for count, spread in rows:
