@@ -716,7 +716,7 @@ def compare(
 
 
 def _across(names: Names) -> tuple[str, ...]:
-    from tfgpu_doctor.bench.comparability import ACROSS
+    from tfgpu_doctor.bench.comparison import ACROSS
 
     wanted = tuple(text.lower() for text in _tuple(names))
     if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:
