@@ -11,9 +11,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median
 from typing import Any, NamedTuple
 
-from ..statistics import median, median_interval
+from ..statistics import median_interval
 from .models import MODELS, batch, build
 
 # What convolutional networks compute; where these stand is where the training happens.
