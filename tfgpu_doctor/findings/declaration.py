@@ -146,10 +146,6 @@ class Declaration:
         def printed(messages: MessageLog) -> Problem | None:
             return Problem(evidence=message_evidence(*messages.all(*kinds)))
 
-    def is_pointless(self, ids: set[str]) -> bool:
-        """Whether one of these findings makes its question pointless."""
-        return any(matches(one, self.pointless_after) for one in ids)
-
 
 DECLARATIONS: dict[str, Declaration] = {}  # by id, in the order of declaration
 
