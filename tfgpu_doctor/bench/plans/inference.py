@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
@@ -15,7 +16,7 @@ from tfgpu_doctor.bench.plans.training import SLOW, SPREAD, STEPS_AN_ANSWER, che
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError, hello
 from tfgpu_doctor.bench.session import Session
-from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
+from tfgpu_doctor.bench.statistics import StoppingRule, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
 from tfgpu_doctor.facts.units import approximate

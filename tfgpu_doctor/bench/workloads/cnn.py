@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
-from ..statistics import median, median_interval
+from ..statistics import median_interval
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
 from .training import (
     Check,
