@@ -103,13 +103,12 @@ def _of_fact(path: str, good: Facts, bad: Facts) -> Iterator[Difference]:
                 yield from _of_element(path, key, olds.get(key), news.get(key))
         return
     found = _of_values((path, None, None), about(path), look_up(good, path), look_up(bad, path))
-    if found is None:
-        return
-    if path == "driver.version" and found.status != "changed":
+    if found and path == "driver.version" and found.status != "changed":
         without = bad if found.status == "lost" else good
         if value_or(without.driver.libcuda, None) == ():  # no library of a driver means no driver
             found = found._replace(status="changed", text=arrow("driver", found.good, found.bad))
-    yield found._replace(grade="noise") if path == "messages" else found
+    if found:
+        yield found._replace(grade="noise") if path == "messages" else found
 
 
 def _settled(element: Any) -> Any:
@@ -134,8 +133,19 @@ def _of_values(place: tuple[str, str | None, str | None], field: About, before: 
     if status == "changed":
         text = entries(field.label, old, new, " ") if _is_long_list(old, new) else arrow(field.label, good, bad)
     grade: Grade = "noise" if field.unit == "bytes" and _is_near(old, new) else field.grade
+    return _made(place, field._replace(grade=grade), text, good, bad, status)
+
+
+def _made(
+    place: tuple[str, str | None, str | None],
+    field: About,
+    text: str,
+    good: str | None,
+    bad: str | None,
+    status: Status,
+) -> Difference:
     layer, group = field.layer or "Machine", field.group or _id(*place)
-    return Difference(*place, layer, field.label, text, good, bad, status, grade, group)
+    return Difference(*place, layer, field.label, text, good, bad, status, field.grade, group)
 
 
 def _is_near(old: int | None, new: int | None) -> bool:
@@ -149,37 +159,27 @@ def _is_long_list(*values: Any) -> bool:
 
 def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
     """Yield the difference of one element of a collection; of hardware that both have, field by field."""
-    element, is_in_both = before or after, before is not None and after is not None
+    field, is_in_both = about(path), before is not None and after is not None
+    good, bad, grade = element_text(before), element_text(after), field.grade
+    status: Status = "added" if before is None else "removed" if after is None else "changed"
     if is_in_both and isinstance(before, Gpu | PciGpu):
         yield from _of_fields(path, key, before, after)
-    elif isinstance(element, Soname):
-        yield _of_library(path, key, before, after)
-    elif path not in _OBSERVED or is_in_both != (path == "messages"):
-        yield _of_other(path, key, before, after)
-
-
-def _of_other(path: str, key: str, before: Any, after: Any) -> Difference:
-    field = about(path)
-    good, bad, layer = element_text(before), element_text(after), field.layer or "Machine"
-    grade: Grade = "noise" if good == bad else field.grade
-    status: Status = "added" if before is None else "removed" if after is None else "changed"
-    if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
+        return
+    if path in _OBSERVED and is_in_both == (path == "messages"):
+        return
+    if isinstance(library := before or after, Soname):  # what another TensorFlow opens is its matter
+        grade, status = grade if is_in_both and good != bad else "noise", "changed"
+        field = field._replace(layer=_LAYERS.get(library.component, "CUDA"))
+        more = (f" ({before.winner})", f" ({after.winner})") if is_in_both and good == bad else ("", "")  # another file
+        good, bad = f"{good or 'not wanted'}{more[0]}", f"{bad or 'not wanted'}{more[1]}"
+    elif isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
         status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
-    elif isinstance(before or after, Package) and key in TENSORFLOW:
-        layer = "TensorFlow"
+    elif good == bad:
+        grade = "noise"
+    if isinstance(before or after, Package) and key in TENSORFLOW:
+        field = field._replace(layer="TensorFlow")
     text = _element_change(path, key, good, bad)
-    return Difference(path, key, None, layer, field.label, text, good, bad, status, grade, _id(path, key))
-
-
-def _of_library(path: str, key: str, before: Soname | None, after: Soname | None) -> Difference:
-    """Return how the loader's answer changed; what another TensorFlow opens is its matter."""
-    good, bad = element_text(before) or "not wanted", element_text(after) or "not wanted"
-    grade: Grade = about(path).grade if before and after and good != bad else "noise"
-    if before and after and good == bad:  # another file
-        good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
-    component = (before or after).component  # type: ignore[union-attr]  # it is in one of them
-    text, layer = _element_change(path, key, good, bad), _LAYERS.get(component, "CUDA")
-    return Difference(path, key, None, layer, about(path).label, text, good, bad, "changed", grade, _id(path, key))
+    yield _made((path, key, None), field._replace(grade=grade, group=""), text, good, bad, status)
 
 
 def _of_fields(path: str, key: str, before: Gpu | PciGpu, after: Any) -> Iterator[Difference]:
