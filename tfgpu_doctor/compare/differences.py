@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tfgpu_doctor.compare.records import Status
+from tfgpu_doctor.compare.records import REAL, Status
 from tfgpu_doctor.facts.about import LAYERS, About, Grade, Layer, described
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import (
@@ -25,7 +25,6 @@ from tfgpu_doctor.facts.facts import (
     Known,
     Limit,
     Message,
-    Package,
     PciGpu,
     Phase,
     SmiResult,
@@ -159,27 +158,38 @@ def _is_long_list(*values: Any) -> bool:
 
 def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
     """Yield the difference of one element of a collection; of hardware that both have, field by field."""
-    field, is_in_both = about(path), before is not None and after is not None
-    good, bad, grade = element_text(before), element_text(after), field.grade
-    status: Status = "added" if before is None else "removed" if after is None else "changed"
+    is_in_both = before is not None and after is not None
     if is_in_both and isinstance(before, Gpu | PciGpu):
         yield from _of_fields(path, key, before, after)
-        return
-    if path in _OBSERVED and is_in_both == (path == "messages"):
-        return
-    if isinstance(library := before or after, Soname):  # what another TensorFlow opens is its matter
-        grade, status = grade if is_in_both and good != bad else "noise", "changed"
-        field = field._replace(layer=_LAYERS.get(library.component, "CUDA"))
-        more = (f" ({before.winner})", f" ({after.winner})") if is_in_both and good == bad else ("", "")  # another file
-        good, bad = f"{good or 'not wanted'}{more[0]}", f"{bad or 'not wanted'}{more[1]}"
-    elif isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
-        status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
-    elif good == bad:
-        grade = "noise"
-    if isinstance(before or after, Package) and key in TENSORFLOW:
-        field = field._replace(layer="TensorFlow")
+    elif isinstance(before or after, Soname):
+        yield _of_library(path, key, before, after)
+    elif path not in _OBSERVED or is_in_both != (path == "messages"):
+        field, good, bad = about(path), element_text(before), element_text(after)
+        status = _status(before, after)
+        grade: Grade = "noise" if good == bad or status not in REAL else field.grade
+        layer: Layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else field.layer or "Machine"
+        yield _made_of(path, key, field._replace(grade=grade, layer=layer), good, bad, status)
+
+
+def _status(before: Any, after: Any) -> Status:
+    if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
+        return "unexamined" if before.outcome == "skipped" else "lost"
+    return "added" if before is None else "removed" if after is None else "changed"
+
+
+def _of_library(path: str, key: str, before: Soname | None, after: Soname | None) -> Difference:
+    """Return how the loader's answer changed; what another TensorFlow opens is its matter."""
+    good, bad = element_text(before) or "not wanted", element_text(after) or "not wanted"
+    grade: Grade = about(path).grade if before and after and good != bad else "noise"
+    if before and after and good == bad:  # another file
+        good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
+    layer = _LAYERS.get((before or after).component, "CUDA")  # type: ignore[union-attr]  # it is in one of them
+    return _made_of(path, key, about(path)._replace(grade=grade, layer=layer), good, bad, "changed")
+
+
+def _made_of(path: str, key: str, field: About, good: str | None, bad: str | None, status: Status) -> Difference:
     text = _element_change(path, key, good, bad)
-    yield _made((path, key, None), field._replace(grade=grade, group=""), text, good, bad, status)
+    return _made((path, key, None), field._replace(group=""), text, good, bad, status)
 
 
 def _of_fields(path: str, key: str, before: Gpu | PciGpu, after: Any) -> Iterator[Difference]:
