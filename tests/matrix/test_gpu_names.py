@@ -1,4 +1,4 @@
-"""Which GPUs a name can mean, by the rules of gpu_names.py and the names of the matrix that is shipped."""
+"""Which GPUs a name can mean, by the rules of names.py and the names of the matrix that is shipped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import doctest
 from pathlib import Path
 
 from tests.tables import each, read_rows
-from tfgpu_doctor.matrix import gpu_names
-from tfgpu_doctor.matrix.gpu_names import NameIndex
+from tfgpu_doctor.matrix import names
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.names import NameIndex
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
@@ -121,4 +121,4 @@ def test_an_empty_index_knows_nothing() -> None:
 
 
 def test_the_examples_in_the_text_hold() -> None:
-    assert doctest.testmod(gpu_names).failed == 0
+    assert doctest.testmod(names).failed == 0
