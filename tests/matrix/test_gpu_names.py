@@ -73,7 +73,7 @@ def test_what_is_no_gpu_of_the_matrix_is_unknown() -> None:
 def test_a_slip_gets_the_nearest_name(name: str, nearest: str) -> None:
     assert MATRIX.gpu(name) is None
     near = MATRIX.nearest_gpus(name)
-    assert near[0] == nearest and len(near) <= 3
+    assert nearest in near and len(near) <= 3
 
 
 @each("name", ["Voodoo 2", "Matrox Millennium", "", "CPU"])

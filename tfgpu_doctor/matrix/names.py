@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from functools import cached_property
 
 from tfgpu_doctor.matrix.schema import Instance
@@ -43,6 +43,7 @@ _VGPU = re.compile(r"(.+?)-(?:\d-)?\d{1,3}(?:[QCAB]|CME|B4)?", re.IGNORECASE)
 _VARIANT = re.compile(r"(?<=\d)[a-z]{1,2}\b", re.IGNORECASE)  # the letters of a board there: A100DX, RTX6000P
 _DIGIT = re.compile(r"\d")  # without one, a beginning is that of a product line
 _MOST_LISTED = 4
+_PREFIXED = ("geforce", "tesla", "quadro")  # product lines that people leave out
 _LONGEST = 80  # characters; no name has as many, and comparing is slow with text that is no name at all
 _ALIKE = 0.7  # similarity below which a name is no help to somebody who mistyped another
 
@@ -79,9 +80,11 @@ class NameIndex:
 
     def nearest(self, name: str, n: int = 3) -> tuple[str, ...]:
         """Up to `n` known names that are written most like `name`, the nearest first; empty when none is like it."""
-        wanted = _plain(name)[:_LONGEST]
-        scored = sorted(((_likeness(wanted, known), known) for known in self._known), key=lambda one: -one[0])
-        return tuple(known for score, known in scored[:n] if score >= _ALIKE)
+        plain = {known: _plain(known) for known in self._known}
+        spellings = {" ".join(w for w in text.split() if w not in _PREFIXED): known for known, text in plain.items()}
+        spellings |= {text: known for known, text in plain.items()}
+        near = get_close_matches(_plain(name)[:_LONGEST], spellings, 2 * n, _ALIKE)
+        return tuple(dict.fromkeys(spellings[one] for one in near))[:n]
 
     def _virtual(self, profile: str) -> tuple[str, ...]:
         """The board of a virtual GPU: "GRID V100D-8Q", "NVIDIA A100-1-5C"."""
@@ -156,19 +159,6 @@ def _words(name: str) -> _Words:
 def _core(words: _Words) -> _Words:
     """The words that tell the model."""
     return frozenset(word for word in words if not _DECORATION.fullmatch(word))
-
-
-def _likeness(wanted: str, known: str) -> float:
-    """How much alike two names are written, 0 to 1; digits in another order are the commonest slip of all."""
-    full = _plain(known)
-    short = " ".join(word for word in full.split() if word not in ("geforce", "tesla", "quadro"))
-    matcher = SequenceMatcher(b=wanted, autojunk=False)
-    best = 0.0
-    for text in (full, short):
-        matcher.set_seq1(text)
-        transposed = text != wanted and sorted(text) == sorted(wanted)
-        best = max(best, matcher.ratio() + 0.1 * transposed)
-    return min(best, 1.0)
 
 
 _PREFIX = r"(?:ml\.|standard_)?"  # of SageMaker and of Azure
