@@ -28,6 +28,12 @@ from tfgpu_doctor.matrix.schema import (
 )
 
 _SOURCES = ("source", "driver_source", "minor_compat_source", "capabilities_source")
+_NEWEST_FIRST = (
+    *((table, "version") for table in ("cuda", "cudnn", "official", "jetpacks")),
+    ("ptx", "isa"),
+    ("ptx", "cuda"),
+)
+_ASCENDING = ("python", "sass", "ptx")  # of a wheel
 _OF_DERIVED_TABLES = ("wheel", "package-metadata")
 
 
@@ -109,42 +115,45 @@ def unique(data: MatrixFile) -> Iterator[str]:
 
 def references(data: MatrixFile) -> Iterator[str]:
     """What a row says of another table is there."""
-    toolkits = [row.version for row in data.cuda]
-    gpus = dict.fromkeys(name for row in data.gpus for name in row.names)
-    named: list[tuple[str, str, Collection[str]]] = [
-        *((f"updated.{table}", table, TABLES) for table in data.updated),
-        *((f"ptx {row.isa}.cuda", row.cuda, toolkits) for row in data.ptx),
-        *((f"official {row.version}.cuda", row.cuda, toolkits) for row in data.official if row.cuda),
-        *((f"instances {one.names[0]}.gpu", one.gpu, gpus) for one in data.instances if not one.gpu.startswith("AMD ")),
-        *((f"pci_devices {row.compute_capability}", name, gpus) for row in data.pci_devices for name in row.devices),
-    ]
+    for place, value, known in _named(data):
+        yield from _none_of(place, value, known)
     architectures = [row.compute_capability for row in data.architectures]
     for table in ("peaks", "gpus", "pci_devices"):
-        rows = getattr(data, table)
-        named += [(table, f"compute capability {row.compute_capability}", architectures) for row in rows]
-    for place, value, known in named:
-        yield from _none_of(place, value.removeprefix("compute capability "), known, value)
+        for row in getattr(data, table):
+            card = row.compute_capability
+            yield from _none_of(table, card, architectures, f"compute capability {card}")
+
+
+def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
+    """The places where a row names another, what stands there, and the names that there are."""
+    toolkits = [row.version for row in data.cuda]
+    gpus = dict.fromkeys(name for row in data.gpus for name in row.names)
+    yield from ((f"updated.{table}", table, TABLES) for table in data.updated)
+    yield from ((f"ptx {row.isa}.cuda", row.cuda, toolkits) for row in data.ptx)
+    yield from ((f"official {row.version}.cuda", row.cuda, toolkits) for row in data.official if row.cuda)
+    ours = [row for row in data.instances if not row.gpu.startswith("AMD ")]
+    yield from ((f"instances {row.names[0]}.gpu", row.gpu, gpus) for row in ours)
+    yield from (
+        (f"pci_devices {row.compute_capability}", name, gpus) for row in data.pci_devices for name in row.devices
+    )
 
 
 def order(data: MatrixFile) -> Iterator[str]:
     """Newest first in the tables of versions, ascending in lists of Pythons and compute capabilities."""
-    for table in ("cuda", "cudnn", "official", "jetpacks"):
-        yield from _ordered(table, [row.version for row in getattr(data, table)], falling=True)
-    yield from _ordered("ptx", [row.isa for row in data.ptx], falling=True)
-    yield from _ordered("ptx, cuda", [row.cuda for row in data.ptx], falling=True)
+    for table, column in _NEWEST_FIRST:
+        listed = [getattr(row, column) for row in getattr(data, table)]
+        yield from _ordered(f"{table}, {column}", listed, falling=True)
     for table in ("architectures", "peaks"):
         yield from _ordered(table, [row.compute_capability for row in getattr(data, table)])
-    for toolkit in data.cuda:
-        yield from _ordered(f"cuda {toolkit.version}.compute_capabilities", toolkit.compute_capabilities)
-    for build in data.official:
-        yield from _ordered(f"official {build.version}.python", build.python)
+    ascending = [(f"cuda {row.version}.compute_capabilities", row.compute_capabilities) for row in data.cuda]
+    ascending += [(f"official {row.version}.python", row.python) for row in data.official]
+    ascending += [(f"{name}.{part}", getattr(one, part)) for name, one in _wheels(data) for part in _ASCENDING]
+    for name, versions in ascending:
+        yield from _ordered(name, versions)
     for package in {row.package for row in data.tensorflow}:
-        versions = [Version(row.version) for row in data.tensorflow if row.package == package]
-        if versions != sorted(versions, reverse=True):
+        found = [Version(row.version) for row in data.tensorflow if row.package == package]
+        if found != sorted(found, reverse=True):
             yield f"tensorflow: the rows of {package} are not ordered newest first"
-    for name, wheel in _wheels(data):
-        for listed in ("python", "sass", "ptx"):
-            yield from _ordered(f"{name}.{listed}", getattr(wheel, listed))
 
 
 # ------------------------------------------------------------------------------------------ toolkits and GPUs
