@@ -28,6 +28,7 @@ from tests.plan.test_check import made
 from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
+from tfgpu_doctor.cli.output import note
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.facts import Facts
@@ -35,13 +36,14 @@ from tfgpu_doctor.facts.report import Change, Checked, ReadFile, Report
 from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet
+from tfgpu_doctor.matrix.lint import sources
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.render.formats import KINDS
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, release, sources, table
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, release, table
 from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
