@@ -28,7 +28,7 @@ KINDS: dict[str, tuple[Shape, ...]] = {
     "check": ("page", "checks"),
     "smoke": ("page", "checks", "metrics"),
     "report comparison": ("page", "checks"),
-    "bench": ("page", "metrics"),
+    "bench": ("page",),
     "bench comparison": ("page", "checks"),
     "fleet": ("page", "checks", "metrics"),
     "plan": ("page",),
