@@ -28,7 +28,7 @@ ROWS = 12  # runs in a picture; more would not fit a printed page
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _BARS = "Bars: median throughput; the line at their ends: its 95 % interval."
 _SCALING = "Dashed: ideal. Vertical lines: 95 % intervals."
-_LEFT_OUT = "{} of {} runs are drawn, throttled ones and those with advice first; the table has all of them."
+_LEFT_OUT = " {} of {} runs are drawn, throttled ones and those with advice first; the table has all of them."
 _READ = (
     "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
     "have the interval of the median, speed-ups the worst case of both intervals. Only digits that the spread supports "
@@ -185,16 +185,16 @@ def render(result: BenchResult, report: Report | None = None, diagnose: Callable
         element("figure", picture, element("figcaption", text(caption))) for picture, caption in _pictures(result)
     ]
     charts = element("div", *figures, class_="charts") if figures else ""
-    left_out = "" if len(result.runs) <= ROWS else _LEFT_OUT.format(ROWS, len(result.runs))
     end = element("p", _download(result), class_="screen") + element("footer", paragraph(_READ, "muted"))
-    return page.render(shown, charts + paragraph(left_out, "muted"), end)
+    return page.render(shown, charts, end)
 
 
 def _pictures(result: BenchResult) -> Iterator[tuple[str, str]]:
     """Yield pictures with their captions; bars where the runs have one unit."""
     units = {run.throughput.unit for run in result.runs if run.throughput and not run.virtual}
     if len(units) == 1 and len(result.runs) > 1:
-        yield speed(worth_drawing(result.runs), result.runs), _BARS
+        left_out = _LEFT_OUT.format(ROWS, len(result.runs)) if len(result.runs) > ROWS else ""
+        yield speed(worth_drawing(result.runs), result.runs), _BARS + left_out
     if picture := scaling(result.runs):
         yield picture, _SCALING
 
