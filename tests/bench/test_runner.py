@@ -117,24 +117,6 @@ def test_the_deadline_is_kept_to_a_sample_and_a_slow_device_is_warmed_up_once() 
     assert (len(found.warmup_s), found.samples_s, found.stopped) == (1, (40.0,), "only 1 of 10 samples")
 
 
-def test_devices_take_turns() -> None:
-    clock = Clock()
-    order: list[str] = []
-
-    def note(name: str) -> Callable[[str, int], None]:
-        return lambda verb, _sample: order.append(name) if verb == "sample" else None
-
-    runs([CPU, GPU], [FakeWorker(clock, 0.2, note("cpu")), FakeWorker(clock, 0.2, note("gpu"))])
-    assert order[4:] == ["cpu", "gpu"] * 10  # behind the warm-ups
-
-
-def test_training_steps_are_queued_together() -> None:
-    found = one(FakeWorker(Clock(), 0.01), of=job(blocks=True, step_name="step"))
-    assert found.steps == 10 and found.median_s == pytest.approx(0.1)
-    assert found.throughput and found.throughput.value == pytest.approx(2e9 / 0.01)
-    assert found.flop == pytest.approx(2e10)
-
-
 def test_figures_beside_the_samples_and_the_last_word() -> None:
     slowest = lambda samples: (Figure(name="slowest", value=max(samples), unit="s"),)  # noqa: E731
     worker = says(FIT, "figures")
@@ -183,6 +165,7 @@ def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
         worker.clock, worker.seconds = workers[0].clock, iter(lambda seconds=seconds: seconds, None)
     (found,) = runs([CPU], workers, of=job(blocks=True, figures=True), processes=2)
     assert found.steps == 10 and found.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
+    assert found.flop == pytest.approx(2e10), "of a sample, which queues ten steps"
     assert [worker.asked.count("figures") for worker in workers] == [0, 1] and len(found.figures) == 1
 
 
