@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tests.bench.planned import QUICK
 from tests.bench.planned import Workers as Planned
 from tests.healthy import MATRIX, healthy
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, Job
 from tfgpu_doctor.bench.plans.base import PlanBase, TooSlowError
 from tfgpu_doctor.bench.plans.inference import Inference
@@ -279,26 +280,7 @@ def test_which_of_tf32_and_float32_ran_is_what_the_residual_says() -> None:
 
 
 JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge)
-VERIFIED: dict[str, Any] = {
-    "losses": [2.0, 1.0],
-    "replicas": 1,
-    "compared": [1.0],
-    "expected": [1.0],
-    "update": 0.0,
-    "images": 1,
-    **dict.fromkeys(("missing", "more than once", "other pixels", "other shape", "others", "wrong"), 0),
-    "unlike": "",
-    "residual": 0.0,
-    "floats": 1,
-    "finite": True,
-    "sent": [1],
-    "arrived": [1],
-    "elements": 1,
-    "how": "",
-    "moved": [1.0],
-    "identical": True,
-    **RIGHT,
-}
+VERIFIED = read_rows(Path(__file__).with_name("rows.yaml"))["judged"]
 
 
 @each("judge", JUDGES)
