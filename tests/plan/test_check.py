@@ -340,11 +340,7 @@ def test_fixes_are_lines_to_write() -> None:
 @each(
     ("tag", "tensorflow", "expected"),
     [
-        (
-            "11.8.0-runtime-ubuntu22.04",
-            "2.13.1",
-            ["nvidia/cuda:11.8.0-cudnn8-devel-ubuntu22.04"],
-        ),  # with libdevice, too
+        ("11.8.0-runtime-ubuntu22.04", "2.13.1", ["nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04"]),
         (
             "12.2.2-devel-ubuntu22.04",
             "2.15.1",
@@ -354,7 +350,7 @@ def test_fixes_are_lines_to_write() -> None:
         (
             "12.5.1-runtime-ubuntu22.04",
             "2.18.0",
-            ["nvidia/cuda:12.5.1-cudnn-devel-ubuntu22.04", "tensorflow[and-cuda]==2.18.0"],
+            ["nvidia/cuda:12.5.1-cudnn-runtime-ubuntu22.04", "tensorflow[and-cuda]==2.18.0"],
         ),
     ],
 )

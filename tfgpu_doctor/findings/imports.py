@@ -29,10 +29,6 @@ from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirem
 from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Packages that are not what pip's metadata says: files missing or overwritten, requirements not installed.
-
-
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
 
@@ -56,7 +52,7 @@ def files_differ_from_record(
     context: Context,
     damaged: tuple[DamagedPackage, ...],
     packages: tuple[Package, ...],
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
     release: Release | None = None,
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
@@ -70,7 +66,7 @@ def files_differ_from_record(
         first = (context.remedies.pip_uninstall(*intruders),)
     # `strip` makes libraries smaller, and leaves them in order
     missing = any(one.missing for one in wanted)
-    fails = missing or intruders or not {"raised", "died"}.isdisjoint(one.outcome for one in phases or ())
+    fails = missing or intruders or not {"raised", "died"}.isdisjoint(one.outcome for one in phases)
     again = (f"{one.name}=={one.version}" for one in wanted)
     return Problem(
         title=_files_of(wanted),
@@ -161,10 +157,6 @@ def module_reported_missing(context: Context, messages: MessageLog) -> Problem |
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The system's C and C++ libraries, or others that come before them, are older than what TensorFlow was built with.
-
-
 _CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
 
 GLIBC_TOO_OLD = finding(
@@ -210,22 +202,18 @@ def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | N
 
 
 def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
-    container = Fix(text="Use a newer distribution, or a container on this one", commands=(_CONTAINER,))
+    container = Fix("Use a newer distribution, or a container on this one", (_CONTAINER,))
     if context.remedies.image:
         return (container,)
     if any("GLIBC_" in version for version in versions):
-        return container, Alternative(text="Use conda, which installs its own libstdc++", commands=CONDA_TENSORFLOW)
+        return container, Alternative("Use conda, which installs its own libstdc++", CONDA_TENSORFLOW)
     update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
     path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    return Fix(text="Load a newer libstdc++ first: conda's, or that of a newer GCC", commands=(update, path)), container
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Imports of TensorFlow that fail or never end.
+    return Fix("Load a newer libstdc++ first: conda's, or that of a newer GCC", (update, path)), container
 
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
-_HOST_CPU = Fix(text="In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
+_HOST_CPU = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
 
 # Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
 _BEFORE_AVX = re.compile(
@@ -240,8 +228,8 @@ def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     see = "grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u"
     return (
         _HOST_CPU,
-        *(() if context.remedies.image else (Fix(text=text, commands=CONDA_TENSORFLOW),)),
-        Fix(text="See which instructions the CPU has", commands=(see,)),
+        *(() if context.remedies.image else (Fix(text, CONDA_TENSORFLOW),)),
+        Fix("See which instructions the CPU has", (see,)),
     )
 
 
@@ -312,7 +300,7 @@ def illegal_instruction_message(
         install = context.remedies.new_environment(newest)
         native = ("python3 -c 'import platform; print(platform.machine())'", *install)
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
-        fixes = (Fix(text=text, commands=native), *fixes)
+        fixes = (Fix(text, native), *fixes)
     if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
         return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
     return Problem(
@@ -325,8 +313,8 @@ def illegal_instruction_message(
 
 
 _INSTALL_RUNTIME = Fix(
-    text="Install the Microsoft Visual C++ Redistributable 2015-2022 (x64) and restart",
-    commands=("winget install --id Microsoft.VCRedist.2015+.x64 -e",),
+    "Install the Microsoft Visual C++ Redistributable 2015-2022 (x64) and restart",
+    ("winget install --id Microsoft.VCRedist.2015+.x64 -e",),
 )
 
 VC_RUNTIME = finding(
@@ -386,7 +374,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     return Problem(
         cause=f"{cause}. Otherwise, check {libraries}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
-        fixes=(_INSTALL_RUNTIME, Fix(text="See which CUDA DLLs Windows finds", commands=see)),
+        fixes=(_INSTALL_RUNTIME, Fix("See which CUDA DLLs Windows finds", see)),
     )
 
 
@@ -394,8 +382,8 @@ def _find_where_it_waits(context: Context) -> tuple[Fix, ...]:
     code = "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'"
     text = "See where it waits: Python prints its stack after 60 s"
     return (
-        Fix(text=text, commands=(f"{context.remedies.python} -c {code}",)),
-        Fix(text="On a slow disk, allow more time", commands=(context.remedies.doctor("--timeout 600"),)),
+        Fix(text, (f"{context.remedies.python} -c {code}",)),
+        Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)),
     )
 
 
@@ -423,7 +411,7 @@ def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | N
             title=f"The import of TensorFlow was not finished in {phase.seconds or 0:.0f} s",
             cause="the time limit of this run was shorter than an import of TensorFlow may take",
             evidence=found,
-            fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
+            fixes=(Fix("Allow more time", (context.remedies.doctor(),)),),
             severity=Severity.NOTE,
         )
     did_nothing = f"hangs: it did nothing for {phase.idle or 0:.0f} s"
@@ -450,7 +438,7 @@ def _clean_environment(context: Context) -> tuple[Fix, ...]:
     if not install:
         return context.remedies.reinstall_best("it has wheels for that Python")
     commands = (f"{context.remedies.python} -m venv {folder}", *install, f"tfgpu doctor --python {python}")
-    return (Fix(text="Install it in a new environment, and diagnose that one", commands=commands),)
+    return (Fix("Install it in a new environment, and diagnose that one", commands),)
 
 
 IMPORT_FAILED = finding(
@@ -495,8 +483,5 @@ def unexplained_failure(context: Context, messages: MessageLog) -> Problem | Non
     return Problem(
         cause="the text contains no other message; the last lines of the complete output usually name the cause",
         evidence=message_evidence(*seen, *messages.all("exception")),
-        fixes=(
-            Fix(text="Diagnose that environment", commands=(context.remedies.doctor(),)),
-            *_clean_environment(context),
-        ),
+        fixes=(Fix("Diagnose that environment", (context.remedies.doctor(),)), *_clean_environment(context)),
     )

@@ -166,7 +166,8 @@ def _outcome(sign: Sign, context: Context) -> Problem | Unknown | None:
     unknown = [fact for fact in needed or inputs.values() if isinstance(fact, Unknown)]
     if unknown and (needed or len(unknown) == len(inputs)):
         return unknown[0] if needed else Unknown(unknown[0].reason)
-    given = {name: value_or(inputs[name], None) for name in (*sign.required, *sign.optional)}
+    named = (*sign.required, *sign.optional)
+    given = {name: fact.value for name in named if isinstance(fact := inputs[name], Known)}
     try:
         problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)
     except ValueError as error:

@@ -39,7 +39,6 @@ class Transfer(PlanBase):
     file: ClassVar[ModuleType] = transfer
     blocks = True
     sizes: tuple[int, ...] = DEFAULT_SIZES
-    named: bool = False  # the sizes were asked for, and one that does not fit is an error
     environment: Facts | None = None
 
     def title(self) -> str:
