@@ -15,7 +15,6 @@ from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.findings.engine import CheckList
 from tfgpu_doctor.findings.pages import PageDocument
 from tfgpu_doctor.fleet.records import Fleet, NodeResult
-from tfgpu_doctor.install.tools import Manifest
 from tfgpu_doctor.matrix.schema import MatrixFile
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.smoke.records import Smoke
@@ -34,7 +33,6 @@ def derived() -> dict[str, str]:
         "smoke-1.json": Smoke,
         "fleet-1.json": Fleet,
         "node-1.json": NodeResult,
-        "install-1.json": Manifest,
         "matrix-1.json": MatrixFile,
         "page-1.json": PageDocument,
         "checks-1.json": CheckList,

@@ -174,7 +174,7 @@ def test_the_table_by_gpu_is_what_plan_says(row: list[str]) -> None:
     cards, version = row[0].removesuffix(" and other Fermi").split(", "), row[2]
     for card in cards:
         options = make_plan(MATRIX, describe(MATRIX, gpu=(card,))).options
-        if version == "none ever":
+        if version.startswith("none"):
             assert options == ()
             continue
         gpu = MATRIX.gpu(card)

@@ -19,6 +19,7 @@ case "$1 $2" in
 *) exit 9 ;;
 esac
 for last; do :; done
+echo "$*" >> "${0%/*}/ran"
 moment() {
     if [ "$TFGPU_TEST_WAIT" = "$phase $1" ]; then
         echo $$ > "$TFGPU_TEST_READY.new"
@@ -31,8 +32,7 @@ moment begin
 case $phase in
 venv)
     mkdir -p "$last/bin" "$last/lib/site-packages/tensorflow"
-    printf '#!/bin/sh\\necho tensorflow==2.17.1\\n' > "$last/bin/python"
-    chmod +x "$last/bin/python"
+    : > "$last/bin/python"
     : > "$last/pyvenv.cfg" ;;
 install)
     echo " Downloaded tensorflow" >&2 ;;
@@ -89,9 +89,9 @@ def left_in(folder: Path) -> list[str]:
 
 
 CONDA = """#!/bin/sh
-for word; do case "$word" in --explicit) echo '@EXPLICIT'; exit;; esac; done
 [ "$1 $2 $3" = "install --yes --prefix" ] && [ -e "$4/conda-meta/history" ] || exit 9
 mkdir "$4/bin"
+echo "$*" > "$4/bin/ran"
 """
 
 

@@ -10,167 +10,119 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.install.fakes import left_in
 from tests.tables import each
-from tfgpu_doctor.install.folder import _CONTENT, MARKER, Folder, FolderError, log_paths, read_path
+from tfgpu_doctor.install.making import keep_log
+from tfgpu_doctor.install.tools import UNFINISHED, InstallError, claimed, read_path
 
 
-def fill(folder: Folder) -> None:
-    (folder.path / "lib").mkdir()
-    (folder.path / "lib" / "a.so").write_text("")
-    (folder.path / "bin").symlink_to("lib")
+def fill(path: Path) -> None:
+    (path / "lib").mkdir()
+    (path / "lib" / "a.so").write_text("")
+    (path / "bin").symlink_to("lib")
+    (path / "lib").chmod(0o500)
 
 
-def written(folder: Path) -> None:
-    """Files of a user, at the top and below, with the marker as anybody can write it."""
-    (folder / ".git").mkdir(parents=True)
-    (folder / "lib").mkdir()
-    for name in (".git/HEAD", "thesis.txt", "lib/mine.py", "pyvenv.cfg"):
-        (folder / name).write_text("precious")
-    (folder / MARKER).write_bytes(_CONTENT)
-
-
-NAMES = ("env", "two words", "größe 测试", "-dash", "%s;$HOME'`x`\"")
-
-
-@each("name", NAMES)
+@each("name", ("env", "two words", "größe 测试", "-dash", "%s;$HOME'`x`\"", "a/b/env"))
 @each("exists", [False, True])
 def test_a_failure_leaves_the_folder_as_it_was(tmp_path: Path, name: str, exists: bool) -> None:
     path = tmp_path / name
     if exists:
-        path.mkdir()
-    before = left_in(tmp_path)
-    with pytest.raises(RuntimeError), Folder(path) as folder:
-        fill(folder)
+        path.mkdir(parents=True, exist_ok=True)
+    before, told = left_in(tmp_path), list[str]()
+    with pytest.raises(RuntimeError), claimed(path, told.append) as temporary:
+        Path(temporary, "x").touch()
+        fill(path)
         raise RuntimeError
-    assert left_in(tmp_path) == before
+    assert (left_in(tmp_path), told) == (before, [f"removing {path}"])
 
 
-def test_folders_above_that_were_made_are_removed_too(tmp_path: Path) -> None:
-    with Folder(tmp_path / "a" / "b" / "env") as folder:
-        fill(folder)
-    assert left_in(tmp_path) == []
-    with Folder(tmp_path / "a" / "b" / "env"):
-        (tmp_path / "a" / "mine").write_text("of somebody else")
-    assert left_in(tmp_path) == ["a", "a/mine"]
-    first, second, *_ = log_paths(tmp_path / "x" / "y" / "env")
-    assert (first, second) == (tmp_path / "env.tfgpu-install.log", tmp_path / "env.tfgpu-install.2.log")
-
-
-def test_what_is_finished_stays_without_marker(tmp_path: Path) -> None:
-    with Folder(tmp_path / "env") as folder:
-        fill(folder)
-        folder.keep()
+def test_what_is_finished_stays(tmp_path: Path) -> None:
+    with claimed(tmp_path / "env", print):
+        fill(tmp_path / "env")
     assert left_in(tmp_path) == ["env", "env/bin", "env/lib", "env/lib/a.so"]
 
 
-def test_folders_that_cannot_be_written_to_are_removed(tmp_path: Path) -> None:
-    with Folder(tmp_path / "env") as folder:
-        fill(folder)
-        (folder.path / "lib").chmod(0o500)
-    assert left_in(tmp_path) == []
+def test_what_others_put_there_meanwhile_is_kept(tmp_path: Path) -> None:
+    told, path = list[str](), tmp_path / "a" / "env"
+    with pytest.raises(RuntimeError), claimed(path, told.append):
+        fill(path)
+        (path / "thesis.txt").write_text("precious")
+        (path / ".git").mkdir()
+        raise RuntimeError
+    assert left_in(tmp_path) == ["a", "a/env", "a/env/.git", "a/env/thesis.txt"]
+    assert told[-1] == f"kept in {path}, which is no part of an environment: .git, thesis.txt"
 
 
 REFUSED = {
-    "nothing in this folder is yours, delete it and run": written,
-    "or was killed while it did": lambda path: (path.mkdir(), (path / MARKER).touch()),
+    "or was killed: delete it if nothing in it is yours": lambda path: (path / UNFINISHED).mkdir(parents=True),
     "is not empty": lambda path: (path.mkdir(), (path / "mine").write_text("")),
-    "is an environment already": lambda path: (path.mkdir(), (path / "pyvenv.cfg").write_text("")),
-    "is a file": lambda path: path.write_text(""),
-    "is a symbolic link to .*nowhere: name the folder itself": lambda path: path.symlink_to("/nowhere"),
-    "is a symbolic link to .*: name": lambda path: path.symlink_to(path.parent),
-    "not a folder": lambda path: (path.parent.rmdir(), path.parent.write_text("")),
+    "is not a folder": lambda path: path.write_text(""),
+    "is a symbolic link to /nowhere: name the folder itself": lambda path: path.symlink_to("/nowhere"),
+    "above is not a folder": lambda path: (path.parent.rmdir(), path.parent.write_text("")),
+    "above is not writable": lambda path: path.parent.chmod(0o500),
 }
 
 
-@each("message", REFUSED)
+@each("message", [one for one in REFUSED if os.geteuid() or "writable" not in one])
 def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
     path = tmp_path / "above" / "env"
     path.parent.mkdir()
     REFUSED[message](path)
     before = left_in(tmp_path)
-    with pytest.raises(FolderError, match=message):
-        Folder(path)
-    assert left_in(tmp_path) == before
-
-
-@each("name", ["x" * 300, "y/" * 2200 + "z"])
-@each("option", ["--dry-run", "--yes"])
-def test_a_name_that_is_too_long_is_wrong_usage(option: str, name: str, tmp_path: Path) -> None:
-    done = tfgpu("install", name, option, "--yes", "--gpu", "A100", "--driver", "570", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "File name too long" in done.stderr and "internal error" not in done.stderr
-    assert left_in(tmp_path) == []
-
-
-def test_what_others_put_there_meanwhile_is_kept(tmp_path: Path) -> None:
-    said: list[str] = []
-    with Folder(tmp_path / "env", said.append) as folder:
-        fill(folder)
-        (folder.path / "thesis.txt").write_text("precious")
-        (folder.path / ".git").mkdir()
-    assert left_in(tmp_path) == ["env", "env/.git", "env/thesis.txt"]
-    assert said[-1] == f"kept in {folder.path}, which is no part of an environment: .git, thesis.txt"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_above_that_cannot_be_written_to(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(FolderError, match="is not writable"):
-        Folder(tmp_path / "env")
+    with pytest.raises(InstallError, match=message) as caught:
+        read_path(str(path))
+    assert (caught.value.code, left_in(tmp_path)) == (2, before)
 
 
 @each("text", ["", " ", "a:b", "a\nb", "a\0b"])
 def test_names_that_no_environment_can_have(text: str) -> None:
-    with pytest.raises(FolderError):
+    with pytest.raises(InstallError):
         read_path(text)
+
+
+@each("name", ["x" * 300, "y/" * 2200 + "z"])
+def test_a_name_that_is_too_long_is_wrong_usage(name: str, tmp_path: Path) -> None:
+    done = tfgpu("install", name, "--yes", "--gpu", "A100", "--driver", "570", cwd=tmp_path)
+    assert (done.returncode, done.stdout, left_in(tmp_path)) == (2, "", [])
+    assert "File name too long" in done.stderr and "internal error" not in done.stderr
 
 
 def test_what_a_name_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert read_path("x/../env") == tmp_path / "env"
-    assert read_path("-env") == tmp_path / "-env"
-    assert read_path("~/env") == Path("/home/somebody/env")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert (read_path("x/../env"), read_path("-env")) == (tmp_path / "env", tmp_path / "-env")
+    assert read_path("~/env") == tmp_path / "home" / "env"
 
 
-def test_one_that_another_run_makes_or_has_left_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "env"
-    seen = Folder(path)  # before the other one begins
-    folder = Folder(path).__enter__()  # it makes an environment, or was killed
-    (folder.path / "half").mkdir()
-    half = ["env", "env/.tfgpu-temporary", f"env/{MARKER}", "env/half"]
-    for late, message in ((lambda: Folder(path), "was killed while it did"), (seen.__enter__, "just put something")):
-        with pytest.raises(FolderError, match=message):
-            late()
-        assert left_in(tmp_path) == half
-
-
-def test_of_two_that_begin_at_once_the_second_loses_nothing_of_the_first(tmp_path: Path) -> None:
+@each("finished", [False, True])
+def test_one_that_another_run_makes_or_has_made_is_left_alone(tmp_path: Path, finished: bool) -> None:
     path = tmp_path / "env"
     path.mkdir()
-    first, second, late = (Folder(path) for _ in range(3))  # all have seen that it is empty
-    with first:
-        fill(first)
-        with pytest.raises(FolderError, match="just put something there"):
-            second.__enter__()
-        first.keep()
+    fill(path)
+    if not finished:
+        (path / UNFINISHED).mkdir()
     before = left_in(path)
-    with pytest.raises(FolderError, match="just put something there"):
-        late.__enter__()
-    assert left_in(path) == before == ["bin", "lib", "lib/a.so"]
-
-
-def test_a_second_interrupt_leaves_the_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "env"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), Folder(path) as folder:
-        fill(folder)
-        patch.setattr("shutil.rmtree", _interrupted)
-        raise RuntimeError
-    before = left_in(path)
-    assert MARKER in before
-    with pytest.raises(FolderError, match="was killed"):
-        Folder(path)
+    with pytest.raises(InstallError, match="just put something there"), claimed(path, print):
+        raise AssertionError("it is claimed")
     assert left_in(path) == before
 
 
-def _interrupted(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
+def test_a_second_interrupt_leaves_the_folder_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), claimed(tmp_path / "env", print):
+        fill(tmp_path / "env")
+        patch.setattr("shutil.rmtree", interrupted)
+        raise RuntimeError
+    with pytest.raises(InstallError, match="was killed"):
+        read_path(str(tmp_path / "env"))
+
+
+def test_a_log_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "env.tfgpu-install.log").symlink_to("precious")
+    prefix = tmp_path / "env"
+    assert keep_log(["$ uv\n"], prefix, "no") == tmp_path / "env.tfgpu-install.2.log"
+    assert (tmp_path / "env.tfgpu-install.2.log").read_text() == "$ uv\nno\n"
+    assert (keep_log([], prefix, "no"), (tmp_path / "precious").read_text()) == (None, "precious")
+    assert keep_log(["$ uv\n"], tmp_path / "a" / "b" / "new", "no") == tmp_path / "new.tfgpu-install.log"

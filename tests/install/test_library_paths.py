@@ -12,9 +12,9 @@ import pytest
 from tests.healthy import MATRIX
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
 from tests.tables import each
-from tfgpu_doctor.install.proof import add_library_paths
+from tfgpu_doctor.install.making import add_library_paths
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.install_commands import XLA_FILE, link_commands, repaired_by_links
+from tfgpu_doctor.plan.install_commands import link_commands, repaired_by_links
 from tfgpu_doctor.probes import cuda
 
 FOLDERS = {"cudart": "cuda_runtime", "cublasLt": "cublas", "cupti": "cuda_cupti"}  # of components; others are their own
@@ -62,37 +62,30 @@ class Made:
         return [name for name, path in really_loaded(self.caller, self.sonames, {}).items() if path]
 
 
+def links_of(made: Made) -> dict[str, str]:
+    """What stands in an environment as link or as text, apart from the libraries."""
+    found = {one: os.readlink(one) for one in made.site.rglob("*") if one.is_symlink()}
+    found |= {one: one.read_text() for one in made.site.glob("*.pth")}
+    return {str(one.relative_to(made.site)): text for one, text in found.items()}
+
+
 @each("version", RUNPATHS)
 def test_every_library_is_opened_in_a_bare_shell(version: str, tmp_path: Path, forge: Forge) -> None:
-    made = Made(tmp_path / "env", version, forge)
+    made, printed = Made(tmp_path / "env", version, forge), Made(tmp_path / "printed", version, forge)
+    for one in (made, printed):
+        (one.site / "nvidia" / "cuda_nvcc").mkdir()
     assert len(made.opened()) < len(made.sonames)
-    added = add_library_paths(made.prefix, made.release)
+    add_library_paths(made.prefix, made.release)
     assert made.opened() == list(made.sonames)
-    links = [made.prefix / one.path for one in added if one.kind == "link"]
-    assert links and all(not os.path.isabs(os.readlink(link)) for link in links)  # the folder can be moved
-    assert add_library_paths(made.prefix, made.release) == ()
-
-
-@each("version", RUNPATHS)
-def test_the_commands_that_are_printed_do_the_same(version: str, tmp_path: Path, forge: Forge) -> None:
-    made = Made(tmp_path / "env", version, forge)
-    (made.site / "nvidia" / "cuda_nvcc").mkdir()
-    commands = link_commands(made.release, str(made.site), cuda_from_pip=made.release.extra is None)
+    links = links_of(made)
+    assert links and not any(map(os.path.isabs, links.values()))  # the folder can be moved
+    add_library_paths(made.prefix, made.release)
+    assert links_of(made) == links
+    # and the commands that are printed do the same
+    commands = link_commands(made.release, str(printed.site), cuda_from_pip=made.release.extra is None)
     subprocess.run(["sh", "-e", "-c", "\n".join(commands)], check=True, timeout=60)
-    assert made.opened() == list(made.sonames)
-    assert not [one for one in made.site.rglob("*") if one.is_symlink() and not one.exists()]
-    assert add_library_paths(made.prefix, made.release) == ()  # and leave nothing to do
-    line = made.site / XLA_FILE
-    if line.exists():
-        printed = line.read_text()
-        line.unlink()
-        assert [one.kind for one in add_library_paths(made.prefix, made.release)] == ["pth"]
-        assert line.read_text() == printed
-
-
-def test_one_folder_that_is_missing_needs_one_link(tmp_path: Path, forge: Forge) -> None:
-    made = Made(tmp_path / "env", "2.21.0", forge)
-    assert [Path(one.path).name for one in add_library_paths(made.prefix, made.release)] == ["libcusolver.so.11"]
+    assert printed.opened() == list(made.sonames)
+    assert {name: text for name, text in links_of(printed).items() if name in links} == links
 
 
 def test_a_link_that_leads_nowhere_is_replaced_and_a_file_stays(tmp_path: Path, forge: Forge) -> None:
@@ -111,16 +104,16 @@ def test_nothing_is_added_to_a_folder_of_somebody_else(tmp_path: Path, forge: Fo
     before = sorted(map(str, other.prefix.rglob("*")))
     (tmp_path / "env" / "lib" / "python3.11").mkdir(parents=True)
     (tmp_path / "env" / "lib" / "python3.11" / "site-packages").symlink_to(other.site)
-    assert add_library_paths(tmp_path / "env", other.release) == ()
+    add_library_paths(tmp_path / "env", other.release)
     assert sorted(map(str, other.prefix.rglob("*"))) == before
-    assert add_library_paths(other.prefix, other.release) != ()
 
 
 def test_nothing_is_added_without_the_packages_or_tensorflow(tmp_path: Path, forge: Forge) -> None:
     made = Made(tmp_path / "env", "2.21.0", forge)
     os.rename(made.site / "nvidia", tmp_path / "nvidia")
-    assert add_library_paths(made.prefix, made.release) == ()
-    assert add_library_paths(tmp_path / "empty", made.release) == ()
+    add_library_paths(made.prefix, made.release)
+    add_library_paths(tmp_path / "empty", made.release)
+    assert links_of(made) == {}
 
 
 def test_xla_is_told_where_its_compiler_is_when_python_starts(tmp_path: Path, forge: Forge) -> None:
@@ -128,7 +121,7 @@ def test_xla_is_told_where_its_compiler_is_when_python_starts(tmp_path: Path, fo
     compiler = made.site / "nvidia" / "cuda_nvcc"
     (compiler / "nvvm" / "libdevice").mkdir(parents=True)
     (compiler / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
-    assert {one.kind for one in add_library_paths(made.prefix, made.release)} == {"link", "pth"}
+    add_library_paths(made.prefix, made.release)
     (made.site / "tensorflow" / "__init__.py").touch()
     code = "import os, site, sys, sysconfig; sysconfig.get_path = lambda name: sys.argv[1]; "
     code += "site.addsitedir(sys.argv[1]); print(os.environ['XLA_FLAGS'])"

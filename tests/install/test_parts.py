@@ -11,36 +11,33 @@ import msgspec
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests.healthy import MATRIX, healthy, known, sonames
 from tests.tables import each
-from tfgpu_doctor.cli.install import _explained
-from tfgpu_doctor.install import folder, making
-from tfgpu_doctor.install.folder import RefusedError, python_of
-from tfgpu_doctor.install.making import Choice, choose, host_target
-from tfgpu_doctor.install.tools import OURS, CommandError, dropped, find_python, of_children
-from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.facts.facts import DamagedPackage, Facts, Known, Unknown
+from tfgpu_doctor.install import making, tools
+from tfgpu_doctor.install.making import Choice, choose, explained, host_target, judged, prove
+from tfgpu_doctor.install.tools import InstallError, dropped, failure, find_python, of_children, python_of
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.install_commands import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.probes.process import Completed
 
-MATRIX = Matrix.load()
-
 
 def chosen(spec: str | None = None, *, state: MachineState | None = None, **machine: Any) -> Choice:
     """What is made where uv, conda and every Python are; `found` names the Pythons that are."""
     machine.setdefault("gpu", ["RTX 4090"])
     machine.setdefault("driver", "570")
-    request = PlanRequest(MATRIX, describe(MATRIX, **machine), SpecifierSet(spec) if spec else None)
-    fixed = "python" in machine
-    return choose(request, state, repaired=repaired_by_links(MATRIX), own_python="3.11", fixed_python=fixed)
+    asked = SpecifierSet(spec) if spec else None
+    request = PlanRequest(MATRIX, describe(MATRIX, **machine), asked, repaired_by_links(MATRIX))
+    return choose(request, state, own_python="3.11", fixed_python="python" in machine)
 
 
 @pytest.fixture(autouse=True)
 def programs(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(making.tools, "find_uv", lambda _: "/bin/uv")
-    monkeypatch.setattr(making.tools, "find_conda", lambda _: "/bin/conda")
-    monkeypatch.setattr(making.tools, "find_python", lambda minor, *_, **__: f"/bin/python{minor}")
+    monkeypatch.setattr(tools, "find_uv", lambda _: "/bin/uv")
+    monkeypatch.setattr(tools, "find_conda", lambda _: "/bin/conda")
+    monkeypatch.setattr(tools, "find_python", lambda minor, *_, **__: f"/bin/python{minor}")
 
 
 # ------------------------------------------------------------------------------------------------ what is made
@@ -48,7 +45,7 @@ def programs(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
 
 def test_the_first_way_of_the_plan_is_taken() -> None:
     choice = chosen()
-    assert choice.option == choice.plan.options[0] and choice.option.kind == "as-is"
+    assert choice.option.kind == "as-is"
     assert (choice.python, choice.method, choice.interpreter) == ("3.11", "uv", "/bin/python3.11")
     assert choice.packages == (f"tensorflow[and-cuda]=={choice.release.version}",)
 
@@ -56,17 +53,17 @@ def test_the_first_way_of_the_plan_is_taken() -> None:
 def test_a_python_that_was_asked_for_is_the_only_one() -> None:
     assert chosen(python="3.12").python == "3.12"
     # the plan shows what is newer, with another Python, before what needs packages to be built
-    with pytest.raises(RefusedError, match=r"2\.19\.1 from conda-forge: Python 3\.6 was asked for"):
+    with pytest.raises(InstallError, match=r"2\.19\.1 from conda-forge: Python 3\.6 was asked for"):
         chosen(python="3.6", gpu=["V100"], driver="535")
 
 
 def test_uv_gets_a_python_that_is_not_here_and_pip_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making.tools, "find_python", lambda *_, **__: None)
+    monkeypatch.setattr(tools, "find_python", lambda *_, **__: None)
     assert (chosen(python="3.12").interpreter, chosen(python="3.12").method) == (None, "uv")
-    monkeypatch.setattr(making.tools, "find_uv", lambda _: None)
+    monkeypatch.setattr(tools, "find_uv", lambda _: None)
     assert chosen(python="3.12").method == "conda"
-    monkeypatch.setattr(making.tools, "find_conda", lambda _: None)
-    with pytest.raises(RefusedError, match=r"Python 3\.12 is not on this machine: install uv"):
+    monkeypatch.setattr(tools, "find_conda", lambda _: None)
+    with pytest.raises(InstallError, match=r"Python 3\.12 is not on this machine: install uv"):
         chosen(python="3.12")
 
 
@@ -93,7 +90,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
 
 @each("message", REFUSALS)
 def test_why_nothing_can_be_made(message: str) -> None:
-    with pytest.raises(RefusedError, match=message):
+    with pytest.raises(InstallError, match=message):
         chosen(**REFUSALS[message])
 
 
@@ -101,10 +98,10 @@ def test_a_described_machine_gets_the_libc_of_this_one() -> None:
     target = describe(MATRIX, gpu=["H100"])
     here = {"system": "wsl2", "machine": "x86_64"}
     assert host_target(target, **here, libc="glibc 2.36") == msgspec.structs.replace(target, os="wsl2", glibc="2.36")
-    with pytest.raises(RefusedError, match=r"musl 1\.2\.4 \(Alpine\), and TensorFlow has no wheels"):
+    with pytest.raises(InstallError, match=r"musl 1\.2\.4 \(Alpine\), and TensorFlow has no wheels"):
         host_target(target, **here, libc="musl 1.2.4")
     for other in ({"os": "macos"}, {"machine": "aarch64"}):
-        with pytest.raises(RefusedError, match="must be created there"):
+        with pytest.raises(InstallError, match="must be created there"):
             host_target(describe(MATRIX, gpu=["H100"], **other), **here, libc=None)
 
 
@@ -171,7 +168,7 @@ def test_where_packages_come_from_is_the_users_and_where_they_go_is_ours() -> No
     }
     active = dict.fromkeys(("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "__PYVENV_LAUNCHER__"), "/x")
     found = of_children({**users, **harmful, **active, "PIP_USER": "1"}, "/project", "/env/tmp")
-    assert found == {**users, **OURS, "PIP_CERT": "/project/certs/ca.pem", "TMPDIR": "/env/tmp"}
+    assert found == {**users, **tools._OURS, "PIP_CERT": "/project/certs/ca.pem", "TMPDIR": "/env/tmp"}
     assert set(dropped({**users, **harmful, **active})) == set(harmful)
     assert (
         of_children({"UV_PYTHON_INSTALL_BIN": "1"}, "/", "/")["UV_PYTHON_INSTALL_BIN"] == "0"
@@ -183,24 +180,23 @@ def test_where_packages_come_from_is_the_users_and_where_they_go_is_ours() -> No
 ENDS = {
     "error: Failed to fetch `x`\n  Caused by: dns error: failed to lookup address information": 3,
     "pip._vendor.urllib3.exceptions.MaxRetryError: Max retries exceeded with url: /simple/tensorflow/": 3,
-    "WARNING: Retrying after connection broken by 'NewConnectionError(': Failed to establish a new connection')": 3,
     "  Caused by: invalid peer certificate: UnknownIssuer": 3,
     "ERROR: No matching distribution found for tensorflow==2.17.1": 1,
     "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device": 1,
 }
 
 
-def ended(output: str, code: int = 1, **how: Any) -> CommandError:
-    return CommandError("choosing the packages", Completed(("/bin/pip",), code, output, "", 1800.0, **how), 1800)
+def ended(output: str, code: int = 1, **how: Any) -> InstallError:
+    return failure("choosing the packages", Completed(("/bin/pip",), code, output, "", 7200.0, **how))
 
 
 @each("output", ENDS)
 def test_an_index_that_does_not_answer_is_another_exit_code_than_a_refusal(output: str) -> None:
     assert ended(output).code == ENDS[output]
     late = ended(output, -9, timed_out=True)
-    assert (late.code, str(late)) == (3, "choosing the packages failed: pip did not end within 1800 s")
+    assert (late.code, str(late)) == (3, "choosing the packages failed: pip did not end within 7200 s")
     assert ended(output, -9).code == 1
-    assert _explained(late, MATRIX, Path("/x")) is None
+    assert explained(late, MATRIX, Path("/x")) is None
 
 
 def test_what_cannot_be_reached_is_named() -> None:
@@ -214,12 +210,12 @@ def test_a_full_disk_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     line = "error: failed to copy file from /a to /b: No space left on device (os error 28)"
     error = ended(f"Resolved 3 packages\n{line}\n")
     assert str(error).endswith(f"the disk is full: {line}")
-    report = _explained(error, MATRIX, Path("/x"))
+    report = explained(error, MATRIX, Path("/x"))
     assert report is not None and [one.id for one in report.findings] == ["env.disk-full"]
     assert any("df -h" in fix.commands for fix in report.findings[0].fixes)
-    monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
-    with pytest.raises(RefusedError, match=r"has 954 MiB free, and an installation takes up to 7\.82 GiB"):
-        folder.Folder(tmp_path / "env").require_room()
+    monkeypatch.setattr(tools.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
+    with pytest.raises(InstallError, match=r"has 954 MiB free, and an installation takes up to 7\.82 GiB"):
+        tools.require_room(tmp_path / "env")
 
 
 def test_where_the_interpreter_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,3 +224,68 @@ def test_where_the_interpreter_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert python_of(tmp_path) == f"{tmp_path}/Scripts/python.exe"
     (tmp_path / "python.exe").touch()  # of conda
     assert python_of(tmp_path) == f"{tmp_path}/python.exe"
+
+
+# ------------------------------------------------------------------------------------------------ the doctor's proof
+
+
+def changed(**tensorflow: object) -> Facts:
+    facts = healthy()
+    return msgspec.structs.replace(facts, tensorflow=msgspec.structs.replace(facts.tensorflow, **tensorflow))
+
+
+def without_gpu() -> Facts:
+    facts = changed(devices=known(()), checks=known(()))
+    host = msgspec.structs.replace(facts.host, pci_gpus=known((), "/sys/bus/pci/devices"))
+    return msgspec.structs.replace(facts, host=host, gpus=known(()))
+
+
+def with_lost_cudnn() -> Facts:
+    lost = tuple(
+        msgspec.structs.replace(one, winner=None, candidates=()) if one.component == "cudnn" else one
+        for one in sonames()
+    )
+    facts = without_gpu()
+    return msgspec.structs.replace(facts, loader=msgspec.structs.replace(facts.loader, sonames=known(lost)))
+
+
+def with_damaged_keras() -> Facts:
+    damaged = DamagedPackage(name="keras", version="3.10.0", record="RECORD", missing=("keras/__init__.py",), files=1)
+    facts = without_gpu()
+    return msgspec.structs.replace(facts, python=msgspec.structs.replace(facts.python, damaged=Known((damaged,), "")))
+
+
+NO_CHECKS = msgspec.structs.replace(changed(checks=Unknown("none")), gpus=Unknown("NVML"))
+
+
+@each(
+    ("facts", "state", "text"),
+    [
+        (healthy(), "ok", "verified on the GPU: "),
+        (without_gpu(), "warning", "what needs a GPU was not verified"),  # an image is built
+        (with_lost_cudnn(), "failed", "cudnn"),
+        (with_damaged_keras(), "failed", "keras"),
+        (NO_CHECKS, "warning", ""),
+        (changed(version=known("2.20.0")), "failed", "TensorFlow 2.20.0 was imported, not 2.21.0"),
+    ],
+)
+def test_a_missing_gpu_is_a_warning_and_a_missing_library_a_failure(facts: Facts, state: str, text: str) -> None:
+    release = MATRIX.tensorflow("2.21.0", "linux_x86_64")
+    assert release is not None
+    report = making.make_report(facts, MATRIX, source="live", timings={}, for_any_machine=True)
+    found, said = judged(report, release)
+    assert found == state and text in said, said
+
+
+def test_the_variables_of_the_user_play_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {"HOME": "/home/x", "PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1", "https_proxy": "http://p"}
+    disturbing = dict.fromkeys(("PYTHONPATH", "LD_LIBRARY_PATH", "XLA_FLAGS", "TF_USE_LEGACY_KERAS", "CUDA_HOME"), "/x")
+    seen: list[object] = []
+
+    def examined(python: str, _: object, environ: object) -> SimpleNamespace:
+        seen.extend((python, environ))
+        return SimpleNamespace(facts=healthy(), timings={})
+
+    monkeypatch.setattr(making, "examine", examined)
+    assert prove(tmp_path, MATRIX, {**kept, **disturbing, "PIP_TARGET": "/x"}).verdict == "ok"
+    assert seen == [f"{tmp_path}/bin/python", kept]

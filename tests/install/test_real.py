@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.tables import each
-from tfgpu_doctor.facts.report import decode_saved, load_report
-from tfgpu_doctor.install.tools import LOCK, MANIFEST, REPORT, Manifest
+from tfgpu_doctor.facts.facts import value_or
+from tfgpu_doctor.facts.report import load_report
+from tfgpu_doctor.install.making import REPORT
 
 pytestmark = [
     pytest.mark.full,
@@ -43,8 +44,5 @@ def test_it_is_made_and_verified(
     argv = [sys.executable, "-m", "tfgpu_doctor", "install", str(prefix), "--yes", "--method", method, *machine]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    manifest = decode_saved((prefix / MANIFEST).read_bytes(), Manifest, "it", "manifest")
-    assert manifest.option.tensorflow == got and manifest.python.startswith(python)
-    assert [step.state for step in manifest.steps] in (["ok"], ["warning"])
-    assert load_report((prefix / REPORT).read_bytes(), "it").facts is not None
-    assert f"tensorflow=={got}\n" in (prefix / LOCK).read_text()
+    facts = load_report((prefix / REPORT).read_bytes(), "it").facts
+    assert value_or(facts.tensorflow.version, "") == got and value_or(facts.python.version, "").startswith(python)

@@ -18,11 +18,10 @@ from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each
 from tfgpu_doctor.facts.report import Edit, Finding, Fix, Report, Severity
-from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.plan.check import Repair, judge, repair
-from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.resolving import can_be_met, universe_of
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.render.outlines.check import not_changed
@@ -107,57 +106,35 @@ def remaining(*case: str, **machine: object) -> list[str]:
     return [" ".join(case), *found, done.texts.get(name, text)] if found else []
 
 
-def all_at_once(*case: str, **machine: object) -> list[str]:
-    """What is still found after the first edits of all findings, made together, and the file then."""
-    name, text = case_file(*case)
-    target = describe(MATRIX, **machine)  # type: ignore[arg-type]
-    problems = [one for one in judged(name, text, target).findings if one.severity is not Severity.NOTE and one.fixes]
-    edits = {edit for one in problems for edit in one.fixes[0].edits}
-    lines = [(edit.line, edit.old, edit.beside and edit.new) for edit in edits]
-    after, refused = apply(name, text, edits, in_shell=name == "Dockerfile")
-    found = [
-        one.title for one in judged(name, after, target).findings if one.severity is Severity.ERROR and is_left(one)
-    ]
-    found += [f"two edits of {one}" for one in lines if lines.count(one) > 1] + [one.reason for one in refused]
-    return [" ".join(case), *found, after] if found else []
-
-
-def test_one_round_of_first_edits_is_enough() -> None:
-    """Made at once they go together, no line has two edits, and the file passes; `-m full` goes through more."""
-    assert [one for case in CASES[5::151] if (one := all_at_once(*case, gpu=("A100",)))] == []
+def test_files_pass_after_their_repair() -> None:
+    """`-m full` goes through more."""
     assert [one for case in CASES[::97] if (one := remaining(*case, gpu=("A100",)))] == []
 
 
 @pytest.mark.full
 @each("target", TARGETS)
-def test_one_round_is_enough_for_more_files(target: dict[str, object]) -> None:
-    assert [one for case in CASES[:: 7 + len(target)] if (one := all_at_once(*case, **target))] == []
+def test_more_files_pass_after_their_repair(target: dict[str, object]) -> None:
     assert [one for case in CASES[:: 5 + len(target)] if (one := remaining(*case, **target))] == []
 
 
-def test_edits_go_together_where_lines_contradict_each_other() -> None:
-    """Files of which the edits once excluded each other, or named two releases."""
-    files_ = {
-        "requirements.txt": "tensorflow==2.12.1\nnumpy>=2\nprotobuf==5.29\n",
-        "compose.yaml": "services:\n  a:\n    image: tensorflow/tensorflow:2.17.0-gpu\n",
-        "pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.13"\n'
-        'dependencies = ["tensorflow[and-cuda]==2.17.1", "tensorflow-gpu"]\n',
-        "b/pyproject.toml": '[tool.poetry]\nname = "a"\n[tool.poetry.dependencies]\n'
-        'python = "^3.12"\ntensorflow = "2.15.1"\n',
-    }
-    for (path, text), gpus in itertools.product(files_.items(), ((), ("A100",))):
-        target = describe(MATRIX, gpu=gpus)
-        found = judged(path, text, target).findings
-        edits = [edit for one in found for fix in one.fixes[:1] for edit in fix.edits]
-        after, refused = apply(path, text, edits, in_shell=False)
-        advised = {one.id for one in found if one.severity is not Severity.NOTE and one.fixes[0].edits}
-        kept = {one.id for one in judged(path, after, target).findings if one.severity is not Severity.NOTE}
-        assert advised and not refused and not kept & advised, after
-        for fix in next(one.fixes for one in found if one.severity is Severity.ERROR):
-            after, refused = apply(path, text, fix.edits, in_shell=False)
-            assert not refused
-            if path.endswith(".toml"):
-                loads(after)
+CONTRADICTIONS = {
+    "requirements.txt": "tensorflow==2.12.1\nnumpy>=2\nprotobuf==5.29\n",
+    "compose.yaml": "services:\n  a:\n    image: tensorflow/tensorflow:2.17.0-gpu\n",
+    "pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.13"\n'
+    'dependencies = ["tensorflow[and-cuda]==2.17.1", "tensorflow-gpu"]\n',
+    "b/pyproject.toml": '[tool.poetry]\nname = "a"\n[tool.poetry.dependencies]\n'
+    'python = "^3.12"\ntensorflow = "2.15.1"\n',
+    "environment.yml": "dependencies:\n  - python<3.13\n  - pip:\n    - tensorflow==2.15.1\n",
+}
+
+
+@each(("path", "gpus"), itertools.product(CONTRADICTIONS, ((), ("A100",))))
+def test_lines_that_contradict_each_other_are_repaired(path: str, gpus: tuple[str, ...]) -> None:
+    done = repaired(path, CONTRADICTIONS[path], describe(MATRIX, gpu=gpus))
+    assert done.texts and not done.refused and done.is_complete
+    assert [one.id for one in done.report.findings if is_left(one)] == []
+    if path.endswith(".toml"):
+        loads(done.texts[path])
 
 
 def test_the_line_that_decides_is_changed_first() -> None:
@@ -263,7 +240,9 @@ def without_wheels(form: str, python: str, lines: tuple[str, ...]) -> list[str]:
     target = describe(MATRIX, gpu=("A100",))
     name, text = files(form, python, list(lines))
     after = repaired(name, text, target).texts.get(name, text)
-    (before,), (now,) = ([planned(one, target, MATRIX) for one in read(name, each)] for each in (text, after))
+    (before,), (now,) = (
+        [PlannedEnvironment(one, target, MATRIX) for one in read(name, each)] for each in (text, after)
+    )
 
     def fits(view: PlannedEnvironment, one: str) -> bool:
         universe = universe_of(MATRIX, "linux_x86_64", one)

@@ -19,6 +19,7 @@ from tests.tables import each
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
+from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.ranking import Planner, make_plan
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import OSES, Target, describe, read_specifier
@@ -83,7 +84,9 @@ def exists(request: PlanRequest) -> bool:
 
 
 def ok(row: object, target: Target) -> bool:
-    """The driver for its CUDA exists for these cards."""
+    """The driver for its CUDA exists for these cards, and some command brings that CUDA."""
+    if not Installation(MATRIX, target, row, row.python[-1]).commands:  # type: ignore[arg-type, attr-defined]
+        return False
     need = row.min_driver_linux if target.os == "linux" else row.min_driver_windows  # type: ignore[attr-defined]
     lasts = [driver_branches(MATRIX, one.compute_capability, one.name)[1] for one in target.gpus]
     return all(last is None or need is None or int(need.partition(".")[0]) <= int(last) for last in lasts)

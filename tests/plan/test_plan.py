@@ -322,18 +322,6 @@ def test_condas_activation_adds_to_the_variable_and_deactivation_takes_it_back(t
     assert done.stdout.splitlines() == [f"{prefix}/lib", "", f"{prefix}/lib:/drv", "/drv"]
 
 
-def test_what_pip_delivers() -> None:
-    best = plan(gpu="RTX 4090", python="3.12").options[0]
-    assert best.delivered is not None
-    assert (best.cuda, best.cudnn, best.delivered.cuda) == ("12.5.1", "9.3", "12.9")
-    # each is the newest within the range of the extra
-    row = MATRIX.tensorflow(best.tensorflow, "linux_x86_64")
-    assert row is not None
-    assert best.delivered.packages.keys() == {name for name in row.pip_nvidia if name.startswith("nvidia-")}
-    old = plan(gpu="GTX 1080", python="3.12").options[0].delivered
-    assert old and old.cudnn == "9.10"  # the command's own bound
-
-
 @each(("described", "commands"), ROWS["test_how_to_get_what_is_missing"])
 def test_how_to_get_what_is_missing(described: dict[str, Any], commands: list[str]) -> None:
     best = plan(gpu="V100", driver="535", **described).options[0]

@@ -26,8 +26,8 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
 from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
-from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS
 
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")

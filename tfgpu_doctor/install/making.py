@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tfgpu_doctor import __version__
 from tfgpu_doctor.facts import writing
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.printable import clean_lines, utf8, without_commands
 from tfgpu_doctor.facts.reading import why
-from tfgpu_doctor.facts.report import Tool as Program
+from tfgpu_doctor.facts.report import EXIT_USAGE, Finding, Report, Severity, root_causes
 from tfgpu_doctor.facts.versions import capability
-from tfgpu_doctor.findings.engine import now
 from tfgpu_doctor.install import tools
-from tfgpu_doctor.install.folder import Folder, InstallError, RefusedError, log_paths, python_of
-from tfgpu_doctor.install.proof import UnprovenError, add_library_paths, prove
-from tfgpu_doctor.install.tools import LOCK, MANIFEST, REPORT, Commands, Manifest, Method, ToolError
+from tfgpu_doctor.install.tools import InstallError, python_of
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
-from tfgpu_doctor.plan.install_commands import OLD_PIP, OLDEST_OF_UV, PIP_OF_OLD_PYTHONS, Installation
+from tfgpu_doctor.plan.diagnosis import make_report
+from tfgpu_doctor.plan.gate import joined
+from tfgpu_doctor.plan.install_commands import (
+    OLD_PIP,
+    OLDEST_OF_UV,
+    PIP_OF_OLD_PYTHONS,
+    XLA_FILE,
+    Installation,
+    library_paths,
+    xla_line,
+)
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.probes.examine import examine
 
-QUICK, DOWNLOADING = 600.0, 7200.0  # seconds for what downloads little, and for packages
+Method: TypeAlias = Literal["uv", "pip", "conda"]
+State: TypeAlias = Literal["ok", "warning", "failed"]
+REPORT = "tfgpu-report.json"  # of the doctor, within the environment; tfgpu compare shows what has changed since
 _WHEELS = ("--only-binary", ":all:")  # no code of a package is run to build it
 _BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
 # why an option of these kinds cannot be made; the others need no other machine and no other driver
@@ -45,19 +58,16 @@ _WHY_NOT = {
     "pre-release": "it is no stable release",
     "cpu": "it cannot use a GPU",
 }
-
-# Told what is done now, how far the whole is from 0 to 1, and the last line of the program that does it.
-Tell = Callable[[str, float, str], None]
-
-
-# ------------------------------------------------------------------------------------------------- what is to be made
+# Set by somebody for other programs, or for a TensorFlow of their own: they lead elsewhere, or change what it does.
+_DISTURBING = re.compile(r"(?:PYTHON|PIP_|UV_|VIRTUAL_ENV|CONDA_|LD_|XLA_|TF_|KERAS_|CUDA_(?!VISIBLE)|CUDNN_).*")
+# What findings of these layers are about can be repaired in the environment; the others are about the machine.
+_OF_THE_ENVIRONMENT = ("tf.", "cuda.", "cudnn.", "xla.", "compute.", "gpu.arch-")
 
 
 @dataclass(frozen=True)
 class Choice:
     """What is to be made, and with which program."""
 
-    plan: Plan
     option: Option
     release: Release
     method: Method
@@ -67,104 +77,111 @@ class Choice:
     packages: tuple[str, ...]  # what pip or uv is asked for
     conda: tuple[str, ...] = ()  # what conda is asked for besides Python and pip
 
-    def steps(self, prefix: Path) -> Iterator[tuple[str, float, tuple[str, ...]]]:
-        """Yield (what is done, seconds it may take, command) of each step that makes the environment."""
+    def steps(self, prefix: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield what is done, and the command, of each step that makes the environment."""
         python = python_of(prefix)
         create = f"creating the environment with {self.method} and Python {self.python}"
         pip: tuple[str, ...] = (python, "-I", "-m", "pip", "install", "--progress-bar", "off", *_WHEELS)
         if self.method == "uv":
-            # with pip, since users type it; the folder exists, and contains our marker
+            # with pip, since users type it; the folder exists, and contains our temporary files
             options = ("--seed", "--allow-existing", "--no-project", "--python", self.interpreter or self.python)
-            yield create, DOWNLOADING, (self.program, "venv", *options, str(prefix))
+            yield create, (self.program, "venv", *options, str(prefix))
             pip = (self.program, "pip", "install", "--python", python, *_WHEELS)
         elif self.method == "conda":
             specs = self.conda or (f"python={self.python}", "pip")
             channel = ("--channel", "conda-forge", "--override-channels")
-            yield create, DOWNLOADING, (self.program, "install", "--yes", "--prefix", str(prefix), *channel, *specs)
+            yield create, (self.program, "install", "--yes", "--prefix", str(prefix), *channel, *specs)
         else:
-            yield create, QUICK, (self.program, "-I", "-m", "venv", str(prefix))
+            yield create, (self.program, "-I", "-m", "venv", str(prefix))
             if capability(self.python) <= OLD_PIP:
-                yield "upgrading pip", QUICK, (*pip, "--upgrade", PIP_OF_OLD_PYTHONS)
+                yield "upgrading pip", (*pip, "--upgrade", PIP_OF_OLD_PYTHONS)
         if self.packages:
-            yield "installing the packages", DOWNLOADING, (*pip, *self.packages)
+            yield "installing the packages", (*pip, *self.packages)
 
-    def freezing(self, prefix: Path) -> tuple[str, ...]:
-        """Return the command that prints the exact versions, in the form in which they can be installed again."""
-        if self.conda:
-            return (self.program, "list", "--prefix", str(prefix), "--explicit", "--md5")
-        return (python_of(prefix), "-I", "-m", "pip", "freeze", "--all")
+
+# ------------------------------------------------------------------------------------------------- what is to be made
 
 
 def choose(
     request: PlanRequest,
     state: MachineState | None,
     *,
-    repaired: frozenset[str],
     own_python: str,
-    fixed_python: bool = False,
     method: Method | None = None,
+    fixed_python: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Choice:
     """Return the first option of the plan that can be made here.
 
     Args:
-        request: the machine and what is asked for.
+        request: the machine and what is asked for, with the issues that the installation repairs.
         state: of the machine, where it is this one.
-        repaired: ids of known issues that the installation repairs.
         own_python: the version that is preferred where several will do ("3.12").
-        fixed_python: whether the target's Python was asked for, so that no other one will do.
         method: that was asked for; None: the first of uv, pip and conda that can make it.
+        fixed_python: whether the target's Python was asked for, so that no other one will do.
         environ: where programs are looked for.
 
-    Raises RefusedError: there is none; the message says why. Raises ToolError: the program of `method` is not here.
+    Raises InstallError: there is none, or the program of `method` is not here; the message says why.
     """
-    refused: list[str] = []
+    reasons = []
     plan = make_plan(request.matrix, request.target, specifier=request.specifier, state=state)
     for option in plan.options:
         try:
             if option.kind in _WHY_NOT:
-                raise RefusedError(_WHY_NOT[option.kind])
+                raise InstallError(_WHY_NOT[option.kind])
             if fixed_python and option.python not in (None, request.target.python):
-                raise RefusedError(f"Python {request.target.python} was asked for")
-            asked = replace(request, repaired_issues=repaired)
-            return _chosen(asked, plan, option, own_python, method, environ)
-        except RefusedError as error:
-            refused.append(f"{option.title}: {error}")
-    raise RefusedError(_refusal(plan, tuple(refused)))
+                raise InstallError(f"Python {request.target.python} was asked for")
+            return _chosen(request, option, own_python, method, environ)
+        except InstallError as error:
+            if error.code == EXIT_USAGE:
+                raise
+            reasons.append(f"{option.title}: {error}")
+    raise InstallError(_refusal(plan, reasons))
 
 
 def _chosen(
-    request: PlanRequest, plan: Plan, option: Option, own: str, method: Method | None, environ: Mapping[str, str]
+    request: PlanRequest, option: Option, own: str, method: Method | None, environ: Mapping[str, str]
 ) -> Choice:
-    """How an option is made. Raises RefusedError: it cannot be."""
+    """How an option is made. Raises InstallError: it cannot be."""
     matrix, target = request.matrix, request.target
-    of_conda = option.kind == "conda-forge"
-    release = matrix.tensorflow(option.tensorflow, target.platform, *(() if of_conda else (option.package,)))
-    if release is None:
-        raise RefusedError("the matrix has no such release")
-    specs: tuple[str, ...] = ()
+    specs: list[str] = []
     pythons: tuple[str, ...] = (option.python or own,)
     methods: tuple[Method, ...] = ("conda",)
-    if of_conda:
-        (command,) = option.commands["conda"]
-        words = shlex.split(command)
-        specs = tuple(words[words.index("--override-channels") + 1 :])
-    else:
-        if release.version in _BUILT_FROM_SOURCE:
-            raise RefusedError("it requires packages that have to be built; tfgpu plan has the commands")
+    if option.kind == "conda-forge":
+        release = matrix.tensorflow(option.tensorflow, target.platform)
+        words = shlex.split(option.commands["conda"][0])
+        specs = words[words.index("--override-channels") + 1 :]
+    elif release := matrix.tensorflow(option.tensorflow, target.platform, option.package):
         pythons = tuple(_pythons(request, release, option, own))
+        methods = ("pip", "conda") if any(capability(one) < OLDEST_OF_UV for one in pythons) else ("uv", "pip", "conda")
+    if release is None:
+        raise InstallError("the matrix has no such release")
+    if not specs:
+        if release.version in _BUILT_FROM_SOURCE:
+            raise InstallError("it requires packages that have to be built; tfgpu plan has the commands")
         installation = Installation(matrix, target, release, pythons[0])
         if not (installation.self_contained or installation.cuda_from_pip):
-            raise RefusedError(
-                f"CUDA {release.cuda} is not on the package index, and libraries of conda need LD_LIBRARY_PATH"
-            )
-        old = any(capability(one) < OLDEST_OF_UV for one in pythons)
-        methods = ("pip", "conda") if old else ("uv", "pip", "conda")
+            cuda = f"CUDA {release.cuda}"
+            raise InstallError(f"{cuda} is not on the package index, and libraries of conda need LD_LIBRARY_PATH")
     if method and method not in methods:
-        raise RefusedError(f"it can be created with {' or '.join(methods)}, not with {method}")
+        raise InstallError(f"it can be created with {' or '.join(methods)}, not with {method}")
     method, program, python, interpreter = _program((method,) if method else methods, pythons, method, environ)
     packages = () if specs else Installation(matrix, target, release, python).requirements
-    return Choice(plan, option, release, method, python, program, interpreter, packages, specs)
+    return Choice(option, release, method, python, program, interpreter, packages, tuple(specs))
+
+
+def _pythons(request: PlanRequest, release: Release, option: Option, own: str) -> Iterator[str]:
+    """The Pythons for which the release violates nothing: the one that was asked for, our own, the newest."""
+    asked = request.target.python
+    if asked in release.python:
+        yield asked
+        return
+    for python in dict.fromkeys((own, *reversed(release.python))):
+        there = replace(request, target=structs.replace(request.target, python=python))
+        if python in release.python and not violations(there, release):
+            yield python
+    if option.python and not asked:
+        yield option.python
 
 
 def _program(
@@ -184,34 +201,19 @@ def _program(
                 return method, uv or path, python, path
         if uv:
             return method, uv, pythons[0], None
-    if asked == "pip" or (not asked and "pip" in methods):
-        raise RefusedError(
+    if "pip" in methods:
+        raise InstallError(
             f"Python {pythons[0]} is not on this machine: install uv, which gets it, or Python {pythons[0]} with its "
             f"venv module (Debian and Ubuntu: apt install python{pythons[0]}-venv)"
         )
     if asked:
-        raise ToolError(f"--method {asked}: {asked} is not on PATH")
-    raise RefusedError(
+        raise InstallError(f"--method {asked}: {asked} is not on PATH", EXIT_USAGE)
+    raise InstallError(
         "it takes conda, mamba or micromamba, and none is on PATH; to get one: https://conda-forge.org/download/"
     )
 
 
-def _pythons(request: PlanRequest, release: Release, option: Option, own: str) -> Iterator[str]:
-    """The Pythons for which the release violates nothing: the one that was asked for, our own, the newest."""
-    asked = request.target.python
-    if asked in release.python:
-        yield asked
-        return
-    for python in dict.fromkeys((own, *reversed(release.python))):
-        if python in release.python:
-            target = structs.replace(request.target, python=python)
-            if not violations(replace(request, target=target), release):
-                yield python
-    if option.python and not asked:
-        yield option.python
-
-
-def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
+def _refusal(plan: Plan, reasons: list[str]) -> str:
     if plan.target.os == "macos":
         return "TensorFlow has no CUDA on macOS: use a virtual environment and python -m pip install tensorflow"
     if plan.target.os == "windows":
@@ -221,123 +223,149 @@ def _refusal(plan: Plan, refused: tuple[str, ...]) -> str:
             "this machine has no NVIDIA GPU; to create an environment for another one, name it: --gpu 'RTX 4090' "
             "--driver 570"
         )
-    if refused:
-        reasons = "; ".join((*plan.problems, *refused))
-        return f"none of the options that tfgpu plan shows can be installed here. {reasons}"
+    if reasons:
+        return (
+            f"none of the options that tfgpu plan shows can be installed here. {'; '.join((*plan.problems, *reasons))}"
+        )
     asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
-    why = "no release of TensorFlow matches"
+    cause = "no release of TensorFlow matches"
     if row := next(asked, None):
-        reasons = "; ".join(f"{one.saw}, needed is {one.need}" for one in row.violations)
-        why = f"TensorFlow {row.versions[0]} cannot be used: {reasons}"
-    return f"{why}. tfgpu plan with the same options says more"
+        against = "; ".join(f"{one.saw}, needed is {one.need}" for one in row.violations)
+        cause = f"TensorFlow {row.versions[0]} cannot be used: {against}"
+    return f"{cause}. tfgpu plan with the same options says more"
 
 
 def host_target(target: Target, *, system: str, machine: str, libc: str | None) -> Target:
     """Return a target that somebody describes, with the C library of this machine.
 
-    Raises RefusedError: for another operating system or architecture than this machine's, or without glibc.
+    Raises InstallError: for another operating system or architecture than this machine's, or without glibc.
     """
     if libc and libc.startswith("musl"):
-        raise RefusedError(
+        raise InstallError(
             f"this system has {libc} (Alpine), and TensorFlow has no wheels for it: use a system with glibc, such as "
             "Debian or Ubuntu"
         )
     machine = {"amd64": "x86_64"}.get(machine, machine)  # as Windows calls it
     if target.os not in (system, "linux" if system == "wsl2" else system) or target.machine != machine:
-        raise RefusedError(
+        raise InstallError(
             f"this machine is {system} {machine}: an environment for {target.os} {target.machine} must be created there"
         )
-    version = (libc or "").removeprefix("glibc ")
-    try:
-        glibc = str(Version(version)) if version else None
-    except ValueError:
-        glibc = None
+    glibc = None
+    with suppress(ValueError):
+        glibc = str(Version((libc or "").removeprefix("glibc ")))
     return structs.replace(target, os=system, glibc=glibc)
 
 
 # ---------------------------------------------------------------------------------------------------------- making it
 
 
-@dataclass
-class Making:
-    """One installation."""
+def make(
+    choice: Choice, prefix: Path, matrix: Matrix, tell: Callable[[str], None], log: list[str]
+) -> tuple[State, str]:
+    """Make and verify it; return how the doctor's examination ended.
 
-    choice: Choice
-    matrix: Matrix
-    folder: Folder
-    tell: Tell
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    commands: Commands = field(init=False)
+    Args:
+        choice: what is made.
+        prefix: the folder, as read_path has it.
+        matrix: for the doctor.
+        tell: told each step.
+        log: takes what the programs print.
 
-    def __post_init__(self) -> None:
-        """Set the variables that the programs get."""
-        self.commands = Commands(tools.of_children(self.environ, os.getcwd(), str(self.folder.temporary)))
-
-    def run(self) -> Manifest:
-        """Make and verify it.
-
-        Raises InstallError: it cannot be made, or does not work. Then, and when this is interrupted, the folder is as
-        it was before.
-        """
-        started, created, choice = time.monotonic(), now(), self.choice
-        self.folder.require_room()
-        with self.folder as folder:
-            prefix = folder.path
-            if choice.method == "conda":  # with its history, the folder is an environment of conda without packages
-                history = prefix / "conda-meta" / "history"
-                history.parent.mkdir()
-                history.touch()
-            for number, (what, limit, argv) in enumerate(choice.steps(prefix)):
-                self._run(what, argv, limit, 0.05 + 0.1 * number)
-            self._write(LOCK, utf8(self._run("writing the versions", choice.freezing(prefix), QUICK, 0.8)))
-            self.tell("verifying it with tfgpu doctor", 0.85, "")
-            try:
-                added = add_library_paths(prefix, choice.release)
-            except OSError as error:
-                raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
-            step, report = prove(prefix, choice.release, self.matrix, self.environ)
-            if step.state == "failed":
-                raise UnprovenError(f"the environment was created, but does not work ({step.text})", report)
-            self._write(REPORT, report.to_json())
-            manifest = Manifest(
-                schema=tools.SCHEMA,
-                tool=Program(name="tfgpu", version=__version__),
-                matrix=choice.plan.matrix,
-                created=created,
-                seconds=round(time.monotonic() - started, 1),
-                method=choice.method,
-                prefix=str(prefix),
-                python=value_or(report.facts.python.version, choice.python),
-                option=choice.option,
-                commands=tuple(self.commands.ran),
-                added=added,
-                steps=(step,),
-            )
-            self._write(MANIFEST, manifest.to_json())
-            folder.keep()
-            return manifest
-
-    def _run(self, what: str, argv: tuple[str, ...], limit: float, done: float) -> str:
-        self.tell(what, done, "")
-        return self.commands.run(what, argv, limit, lambda line: self.tell(what, done, line.strip()))
-
-    def _write(self, name: str, data: bytes) -> None:
-        try:
-            writing.replace(str(self.folder.path / name), data)
-        except OSError as error:
-            raise InstallError(f"{self.folder.path / name} cannot be written: {why(error)}") from error
-
-
-def keep_log(commands: Commands, prefix: Path, *, message: str) -> Path | None:
-    """Write the output of the programs to a log beside the folder; None if none was run, or it cannot be written.
-
-    It is a new file: what has that name already, or a link to somewhere else, is left alone.
+    Raises InstallError: it cannot be made, or does not work. Then, and when this is interrupted, the folder is as it
+    was before.
     """
-    if not commands.log:
+    tools.require_room(prefix)
+    with tools.claimed(prefix, tell) as temporary:
+        env = tools.of_children(os.environ, os.getcwd(), temporary)
+        try:
+            if choice.method == "conda":  # with its history, the folder is an environment of conda without packages
+                (prefix / "conda-meta").mkdir()
+                (prefix / "conda-meta" / "history").touch()
+            for what, argv in choice.steps(prefix):
+                tell(what)
+                tools.run(what, argv, env, log)
+            tell("verifying it with tfgpu doctor")
+            add_library_paths(prefix, choice.release)
+            report = prove(prefix, matrix, os.environ)
+            state, text = judged(report, choice.release)
+            if state == "failed":
+                raise InstallError(f"the environment was created, but does not work ({text})", report=report)
+            writing.replace(str(prefix / REPORT), report.to_json())
+        except OSError as error:
+            raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
+    return state, text
+
+
+def add_library_paths(prefix: Path, release: Release) -> None:
+    """Let TensorFlow find the CUDA libraries of an environment in any shell, as the commands of a plan do.
+
+    Raises OSError: a file cannot be written.
+    """
+    paths = library_paths(release, cuda_from_pip=release.extra is None)
+    for site in (*prefix.glob("lib*/python*/site-packages"), *prefix.glob("Lib/site-packages")):
+        # a folder that a link leads to may belong to somebody else
+        if prefix.resolve() not in site.resolve().parents or not (site / "tensorflow").is_dir():
+            continue
+        folder = site / paths.folder
+        for file in sorted(one for pattern in paths.files for one in site.glob(pattern) if folder.is_dir()):
+            if file.parent != folder and not (folder / file.name).exists():
+                (folder / file.name).unlink(missing_ok=True)  # it leads nowhere
+                (folder / file.name).symlink_to(os.path.relpath(file, folder))
+        if paths.needs_xla_line and (site / XLA_COMPILER).is_dir():
+            writing.replace(str(site / XLA_FILE), utf8(f"{xla_line()}\n"))
+
+
+def prove(prefix: Path, matrix: Matrix, environ: Mapping[str, str]) -> Report:
+    """Examine an environment as `tfgpu doctor` does, in a shell in which nothing is set for Python or CUDA."""
+    bare = {name: value for name, value in environ.items() if not _DISTURBING.fullmatch(name)}
+    found = examine(python_of(prefix), lambda: matrix, environ=bare)
+    return make_report(found.facts, matrix, source="live", timings=found.timings, for_any_machine=True)
+
+
+def judged(report: Report, release: Release) -> tuple[State, str]:
+    """Return what the doctor's report says about the environment; what needs a GPU may be left open."""
+    errors = [one for one in root_causes(report.findings) if one.severity is Severity.ERROR]
+    own = [one for one in errors if one.id.startswith(_OF_THE_ENVIRONMENT)]
+    titles = "; ".join(f"{one.title} ({one.id})" for one in own or errors)
+    version = value_or(report.facts.tensorflow.version, None)
+    if own:
+        return "failed", titles
+    if version != release.version:
+        return "failed", f"TensorFlow {version or 'of an unknown version'} was imported, not {release.version}"
+    if errors:
+        return "warning", f"{titles}: what needs a GPU was not verified"
+    passed = dict.fromkeys(one.kind for one in value_or(report.facts.tensorflow.checks, ()) if one.ok)
+    if report.verdict == "unknown" or not passed:
+        return "warning", "what needs a GPU could not be determined"
+    return "ok", f"verified on the GPU: {', '.join(passed)}"
+
+
+def explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | None:
+    """Return what the doctor says of an environment that does not work, or of what a program wrote."""
+    if error.report is None:
+        excerpt = lines.read([utf8(error.output)]) if error.output else None
+        facts = text_to_facts.read(excerpt, matrix) if excerpt else None
+        return make_report(facts, matrix, source="text", timings={}) if facts else None
+
+    # no fixes whose commands are for the environment, which has been removed
+    def remaining(one: Finding) -> Finding:
+        return structs.replace(one, fixes=joined(fix for fix in one.fixes if str(prefix) not in " ".join(fix.commands)))
+
+    return structs.replace(error.report, findings=tuple(map(remaining, error.report.findings)))
+
+
+def keep_log(log: list[str], prefix: Path, message: str) -> Path | None:
+    """Write the output of the programs to a new file beside the folder; None if there is none, or it cannot be written.
+
+    Where the folder above does not exist either, it lies in the nearest one that does.
+    """
+    if not log:
         return None
-    text = without_commands(clean_lines("".join([*commands.log, message, "\n"])))
+    above = next(one for one in prefix.parents if one.is_dir())
+    text = without_commands(clean_lines("".join([*log, message, "\n"])))
     with suppress(OSError):
-        for path in log_paths(prefix):
+        for number in count(1):
+            path = above / f"{prefix.name}.tfgpu-install.{f'{number}.' if number > 1 else ''}log"
             with suppress(FileExistsError):
                 writing.create(str(path), utf8(text))
                 return path

@@ -1,78 +1,168 @@
-"""The programs that install: pip, uv, conda and Pythons; how they are found and run, and how they fail."""
+"""Programs and files of an installation: pip, uv, conda and Pythons; the folder that becomes an environment."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
 
-from tfgpu_doctor.facts.about import public
-from tfgpu_doctor.facts.facts import Document, Record
 from tfgpu_doctor.facts.printable import cut
-from tfgpu_doctor.facts.report import EXIT_UNKNOWN, EXIT_USAGE, MatrixInfo
-from tfgpu_doctor.facts.report import Tool as Program
-from tfgpu_doctor.facts.units import seconds
-from tfgpu_doctor.install.folder import InstallError
-from tfgpu_doctor.plan.records import Option
+from tfgpu_doctor.facts.reading import why
+from tfgpu_doctor.facts.report import EXIT_PROBLEM, EXIT_UNKNOWN, EXIT_USAGE, Report
+from tfgpu_doctor.facts.units import memory_size, seconds
 from tfgpu_doctor.probes import process, systems
 
-SCHEMA: Literal["tfgpu.install/1"] = "tfgpu.install/1"
-MANIFEST = "tfgpu-install.json"  # within the environment
-LOCK = "tfgpu-lock.txt"
-REPORT = "tfgpu-report.json"  # of the doctor; tfgpu compare shows what has changed since
 
-Method: TypeAlias = Literal["uv", "pip", "conda"]
-StepState: TypeAlias = Literal["ok", "warning", "failed"]
+class InstallError(Exception):
+    """The installation cannot go on; the message says why and what to do."""
 
+    def __init__(
+        self, message: str, code: int = EXIT_PROBLEM, *, output: str = "", report: Report | None = None
+    ) -> None:
+        """Describe it.
 
-class Added(Record, frozen=True):
-    """A file that was added to what the packages bring."""
-
-    path: str  # relative to the environment
-    kind: Literal["link", "pth"]
-    why: str
-
-
-class Step(Record, frozen=True):
-    """A check of the finished environment, and how it ended."""
-
-    name: str  # "doctor"
-    state: StepState
-    text: str
-    seconds: float
+        Args:
+            message: in the words of the command line.
+            code: the exit code.
+            output: of the program that failed, where it says why.
+            report: of the doctor, on an environment that does not work.
+        """
+        super().__init__(message)
+        self.code, self.output, self.report = code, output, report
 
 
-class Ran(Record, frozen=True):
-    """A command that was run, and how it ended."""
+# ----------------------------------------------------------------------------------------------------------- the folder
 
-    argv: tuple[str, ...]
-    returncode: int | None
-    seconds: float
-
-
-class Manifest(Document, frozen=True):
-    """All that an installation did."""
-
-    schema: Literal["tfgpu.install/1"]
-    tool: Program
-    matrix: MatrixInfo
-    created: Annotated[str, public("created")]  # UTC
-    seconds: float
-    method: Method
-    prefix: str
-    python: str  # "3.12.1"
-    option: Option  # of the plan
-    commands: tuple[Ran, ...]
-    added: tuple[Added, ...]
-    steps: tuple[Step, ...]
+UNFINISHED = ".tfgpu-unfinished"  # a folder in the environment, for temporary files, until it is finished
+# What stands at the top of the environments that venv, uv and conda make: anything else is somebody else's.
+_OF_ENVIRONMENTS = (
+    *("pyvenv.cfg", "bin", "lib", "lib32", "lib64", "include", "share", "etc", "man", "python"),  # "python" is of uv
+    *(".gitignore", ".lock", "CACHEDIR.TAG", "Scripts", "Lib", "Include"),
+    *("conda-meta", "condabin", "compiler_compat", "sbin", "libexec", "ssl", "var", "fonts", "doc", "docs", "shell"),
+    *("*-linux-gnu", "nvvm", "targets", "extras", "gds", "nsight-*", "nvml", "pkgs", ".nonadmin"),
+    *("Library", "DLLs", "Menu", "Tools", "tcl", "libs", "*.dll", "*.exe", "*.pdb", "LICENSE_PYTHON.txt", "tfgpu-*"),
+)
+# bytes, as measured with uv for TensorFlow 2.20.0 with its CUDA, the largest release until 2.21
+DOWNLOAD, ON_DISK = 3_500_000_000, 7_400_000_000
+_UNPACKING = 1_000_000_000  # of temporary files beside what is installed: the largest wheel has 0.7e9
 
 
-# ---------------------------------------------------------------------------------------------- how programs fail
+def read_path(text: str) -> Path:
+    """Return the absolute path that a user means; ~ is the home folder, quoted or not.
 
+    Raises InstallError: no environment can be there, or it is neither absent nor an empty folder.
+    """
+    if not text.strip():
+        raise InstallError("the folder has no name", EXIT_USAGE)
+    if char := next((one for one in ":\n\0" if one in text), None):
+        raise InstallError(f"{text!r} contains {char!r}, which PATH or scripts cannot have", EXIT_USAGE)
+    path = Path(os.path.abspath(os.path.expanduser(text)))
+    if reason := _unusable(path):
+        raise InstallError(f"{path}{reason}", EXIT_USAGE)
+    return path
+
+
+def _unusable(path: Path) -> str | None:
+    """Why a folder cannot become an environment, as the end of a sentence; None: it can."""
+    empty = "name a folder that does not exist, or is empty"
+    try:
+        if stat.S_ISLNK(path.lstat().st_mode):
+            return f" is a symbolic link to {os.readlink(path)}: name the folder itself"
+        if path.is_dir() and (inside := os.listdir(path)):
+            left = "; tfgpu install is at work there, or was killed: delete it if nothing in it is yours"
+            return f" is not empty: {empty}{left if UNFINISHED in inside else ''}"
+    except (FileNotFoundError, NotADirectoryError):
+        path = next(one for one in path.parents if one.exists())
+    except OSError as error:
+        return f": {why(error)}"
+    if not path.is_dir():
+        return f": {path} is not a folder: {empty}"
+    return None if os.access(path, os.W_OK | os.X_OK) else f": {path} is not writable"
+
+
+def require_room(path: Path) -> None:
+    """Raise InstallError: the file system has less room than an installation takes."""
+    place, need = next(one for one in (path, *path.parents) if one.is_dir()), ON_DISK + _UNPACKING
+    if (free := shutil.disk_usage(place).free) < need:
+        raise InstallError(
+            f"{place} has {memory_size(free)} free, and an installation takes up to {memory_size(need)} while packages "
+            "are unpacked: free some, or choose a folder on another file system"
+        )
+
+
+@contextmanager
+def claimed(path: Path, tell: Callable[[str], None]) -> Iterator[str]:
+    """Make the folder of an environment, and remove it, or what this run put into it, if the block raises.
+
+    Yields a folder for temporary files. `tell` is told what is removed, and what is not.
+
+    Raises InstallError: the folder cannot be made, or another process uses it.
+    """
+    made = [one for one in (path, *path.parents) if not one.exists()]
+    unfinished, is_ours = path / UNFINISHED, False
+    try:
+        try:
+            for folder in reversed(made):
+                folder.mkdir()
+            unfinished.mkdir()
+            is_ours = True
+        except FileExistsError:
+            raise InstallError(f"{path}: another process has just put something there", EXIT_USAGE) from None
+        except OSError as error:
+            raise InstallError(f"{path} cannot be created: {why(error)}", EXIT_USAGE) from error
+        if os.listdir(path) != [UNFINISHED]:  # another process has been faster, and has finished
+            is_ours = False
+            unfinished.rmdir()
+            raise InstallError(f"{path}: another process has just put something there", EXIT_USAGE)
+        yield str(unfinished)
+        shutil.rmtree(unfinished)  # until then, an environment counts as unfinished, also after Ctrl-C
+    except BaseException:  # also Ctrl-C: nothing of it is left
+        if is_ours:
+            tell(f"removing {path}")
+            if others := _empty(path):
+                tell(f"kept in {path}, which is no part of an environment: {', '.join(others)}")
+        for folder in made:
+            with suppress(OSError):  # not made yet, or others use it by now
+                folder.rmdir()
+        raise
+
+
+def _empty(path: Path) -> list[str]:
+    """Remove the parts of an environment, the mark of its being unfinished last; return the names of what is none."""
+    inside = sorted(path.iterdir(), key=lambda one: one.name == UNFINISHED)
+    ours = [one for one in inside if any(fnmatchcase(one.name, name) for name in (UNFINISHED, *_OF_ENVIRONMENTS))]
+    for one in ours:
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, onerror=_let_write)
+        else:
+            one.unlink(missing_ok=True)
+    return [one.name for one in inside if one not in ours]
+
+
+def _let_write(function: Callable[..., object], path: str, _error: object) -> None:
+    """Remove what is in folders without write permission, too; what somebody else has removed is no error."""
+    if os.path.lexists(path):
+        with suppress(OSError):
+            os.chmod(os.path.dirname(path), 0o700)
+            os.chmod(path, 0o700)
+        function(path)
+
+
+def python_of(prefix: Path) -> str:
+    """Return the interpreter of an environment, of venv, uv or conda."""
+    places = ("Scripts/python.exe", "python.exe") if sys.platform == "win32" else ("bin/python",)
+    return str(next((path for path in map(prefix.joinpath, places) if path.is_file()), prefix / places[0]))
+
+
+# ----------------------------------------------------------------------------------------- how programs run, and fail
+
+LIMIT = 7200.0  # seconds for a program that downloads packages
 # What pip, uv and conda print where the index or a proxy does not answer, or its certificate is not trusted.
 _UNREACHABLE = re.compile(
     r"failed to establish a new connection|name resolution|name or service not known|network is unreachable"
@@ -82,81 +172,45 @@ _UNREACHABLE = re.compile(
     r"|request failed after \d+ retr(?:y|ies)|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
     re.IGNORECASE,
 )
-_FULL = re.compile(r"no space left on device|disk quota exceeded|os error (?:28|122)\b", re.IGNORECASE)
+_FULL = re.compile(r".*(?:no space left on device|disk quota exceeded|os error (?:28|122)\b).*", re.IGNORECASE)
 
 
-class ToolError(InstallError):
-    """The program that --method names is not here."""
-
-    code = EXIT_USAGE
-
-
-class CommandError(InstallError):
-    """A program failed; `output` is what it wrote, and says why if `explained`."""
-
-    def __init__(self, what: str, done: process.Completed, limit: float) -> None:
-        """Describe it: `what` was to be done, within `limit` seconds."""
-        self.output = done.stdout + done.stderr
-        # what a program prints explains its exit code; one that was ended had gone on after it
-        self.explained = not (done.error or done.timed_out or done.signal_name)
-        unreachable = _UNREACHABLE.search(self.output) if self.explained else None
-        full = next(filter(_FULL.search, self.output.splitlines()), None) if self.explained else None
-        if full:
-            reason = f"the disk is full: {cut(full.strip(), 300)}"
-        elif unreachable:
-            # uv gets Python from another host than the packages
-            of_python = "Failed to install cpython" in self.output
-            where = "the download of Python" if of_python else "the package index"
-            mirror = "; UV_PYTHON_INSTALL_MIRROR names a mirror" if of_python else ""
-            reason = f"{where} cannot be reached ({unreachable[0]}); see --help for proxies and certificates{mirror}"
-        else:
-            reason = _ended(done, limit)
-        super().__init__(f"{what} failed: {reason}")
-        if done.timed_out or unreachable:
-            self.code = EXIT_UNKNOWN
+def run(what: str, argv: tuple[str, ...], env: Mapping[str, str], log: list[str]) -> None:
+    """Run a command; `what` names the task in the message. Raises InstallError: it failed, or ran out of time."""
+    log.append(f"$ {' '.join(argv)}\n")
+    # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
+    done = process.run(argv, timeout=LIMIT, env=env, cwd=os.sep, merged=True)
+    log.append(f"{done.stdout}{done.stderr}[{_ended(done)}]\n")
+    if done.returncode != 0 or done.timed_out:
+        raise failure(what, done)
 
 
-def _ended(done: process.Completed, limit: float) -> str:
+def failure(what: str, done: process.Completed) -> InstallError:
+    """Return why a program failed."""
+    # what a program prints explains its exit code; one that was ended had gone on after it
+    output = "" if done.error or done.timed_out or done.signal_name else done.stdout + done.stderr
+    unreachable, reason = _UNREACHABLE.search(output), _ended(done)
+    if full := _FULL.search(output):
+        reason = f"the disk is full: {cut(full[0].strip(), 300)}"
+    elif unreachable:
+        # uv gets Python from another host than the packages
+        of_python = "Failed to install cpython" in output
+        where = "the download of Python" if of_python else "the package index"
+        mirror = "; UV_PYTHON_INSTALL_MIRROR names a mirror" if of_python else ""
+        reason = f"{where} cannot be reached ({unreachable[0]}); see --help for proxies and certificates{mirror}"
+    is_open = done.timed_out or (unreachable and not full)
+    return InstallError(f"{what} failed: {reason}", EXIT_UNKNOWN if is_open else EXIT_PROBLEM, output=output)
+
+
+def _ended(done: process.Completed) -> str:
     program = os.path.basename(done.argv[0])
     if done.error:
         return f"{program} cannot be started: {done.error}"
-    if done.timed_out and done.seconds < limit:
+    if done.timed_out and done.seconds < LIMIT:
         return f"{program} wrote more than {process.FLOOD / 1e6:.0f} MB"
     if done.timed_out:
-        return f"{program} did not end within {seconds(limit)}"
+        return f"{program} did not end within {seconds(LIMIT)}"
     return f"ended by {done.signal_name}" if done.signal_name else f"exit code {done.returncode}"
-
-
-# ----------------------------------------------------------------------------------------------- how they are run
-
-
-@dataclass
-class Commands:
-    """The commands of one installation."""
-
-    env: Mapping[str, str]
-    ran: list[Ran] = field(default_factory=list)
-    log: list[str] = field(default_factory=list)  # what is kept where the installation fails
-
-    def run(self, what: str, argv: Sequence[str], timeout: float, on_line: Callable[[str], None] | None = None) -> str:
-        """Run a command and return its output; `what` names the task in the error message.
-
-        Raises CommandError: it failed, or ran out of time.
-        """
-
-        def look(line: str) -> None:
-            if on_line:
-                on_line(line)
-
-        self.log.append(f"$ {' '.join(argv)}\n")
-        # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
-        done = process.run(argv, timeout=timeout, env=self.env, cwd=os.sep, on_line=look, merged=True)
-        self.ran.append(Ran(done.argv, done.returncode, round(done.seconds, 3)))
-        failed = done.returncode != 0 or done.timed_out
-        self.log.append(f"{done.stdout}{done.stderr}[{_ended(done, timeout)}]\n")
-        if failed:
-            raise CommandError(what, done, timeout)
-        return done.stdout
 
 
 # Variables of pip, uv, conda and Python, of which those reach the programs that say where packages come from: not
@@ -177,7 +231,7 @@ _PATHS = re.compile(
     r"PIP_(?:FIND_LINKS|CERT|CLIENT_CERT|CACHE_DIR|CONFIG_FILE)|UV_(?:FIND_LINKS|CACHE_DIR|CONFIG_FILE|INDEX)"
     r"|UV_PYTHON_INSTALL_DIR|CONDARC|SSL_CERT_(?:FILE|DIR)|(?:REQUESTS|CURL)_CA_BUNDLE"
 )
-OURS = {
+_OURS = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_NO_INPUT": "1",
     "PIP_USER": "0",  # of pip.conf, with which pip refuses to install into a virtual environment
@@ -204,7 +258,7 @@ def of_children(environ: Mapping[str, str], folder: str, temporary: str) -> dict
         for name, value in environ.items()
         if not _FAMILY.fullmatch(name) or _KEPT.fullmatch(name)
     }
-    return {**kept, **OURS, "TMPDIR": temporary}
+    return {**kept, **_OURS, "TMPDIR": temporary}
 
 
 def dropped(environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -133,6 +133,8 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
             new = f'python = "{bounds}"'
         elif old.startswith("python "):  # requires-python
             old, new = old.removeprefix("python "), bounds
+        elif re.match(r"python\s*[<>~!]", old):  # bounds of conda
+            new = f"python{bounds}"
         elif version:  # python=3.13 of conda; 3.13 of uv
             new = f"{old[: version.start()]}{last}"
         edit = Edit(one.place.path, one.place.line, old, new)

@@ -32,7 +32,6 @@ from tfgpu_doctor.plan.install_commands import (
 from tfgpu_doctor.plan.target import Target, has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 
-CUDA_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
@@ -401,15 +400,12 @@ class Fixes:
         return self._found[key]
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
-        """A new environment for a release without an extra for CUDA; 9.1 and older is in NVIDIA's archive alone."""
+        """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""
         if self.image or not self.can_use(row):
             return
-        installation = self.installation(row)
         libraries = f"CUDA {row.cuda}" + (f" and cuDNN {row.cudnn}" if row.cudnn else "")
-        by_hand = f"; {libraries} must come from {CUDA_ARCHIVE}" if installation.cuda_by_hand else ""
-        own = "" if by_hand else f" with {libraries}"
-        if commands := installation.commands:
-            whole = f"{text}{own}{': ' if why else ''}{why}{by_hand}"
+        if commands := self.installation(row).commands:
+            whole = f"{text} with {libraries}{': ' if why else ''}{why}"
             yield Fix(text=whole, commands=commands.get("conda") or next(iter(commands.values())))
 
     def can_use(self, row: Release) -> bool:

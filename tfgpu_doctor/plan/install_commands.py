@@ -111,12 +111,6 @@ class Installation:
         return linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
 
     @property
-    def cuda_by_hand(self) -> bool:
-        """Whether neither pip nor conda-forge has the CUDA of this release (9.1 and older), only NVIDIA's archive."""
-        elsewhere = self.self_contained or self.cuda_from_pip
-        return not elsewhere and minor(self.row.cuda) not in CONDA_TOOLKITS
-
-    @property
     def cudnn_limit(self) -> str | None:
         """The first cuDNN that has dropped a card of the target."""
         return cudnn_limit(self.matrix, self.row, self.target.capabilities)
@@ -160,16 +154,14 @@ class Installation:
 
         uv comes first where the Python is not the target's own: it brings that Python along.
         """
-        if self.target.os == "windows" or not (self.self_contained or self.cuda_from_pip or self.cuda_by_hand):
-            return {"conda": tuple(self._with_condas_cuda())}
+        if self.target.os == "windows" or not (self.self_contained or self.cuda_from_pip):
+            return {"conda": tuple(self._with_condas_cuda())} if minor(self.row.cuda) in CONDA_TOOLKITS else {}
         packages, run = " ".join(map(shlex.quote, self.requirements)), f"conda run -n {self.name}"
         conda = (
             f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
             f"{run} python -m pip install {packages}",
             *self._links(f'"$CONDA_PREFIX"/lib/python{self.python}', inside=run),
         )
-        if self.cuda_by_hand:
-            return {"conda": conda}
         made = new_environment(self.python, packages, interpreter=self.starts_python, name=self.name)
         folder = "3.*" if self.starts_python == "python3" else self.python
         found = {

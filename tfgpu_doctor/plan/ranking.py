@@ -21,7 +21,7 @@ from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_links, what_may_be_missing
-from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut, delivered, older_than_five_years
+from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut, older_than_five_years
 from tfgpu_doctor.plan.target import Target, TargetError, has_no_gpu, to_facts
 
 _CHANGES: tuple[Kind, ...] = ("python", "driver", "python+driver")
@@ -77,6 +77,13 @@ def make_plan(
         asked = text if "," in text else text.removeprefix("==").removesuffix(".*")  # as it is typed
         raise TargetError(f"no release of TensorFlow matches {asked}; the newest one that is known is {newest}")
     options, known = planner.options(), planner.state
+    wrong = [*problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)]
+    no_way = target.gpus and all(one.kind == "cpu" for one in options)
+    if no_way and (row := planner.only_by_hand()):
+        wrong.append(
+            f"TensorFlow {row.version} needs CUDA {row.cuda}, which neither pip nor conda has: it can no longer be "
+            "installed with a command"
+        )
     return Plan(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -84,7 +91,7 @@ def make_plan(
         target=target,
         described=state is None,
         tensorflow=None if specifier is None else str(specifier),
-        problems=tuple(problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)),
+        problems=tuple(wrong),
         options=options,
         ruled_out=() if known.no_gpu or target.os == "macos" else tuple(planner.ruled_out(options)),
         last_driver_branch=planner.request.last_branch,
@@ -181,6 +188,14 @@ class Planner:
                 return row
         return None
 
+    def only_by_hand(self) -> Release | None:
+        """The newest release that fits, with another driver or Python, and whose CUDA (9.1 and older) no index has."""
+        for row in candidates(self.request.matrix, self.target.platform):
+            broken = broken_within(self.request, row, frozenset({"driver", "python"}))
+            if broken is not None and self._can_change(row, broken) and not self._installation(row).commands:
+                return row
+        return None
+
     def _can_change(self, row: Release, broken: frozenset[str]) -> bool:
         """A driver goes up to the last branch for the cards; under another Python the release may be broken."""
         if "driver" in broken and not self.request.driver_exists(self.request.driver_needed(row)):
@@ -211,10 +226,9 @@ class Planner:
             cuda=row.cuda,
             cudnn=row.cudnn,
             min_driver=need,
-            first=tuple(self._first(kind, need, installation)),
+            first=tuple(self._first(kind, need)),
             released=row.released,
             pythons=() if installation.python == self.target.python else row.python,
-            delivered=delivered(self.request.matrix, row, installation.requirements),
             commands=installation.commands,
             missing=tuple(self._missing(installation)),
             then=(installation.check,),
@@ -222,7 +236,7 @@ class Planner:
             sources=tuple(dict.fromkeys(row.sources[key] for key in keys if key in row.sources)),
         )
 
-    def _first(self, kind: Kind, need: str | None, installation: Installation) -> Iterator[Fix]:
+    def _first(self, kind: Kind, need: str | None) -> Iterator[Fix]:
         fixes, last = self.state.fixes, self.request.last_branch
         if back := self.request.branch_to_go_back_to:
             yield Fix(f"Install a driver of branch {back}, the last that supports this GPU. Then restart")
@@ -233,10 +247,6 @@ class Planner:
                 where = " in Windows, not WSL" if self.target.os == "wsl2" else ""
                 until = f"; branch {last} is the last that supports this GPU" if last else ""
                 yield Fix(f"Install NVIDIA driver {need} or newer{where}{until}. Then restart")
-        if installation.cuda_by_hand:
-            archives = "https://developer.nvidia.com/cuda-toolkit-archive and /rdp/cudnn-archive"
-            libraries = f"CUDA {installation.row.cuda} and cuDNN {installation.row.cudnn}"
-            yield Fix(f"Install {libraries} from NVIDIA's archives ({archives}): no package manager has them")
 
     def _missing(self, installation: Installation) -> Iterator[Fix]:
         if self.target.os not in ("linux", "wsl2"):

@@ -1,18 +1,14 @@
-"""What `tfgpu plan` answers: ranked options, the packages of NVIDIA's that pip brings, and what rules the rest out."""
+"""What `tfgpu plan` answers: ranked options, and what rules the rest out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from msgspec import field
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.facts.facts import Document, Record
 from tfgpu_doctor.facts.report import Fix, MatrixInfo, Tool
-from tfgpu_doctor.facts.versions import minor
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.constraints import Violation
 from tfgpu_doctor.plan.target import Target
 
@@ -21,14 +17,6 @@ SCHEMA = "tfgpu.plan/1"
 Kind: TypeAlias = Literal[
     "as-is", "python", "driver", "python+driver", "container", "conda-forge", "wsl2", "pre-release", "cpu"
 ]
-
-
-class Delivered(Record, frozen=True, kw_only=True):
-    """What pip brings on the day of the matrix's revision."""
-
-    cuda: str  # "12.9"
-    cudnn: str | None
-    packages: dict[str, str]  # distribution of NVIDIA's → version
 
 
 class Option(Record, frozen=True, kw_only=True):
@@ -44,7 +32,6 @@ class Option(Record, frozen=True, kw_only=True):
     min_driver: str | None  # for the target's operating system; None: unknown
     released: str | None = None  # "2025-08-13"; None: unknown
     pythons: tuple[str, ...] = ()  # that would do as well
-    delivered: Delivered | None = None  # by pip; None: unknown, or not from pip
     first: tuple[Fix, ...] = ()  # what has to be done before
     missing: tuple[Fix, ...] = ()  # how to get the programs that the commands start
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)  # "pip", "uv", "conda", "docker" → commands
@@ -83,29 +70,6 @@ class Plan(Document, frozen=True, kw_only=True):
     def is_found(self) -> bool:
         """Whether the first option uses a GPU."""
         return bool(self.options) and self.options[0].kind != "cpu"
-
-
-def delivered(matrix: Matrix, row: Release, requirements: Iterable[str]) -> Delivered | None:
-    """What pip brings for requirements on the day of the matrix's revision; None: not all of it is known."""
-    asked = [Requirement(text) for text in requirements]
-    has_extra = any(row.extra in one.extras for one in asked)
-    pins = {name: SpecifierSet(pin) for name, pin in row.pip_nvidia.items() if has_extra}
-    for one in asked:
-        pins[one.name] = pins.get(one.name, SpecifierSet()) & one.specifier
-    known = {one.package: one.versions for one in matrix.data.nvidia}
-    packages = {}
-    for name, specifier in pins.items():
-        if name.startswith("nvidia-"):
-            newest = next((one for one in reversed(known.get(name, ())) if specifier.contains(one)), None)
-            if newest is None:
-                return None
-            packages[name] = newest
-
-    def version_of(prefix: str) -> str | None:
-        return next((minor(version) for name, version in packages.items() if name.startswith(prefix)), None)
-
-    runtime = version_of("nvidia-cuda-runtime-")
-    return Delivered(cuda=runtime, cudnn=version_of("nvidia-cudnn-"), packages=packages) if runtime else None
 
 
 def older_than_five_years(matrix: Matrix, released: str | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts.versions import at_least, minor
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.plan.constraints import Violation, span
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
@@ -64,7 +64,7 @@ def _first_screen(plan: Plan) -> Iterator[Part]:
     starts = next(iter(first.commands.values()), ("",))[0].split(" ")[0]
     missing = [fix for fix in first.missing if fix.text.startswith(f"{starts} is missing")]
     lines = (
-        *(Line(*fact) for fact in facts_of(first, None, plan.last_driver_branch)),
+        *(Line(*fact) for fact in facts_of(first, plan.last_driver_branch)),
         *_commands(first, 1),
         *(Line("check", "", commands=fix.commands) for fix in first.then),
         *(Line("if", f"{fix.text}: {fix.commands[0]}") for fix in missing),
@@ -90,7 +90,7 @@ def _line(option: Option, plan: Plan) -> str:
 def _block(number: int, option: Option, plan: Plan) -> Block:
     """Return an option with everything."""
     lines = (
-        *(Line(*fact) for fact in facts_of(option, plan.matrix.revision, plan.last_driver_branch)),
+        *(Line(*fact) for fact in facts_of(option, plan.last_driver_branch)),
         *(Line("note", note) for note in option.notes),
         *_commands(option, len(option.commands)),
         *(Line("check", "", commands=fix.commands) for fix in option.then),
@@ -165,16 +165,11 @@ def target_line(target: Target) -> str:
     return ", ".join(parts)
 
 
-def facts_of(option: Option, day: str | None, last_branch: str | None) -> Iterator[tuple[str, str]]:
-    """What it has and needs; with the day, what it is built with, too."""
-    built = _versions_of(option.cuda, option.cudnn)
-    brought = _versions_of(option.delivered.cuda, option.delivered.cudnn) if option.delivered else built
-    if day is None:
-        yield from [("has", brought)] if brought else []
-    elif option.delivered and (option.delivered.cuda, option.delivered.cudnn) != (minor(option.cuda), option.cudnn):
-        yield "has", f"{brought} from pip ({day}); built with {built}"
-    elif built:
-        yield "has", built
+def facts_of(option: Option, last_branch: str | None) -> Iterator[tuple[str, str]]:
+    """What it is built with, and what it needs."""
+    built = [f"{name} {version}" for name, version in (("CUDA", option.cuda), ("cuDNN", option.cudnn)) if version]
+    if built:
+        yield "built", f"with {' and '.join(built)}"
     upto = f"to branch {last_branch}" if last_branch else "or newer"
     needs = [f"driver {option.min_driver} {upto}"] if option.min_driver else []
     if option.pythons:
@@ -183,10 +178,6 @@ def facts_of(option: Option, day: str | None, last_branch: str | None) -> Iterat
         needs.append(f"Python {option.python}")
     if needs:
         yield "needs", ", ".join(needs)
-
-
-def _versions_of(cuda: str | None, cudnn: str | None) -> str:
-    return " and ".join(f"{name} {version}" for name, version in (("CUDA", cuda), ("cuDNN", cudnn)) if version)
 
 
 def reason(option: Option, plan: Plan) -> str:
