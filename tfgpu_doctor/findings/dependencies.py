@@ -57,65 +57,6 @@ def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     return (Fix(text, (context.remedies.pip_uninstall(*names),)),)
 
 
-def library_cannot_be_loaded(
-    context: Context,
-    failing_files: tuple[FailingFile, ...],
-    packages: tuple[Package, ...],
-    phases: tuple[Phase, ...],
-    python_version: str = "3.8",
-    wheel_platform: str | None = None,
-) -> Problem | None:
-    """The import ends at a plugin, or at a library of a package that TensorFlow does not require."""
-    failed = next((p for p in phases if p.outcome == "raised" and p.name in ("import", "keras")), Phase("", "ok"))
-    exception = failed.exception or ""
-    no_function = bool(_NO_SUCH_FUNCTION.search(exception))
-    own = {*TENSORFLOW, *bounds_of(packages, python_version, wheel_platform)}
-    foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
-    if not foreign or not exception:
-        return None
-    named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
-    of_plugin = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
-    return Problem(
-        title=f"{named} does not load in this TensorFlow",
-        cause=_OTHER_RELEASE if no_function else of_plugin,
-        evidence=(*map(_recorded, foreign), evidence(exception, f"phase {failed.name}")),
-        fixes=_without_files(context, foreign),
-    )
-
-
-def _recorded(file: FailingFile) -> Evidence:
-    return evidence(file.path, f"RECORD of {file.package}" if file.package else "no RECORD")
-
-
-def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:
-    if names := dict.fromkeys(one.package for one in files if one.package):
-        return _without(context, *names)
-    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
-    return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
-
-
-def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
-    """A library beside TensorFlow asks it for a function that it does not have."""
-    seen = messages.all("addon-mismatch")
-    if not seen:
-        return None
-    addon = seen[0].values["addon"].replace("_", "-")
-    fixes = _without(context, addon)
-    if addon == PLUGINS:  # Apple's has one name; that of another stands in the RECORD of its package
-        site = f"$({context.remedies.python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
-        command = f"grep -l {PLUGINS}/ {site}/*.dist-info/RECORD"
-        find = Fix("Find the package that installed it, and uninstall that", (command,))
-        fixes = _without(context, "tensorflow-metal") if "libmetal_plugin" in seen[0].text else (find,)
-    only_warns = all("tensorflow_io" in one.values["addon"] and "caused by" in one.text for one in seen)
-    return Problem(
-        title=f"{f'A file in {PLUGINS}' if addon == PLUGINS else addon} was compiled for another TensorFlow",
-        cause=_OTHER_RELEASE,
-        evidence=message_evidence(*seen),
-        fixes=fixes,
-        severity=Severity.WARNING if only_warns else None,
-    )
-
-
 GUIDE = "https://www.tensorflow.org/install/pip"
 # `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
 _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
@@ -248,8 +189,65 @@ def requirement_refused(
     )
 
 
-PACKAGE_CONFLICT.sign(conclusive=False)(library_cannot_be_loaded)
-PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for_a_function)
+@PACKAGE_CONFLICT.sign(conclusive=False)
+def library_cannot_be_loaded(
+    context: Context,
+    failing_files: tuple[FailingFile, ...],
+    packages: tuple[Package, ...],
+    phases: tuple[Phase, ...],
+    python_version: str = "3.8",
+    wheel_platform: str | None = None,
+) -> Problem | None:
+    """The import ends at a plugin, or at a library of a package that TensorFlow does not require."""
+    failed = next((p for p in phases if p.outcome == "raised" and p.name in ("import", "keras")), Phase("", "ok"))
+    exception = failed.exception or ""
+    no_function = bool(_NO_SUCH_FUNCTION.search(exception))
+    own = {*TENSORFLOW, *bounds_of(packages, python_version, wheel_platform)}
+    foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
+    if not foreign or not exception:
+        return None
+    named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
+    of_plugin = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
+    return Problem(
+        title=f"{named} does not load in this TensorFlow",
+        cause=_OTHER_RELEASE if no_function else of_plugin,
+        evidence=(*map(_recorded, foreign), evidence(exception, f"phase {failed.name}")),
+        fixes=_without_files(context, foreign),
+    )
+
+
+def _recorded(file: FailingFile) -> Evidence:
+    return evidence(file.path, f"RECORD of {file.package}" if file.package else "no RECORD")
+
+
+def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:
+    if names := dict.fromkeys(one.package for one in files if one.package):
+        return _without(context, *names)
+    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
+    return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
+
+
+@PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
+def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
+    """A library beside TensorFlow asks it for a function that it does not have."""
+    seen = messages.all("addon-mismatch")
+    if not seen:
+        return None
+    addon = seen[0].values["addon"].replace("_", "-")
+    fixes = _without(context, addon)
+    if addon == PLUGINS:  # Apple's has one name; that of another stands in the RECORD of its package
+        site = f"$({context.remedies.python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+        command = f"grep -l {PLUGINS}/ {site}/*.dist-info/RECORD"
+        find = Fix("Find the package that installed it, and uninstall that", (command,))
+        fixes = _without(context, "tensorflow-metal") if "libmetal_plugin" in seen[0].text else (find,)
+    only_warns = all("tensorflow_io" in one.values["addon"] and "caused by" in one.text for one in seen)
+    return Problem(
+        title=f"{f'A file in {PLUGINS}' if addon == PLUGINS else addon} was compiled for another TensorFlow",
+        cause=_OTHER_RELEASE,
+        evidence=message_evidence(*seen),
+        fixes=fixes,
+        severity=Severity.WARNING if only_warns else None,
+    )
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
